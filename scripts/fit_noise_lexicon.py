@@ -19,7 +19,7 @@ from random import Random
 from medstress.attacks.noise import NoiseResources, Perturbed, SwapNoise
 from medstress.datasets import bc5cdr
 from medstress.datasets.source import DatasetOptions
-from medstress.entities.lexicon import FIXED, ONE_IN, noise_lexicon
+from medstress.entities.lexicon import FIRST_EDITION_SENTENCES, ONE_IN, noise_lexicon
 from medstress.seeding import rng_for
 from medstress.sentences import OUTSIDE, TaggedText
 
@@ -49,7 +49,10 @@ def main(folder: str) -> None:
         print(f"{word} in the lexicon: {word in lexicon}")
     for n in SIZES:
         sample = Random(0).sample(items, min(n, len(items)))
-        both = [outside_share(sample, swapped(sample, _lexicon(sample, k))) for k in (None, FIXED)]
+        both = [
+            outside_share(sample, swapped(sample, _lexicon(sample, k)))
+            for k in (None, FIRST_EDITION_SENTENCES)
+        ]
         print(f"{len(sample):5} sentences: {both[0]:.3f} of O tokens (first edition {both[1]:.3f})")
 
 

@@ -1,6 +1,6 @@
 """medstress measures the adversarial robustness of biomedical language models.
 
-Nothing heavy is imported here: every public name is loaded when first used.
+Public names are imported on first use, so that importing the package is fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The short ways in from Python: one question, one data set."""
+"""Shortcuts from Python: load one data set, attack one question."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def attack_one(
     entities: Mapping[str, Any],
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Attack one question and say what happened.
+    """Attack one question and return the result.
 
     Args:
-        question: with typed mentions, or with ``"recogniser": "gazetteer"`` in `entities`.
+        question: a question with typed mentions, or ``"recogniser": "gazetteer"`` in `entities`.
         victim: the keys of a `[[victim]]` table, a function from a list of prompts to a list of
             answers, or a `Victim`.
-        attack: such as ``medstress.attacks.EntitySubstitution(sampler="nearest")``.
-        entities: the keys of an `[[entities]]` table, e.g.
+        attack: for example ``medstress.attacks.EntitySubstitution(sampler="nearest")``.
+        entities: the keys of an `[[entities]]` table, for example
             ``{"type": "drugs", "vocabulary": "drugs"}``.
-        seed: of the attack's random stream.
+        seed: seed of the attack's random stream.
 
     Returns:
         The trial's row as a dict, with the fields of an exported trial (docs: schema).
@@ -113,8 +113,8 @@ def _run_one(trial: Trial) -> dict[str, Any]:
     ledger, victim, item = MemoryLedger(), trial.victim, cast(Question, trial.item)
     Scheduler(ledger).run([trial], 1)
     (stored,) = ledger.trials()
-    told = {"task": victim.task.spec(), "prompt": victim.prompt}
-    prompts = Prompts({"victims": {victim.label: told}})
+    spec = {"task": victim.task.spec(), "prompt": victim.prompt}
+    prompts = Prompts({"victims": {victim.label: spec}})
     (cluster,) = clusters_of([item]).values()
     row = trial_row("attack_one", stored, item, prompts, cluster, ledger.requests)
     return {**asdict(row), "verdict": row.verdict.value}
@@ -127,8 +127,8 @@ def _victim(victim: Any, base: Path) -> Victim:
         table = check_table("victim", victim)
         if not isinstance(table.prompt, str):
             raise UsageError(
-                f"victim: one question is attacked, of no data set, so prompt = {table.prompt!r} "
-                "must be the name of one prompt or a file"
+                f"victim: expected the name of one prompt or a file in `prompt`, because one "
+                f"question belongs to no data set; got {table.prompt!r}"
             )
         (opened,) = open_victims([table], base, lambda _: None)
         return opened

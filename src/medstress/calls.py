@@ -1,7 +1,7 @@
-"""Calls: single requests to a back end, and their answers.
+"""Calls to a back end, and their answers.
 
-A call is frozen and hashable and says nothing about attacks or items; an answer is what a
-back end returns for it. Everything a model is ever asked goes through these.
+A call is one frozen, hashable request that knows nothing of attacks or items. An answer is what the
+back end returns for it. Every request to a model is one of these calls.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from medstress.frozen import quickly_made
+from medstress.frozen import fast_init
 from medstress.hashing import digest
 
 
@@ -25,7 +25,7 @@ class Message:
 
 
 LENGTH = "length"
-"""The `finish_reason` of a text that was cut off."""
+"""The `finish_reason` of a truncated text."""
 
 Prompt: TypeAlias = str | tuple[Message, ...]
 """Plain text, or a conversation that the back end renders with the model's chat template."""
@@ -47,21 +47,21 @@ class Generate:
     prompt: Prompt
     decoding: Decoding = Decoding()
     sample: int = 0
-    """Which of several samples of one prompt; seeds the sampling where the temperature is not 0.
-    Set by `Request.addressed`, which the cache key covers."""
+    """Index among several samples of one prompt; seeds the sampling if the temperature is not 0.
+    `Request.addressed` sets it from the request's own index, which is in the cache key."""
     schema: str | None = None
-    """The JSON schema that the text has to follow, as canonical JSON; an object whose properties
-    are all required and that allows no others. None: any text. Only back ends that declare
-    `structured` are sent one; for the others the prompt has to say what is wanted."""
+    """The JSON schema of the text, as canonical JSON: an object whose properties are all required,
+    with no others allowed. None: any text. Only back ends that declare `structured` get a schema;
+    for the others the prompt must describe the format."""
     options: tuple[str, ...] = field(default=(), compare=False)
-    """Texts of the options of which one is looked for in the text: a back end may stop where
-    `option_letters.is_decided`. No part of the call, since the longer text reads the same."""
+    """Texts of the options among which a reader looks for the answer: a back end may stop once
+    `option_letters.is_decided`. Not part of the call, because a longer text reads the same."""
     is_read_whole: bool = field(default=False, compare=False)
-    """Whether an answer that ended where the first edition's parsers needed no more would be too
-    short: part of the key, so that none is taken out of an older cache."""
+    """True if the reader needs the text beyond the point where the first edition's parsers stopped.
+    Part of the cache key, so that no short answer comes from an older cache."""
     wants_end: bool = field(default=False, compare=False)
-    """Whether it has to be known if the text came to its end: part of the key, so that none is
-    taken out of a cache that was filled before `Generated.finish_reason` was."""
+    """True if the reader must know whether the text was truncated. Part of the cache key, so that
+    no answer comes from a cache that predates `Generated.finish_reason`."""
     kind = "generate"
 
     def canonical(self) -> list[Any]:
@@ -71,17 +71,17 @@ class Generate:
         return parts if self.schema is None else [*parts, self.schema]
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Log probabilities (natural log) of continuations of one prompt."""
+    """Return log probabilities (natural log) of continuations of one prompt."""
 
     prompt: Prompt
     continuations: tuple[str, ...]
     first_token: bool = False
-    """True: of each continuation only the first token by which tokenise(prompt + continuation)
-    departs from tokenise(prompt), and the whole sequence for those that share that token
-    (METHODS 1.2, letters). False: the sum over all tokens that differ from the prompt's."""
+    """True: score only the first token at which tokenise(prompt + continuation) departs from
+    tokenise(prompt); continuations that share that token are scored over all their tokens
+    (METHODS 1.2, letters). False: sum over all tokens that differ from the prompt's."""
     kind = "score"
 
     def canonical(self) -> list[Any]:
@@ -92,12 +92,12 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Log probabilities (natural log) of options, from a head that values them one by one."""
+    """Return log probabilities (natural log) of options, from a head that scores each pair."""
 
     prompt: str
     """The question: the first text of every pair."""
     options: tuple[str, ...]
-    """The second texts; the values of all pairs are normalised by a softmax."""
+    """The second texts; a softmax normalises the values of all pairs."""
     kind = "rank"
 
     def canonical(self) -> list[Any]:
@@ -105,10 +105,10 @@ class Rank:
         return [self.kind, self.prompt, list(self.options)]
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """Answer a whole multiple-choice prompt; for victims that are functions, not models."""
+    """Answer a complete multiple-choice prompt; for victims that are functions, not models."""
 
     prompt: str
     letters: str
@@ -124,7 +124,7 @@ class Tag:
     """Label every token of a sentence: named-entity recognition."""
 
     tokens: tuple[str, ...]
-    """Words and signs as the data set cuts them; never empty."""
+    """Words and punctuation as the data set splits them; never empty."""
     kind = "tag"
 
     def canonical(self) -> list[Any]:
@@ -134,7 +134,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Say how similar two texts are; their order counts, as it may for a cross-encoder."""
+    """Score the similarity of two texts; their order may matter, as for a cross-encoder."""
 
     text_a: str
     text_b: str
@@ -168,35 +168,35 @@ class Generated:
     """The answer to `Generate`."""
 
     text: str
-    """What was said, with thoughts in tags where the model writes them so."""
+    """The generated text, including reasoning in tags if the model writes it that way."""
     finish_reason: str | None = None
-    """`LENGTH` where the text was cut off at `max_new_tokens`; None: it came to its end, or its
-    reader needed no more, or nobody knows."""
+    """`LENGTH` if the text was truncated at `max_new_tokens`; None if it ended, if its reader
+    needed no more, or if that is unknown."""
     reasoning: str | None = None
-    """Thoughts that a server gives beside the text."""
+    """Reasoning that a server returns apart from the text."""
     tokens_in: int = 0
     tokens_out: int = 0
 
     @property
     def is_cut(self) -> bool:
-        """Whether the text was cut off before its end."""
+        """Whether the text was truncated."""
         return self.finish_reason == LENGTH
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
     """The answer to `Score`, `Rank` or `Classify`."""
 
     log_probs: tuple[float, ...]
-    """One value a continuation, option or label, natural log."""
+    """One value per continuation, option or label, natural log."""
     n_tokens: tuple[int, ...]
-    """Tokens each value is a sum over; for `Rank` those of the pair that was read."""
+    """The number of tokens each value sums over; for `Rank`, the tokens of the pair."""
     tokens_in: int = 0
     tokens_out: int = 0
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
     """The answer to `Choose` or `Classify`: a text to parse, a letter or label, or scores."""
@@ -204,7 +204,7 @@ class Chosen:
     text: str | None = None
     answer: str | None = None
     scores: tuple[float, ...] | None = None
-    """One value a letter or label, any scale; the largest wins."""
+    """One value per letter or label, on any scale; the largest wins."""
     tokens_in: int = 0
     tokens_out: int = 0
 
@@ -214,7 +214,7 @@ class Tagged:
     """The answer to `Tag`."""
 
     labels: tuple[str, ...]
-    """One label a token, in IOB style with the model's own types."""
+    """One IOB label per token, with the model's own types."""
     tokens_in: int = 0
     tokens_out: int = 0
 
@@ -231,7 +231,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A call that could not be answered; ends the trial that asked as failed."""
+    """The back end could not answer a call; the trial that made it ends as failed."""
 
     error: str
 
@@ -241,99 +241,99 @@ Reply: TypeAlias = Answer | Failure
 
 
 FROM_CACHE = 0
-"""In place of the trial that paid for an answer: it was taken from the shared cache."""
+"""Stands for the paying trial if an answer came from the shared cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelIdentity:
-    """What must be equal for two answers to count as the same model's."""
+    """Which model answered: equal identities mean the same model."""
 
     name: str
-    """As shown to people."""
+    """The name shown to users."""
     hash: str
     """Content hash of weights, dtype and library version, or of a function's source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendTraits:
-    """What a back end declares of itself; all but `calls` has a default."""
+    """What a back end declares about itself; all fields but `calls` have defaults."""
 
     calls: frozenset[str]
-    """The calls it answers: of `generate`, `score`, `rank`, `choose`, `tag`, `compare`,
+    """The kinds of calls it answers: `generate`, `score`, `rank`, `choose`, `tag`, `compare`,
     `classify`."""
     batch_size: int = 1
-    """The most calls handed over at once."""
+    """The largest number of calls given to `answer` at once."""
     workers: int = 1
-    """Threads that may call `answer` at the same time."""
+    """The number of threads that may call `answer` at the same time."""
     ahead: int = 0
-    """Calls worth computing early for one trial; 0 where an unused call costs the user.
-    Unless it is 0, what a trial asks whatever comes is computed early as far as a batch goes."""
+    """How many calls to compute early for one trial; 0 if an unused call costs the user money.
+    Unless it is 0, calls that a trial makes in any case are computed early to fill a batch."""
     structured: bool = False
-    """Whether texts of `Generate` follow the schema of their call; others are sent no schema."""
+    """Whether `Generate` follows the call's schema; if not, no schema is sent."""
     in_turns: bool = True
-    """Whether a conversation can be held in turns; else it is asked as one text."""
+    """Whether it takes a conversation in turns; if not, it gets one text."""
     labels: tuple[str, ...] = ()
-    """The labels that answers to `tag` or `classify` may hold, where they are known."""
+    """The labels that answers to `tag` or `classify` may contain, if known."""
     parameters: int | None = None
-    """Parameters of the model, where they were counted."""
+    """The model's number of parameters, if counted."""
 
 
 class Backend(ABC):
-    """Anything that answers calls; blocking.
+    """Answers calls; blocks until they are answered.
 
-    A back end sets `identity` and `traits` and writes `answer`; the rest has a default.
+    A subclass sets `identity` and `traits` and implements `answer`; the rest has defaults.
     """
 
     identity: ModelIdentity
-    """Part of every cache key; settled before the first call."""
+    """Part of every cache key; fixed before the first call."""
     traits: BackendTraits
-    """What it answers, and how it wants to be asked."""
+    """Which calls it answers, and in what batches."""
 
     @abstractmethod
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call, in order; same length. Called from `traits.workers` threads.
+        """Return one reply per call, in order. Called from `traits.workers` threads.
 
         Raises:
-            UsageError: the model broke its contract and the run cannot go on.
+            UsageError: the model broke its contract and the run cannot continue.
             BackendError: the whole batch failed.
         """
 
     def close(self) -> None:  # noqa: B027 - many hold nothing
-        """Release what is held; called once."""
+        """Release all resources; called once."""
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """What it has counted so far, for the manifest: tokens, requests."""
+        """Counts so far for the manifest, such as tokens and requests."""
         return {}
 
     @property
     def endpoint(self) -> Mapping[str, Any] | None:
-        """What is asked over a network, for the manifest; None where nothing is."""
+        """The server it asks, for the manifest; None if there is none."""
         return None
 
     def expect(self, endpoint: Mapping[str, Any]) -> None:  # noqa: B027
-        """Go on as the `endpoint` that the manifest of a resumed run holds."""
+        """Take over the `endpoint` in the manifest of a resumed run."""
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call together with what tells its repetitions apart."""
+    """A call with the index of its repetition."""
 
     call: Call
     sample: int = 0
-    """0 for deterministic calls; sampled calls, the repeat control and the flip check carry
-    their own index, or they would read back one stored answer."""
+    """0 for deterministic calls. Sampled calls, the repeat control and the flip check each have
+    their own index, so that the cache does not return one stored answer for all."""
 
     @property
     def addressed(self) -> Call:
-        """The call as a back end gets it: a sampled one knows which sample it is."""
+        """The call for the back end; a sampled `Generate` carries its index."""
         if self.sample and isinstance(self.call, Generate):
             return replace(self.call, sample=self.sample)
         return self.call
 
     def fitted(self, backend: Backend) -> Request:
-        """The request as a back end can take it: without a schema that it would not follow."""
+        """Return the request for a back end; drop the schema if it would not follow one."""
         if (
             isinstance(self.call, Generate)
             and self.call.schema is not None
@@ -343,7 +343,7 @@ class Request:
         return self
 
     def key(self, model: ModelIdentity) -> bytes:
-        """The cache key, 16 bytes: who is asked, what, and which repetition."""
+        """Return the cache key, 16 bytes, of model, call and repetition."""
         whole = ["whole"] if getattr(self.call, "is_read_whole", False) else []
         ends = ["ends"] if getattr(self.call, "wants_end", False) else []
         return digest([model.hash, self.call.canonical(), self.sample, *whole, *ends])

@@ -1,4 +1,4 @@
-"""Which items belong together: intervals, tests and folds take them as one."""
+"""Group the items that belong together: intervals, tests and folds treat them as one unit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 GROUPS = "documents (pairs that share a sentence are one)"
-"""What is never parted, in messages."""
+"""What a split keeps together, in messages."""
 ALONE = " (alone)"
-"""Marks the ids of items of no document where a document has the same name."""
+"""Marks the id of an item without a document if a document has the same name."""
 
 
 class Clustered(Protocol):
@@ -28,19 +28,19 @@ class Clustered(Protocol):
 
 
 def clusters_of(items: Iterable[Clustered]) -> dict[str, str]:
-    """The cluster of every item of one data set.
+    """Return the cluster of every item of one data set.
 
-    Items of one document are no independent answers, nor are pairs that share a sentence (18
-    sentences stand in 34 of the 100 pairs of BIOSSES): if one of two such pairs is hard, so is
-    the other. Pairs that are linked over several sentences are one cluster. Texts are the same
-    where they differ in white space alone.
+    Answers on items of one document are not independent, nor are those on pairs that share a
+    sentence (18 sentences occur in 34 of the 100 pairs of BIOSSES): if one of two such pairs is
+    hard, so is the other. Pairs that are linked through several sentences are one cluster. White
+    space does not tell texts apart.
 
     Args:
         items: of one data set, in any order.
 
     Returns:
-        id -> the item's document where it is known, else its id; of pairs that are linked the
-        least of these names.
+        id -> the item's document if it is known, else its id; for linked pairs the smallest of
+        these names.
 
     >>> from medstress.sentences import SentencePair
     >>> pair = lambda id, a, b: SentencePair(id=id, text_a=a, text_b=b, score=1)
@@ -53,7 +53,7 @@ def clusters_of(items: Iterable[Clustered]) -> dict[str, str]:
         return own
     from scipy.cluster.hierarchy import DisjointSet
 
-    # Names are put into tuples, so that none is taken for a sentence.
+    # Names are in tuples, so that none is taken for a sentence.
     linked = DisjointSet({(own[item.id],) for item in known})
     for item in known:
         for sentence in sentences_of(item):
@@ -65,9 +65,9 @@ def clusters_of(items: Iterable[Clustered]) -> dict[str, str]:
 
 
 def clusters_by_dataset(items: Iterable[tuple[str, Clustered]]) -> dict[str, dict[str, str]]:
-    """The same for items of several data sets, each with the label of its own: label -> clusters.
+    """Return the clusters of items of several data sets: data set's label -> clusters.
 
-    Only items of one data set are ever compared.
+    Only items of the same data set are compared.
     """
     held: dict[str, list[Clustered]] = {}
     for dataset, item in items:
@@ -76,12 +76,12 @@ def clusters_by_dataset(items: Iterable[tuple[str, Clustered]]) -> dict[str, dic
 
 
 def sentences_of(item: Clustered) -> tuple[str, ...]:
-    """The texts that link an item, as they are compared with those of others."""
+    """Return the texts that link an item to others, normalised for comparison."""
     return tuple(" ".join(text.split()) for text in item.shared_texts)
 
 
 def document_of(metadata: Mapping[str, Any]) -> str | None:
-    """The document that an item's metadata name; an empty name is none.
+    """Return the document that an item's metadata name; None if it is missing or empty.
 
     >>> document_of({"document": 7}), document_of({"document": ""})
     ('7', None)
@@ -91,9 +91,9 @@ def document_of(metadata: Mapping[str, Any]) -> str | None:
 
 
 def documents_of(items: Iterable[Clustered]) -> dict[str, str]:
-    """The document of every item where it is known, else its id: pairs are not linked.
+    """Return the document of every item if it is known, else its id; pairs are not linked.
 
-    Where a document is called like an item of none, as numbers are, all such ids get a mark.
+    If a document has the same name as an item without one, as numbers may, such ids get a mark.
 
     >>> from medstress.sentences import TaggedText
     >>> text = lambda id, of: TaggedText(id=id, tokens="a", labels="O", metadata=of)

@@ -1,9 +1,9 @@
-"""One thread for all that models compute on the processor.
+"""One thread in which all models compute on the CPU.
 
-torch shares work among the cores through OpenMP, which keeps a team of threads for every thread
-that ever asked it for work. As soon as there are more of these than cores, they sleep at each of
-the hundreds of barriers of a forward instead of waiting awake, and a small model loses a quarter
-of its speed. So whoever computes does it here, whatever thread it was called in.
+torch uses OpenMP, which keeps a team of threads for every thread that ever gave it work. Once there
+are more OpenMP threads than cores, they sleep instead of spinning at each of the hundreds of
+barriers of a forward pass, and a small model loses a quarter of its speed. So all CPU computation
+runs in this thread, whichever thread calls it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _NAME = "medstress-compute"
 
 
 def in_compute_thread(work: Callable[P, R]) -> Callable[P, R]:
-    """Let a function always run in the one thread, and its caller wait.
+    """Make a function always run in the compute thread while its caller waits.
 
-    With CUDA it runs where it is called: several devices are to work at once.
+    With CUDA it runs in the calling thread, so that several devices can work at once.
 
     >>> import threading
     >>> in_compute_thread(lambda: threading.current_thread().name)()
@@ -38,22 +38,22 @@ def in_compute_thread(work: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if threading.current_thread().name.startswith(_NAME) or _has_cuda():
             return work(*args, **kwargs)
-        wanted = _n_threads()
+        n_threads = _n_threads()
 
-        def like_its_caller() -> R:
-            if wanted and _n_threads() != wanted:
+        def with_callers_threads() -> R:
+            if n_threads and _n_threads() != n_threads:
                 import torch
 
-                torch.set_num_threads(wanted)
+                torch.set_num_threads(n_threads)
             return work(*args, **kwargs)
 
-        return _pool().submit(like_its_caller).result()
+        return _pool().submit(with_callers_threads).result()
 
     return run
 
 
 def _n_threads() -> int | None:
-    """What `torch.set_num_threads` set in this thread, or before it began."""
+    """The number of torch threads of the calling thread; None if torch is not loaded."""
     torch = sys.modules.get("torch")
     return torch.get_num_threads() if torch else None
 
@@ -69,11 +69,11 @@ def _has_cuda() -> bool:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    # Before the thread takes memory for the first time: from then on it keeps to its own.
+    # Before the thread first allocates memory, because it keeps the arena it begins with.
     keep_freed_memory()
     return ThreadPoolExecutor(1, thread_name_prefix=_NAME)
 
 
 if hasattr(os, "register_at_fork"):
-    # A child process has no such thread yet.
+    # A forked child does not inherit the thread.
     os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -10,11 +10,11 @@ class MedstressError(Exception):
 
 
 class UsageError(MedstressError):
-    """The user can mend it: a wrong key, file, flag or combination."""
+    """The user can fix it: a wrong key, file, flag or combination."""
 
 
 class DataError(MedstressError):
-    """An item breaks its contract; says the source, the row and the field."""
+    """An item breaks its contract; the message names the source, the row and the field."""
 
 
 class StoreError(MedstressError):
@@ -26,19 +26,22 @@ class BackendError(MedstressError):
 
 
 class PermanentBackendError(BackendError):
-    """Trying again would not help; the trial that asked ends as failed."""
+    """A retry would not help; the trial that made the call ends as failed."""
 
 
 class TrialError(Exception):
-    """Raised by an attack that cannot go on with one item: the trial ends as failed with this
-    sentence, and the run goes on, which is why it is no `MedstressError`."""
+    """An attack cannot continue with one item.
+
+    The trial ends as failed with this message and the run continues, so this is not a
+    `MedstressError`.
+    """
 
 
 class BudgetExhausted(MedstressError):
-    """Thrown into an attack at the `yield` that asks for more than is left.
+    """Thrown into an attack at a `yield` that asks more queries than the budget has left.
 
     Attributes:
-        remaining: queries that may still be asked.
+        remaining: queries left in the budget.
     """
 
     def __init__(self, remaining: int) -> None:
@@ -61,7 +64,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def missing_extra(what: str, extra: str) -> UsageError:
-    """The error for a part whose extra is not installed, with the exact install line.
+    """Return the error for a part whose extra is not installed, with the exact install line.
 
     >>> str(missing_extra("the back end", "transformers"))
     "the back end is not installed; install it with: pip install 'medstress[transformers]'"

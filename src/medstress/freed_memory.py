@@ -1,4 +1,4 @@
-"""Freed memory of the C library kept for the next batch, where that can be asked for."""
+"""Keeps memory that glibc frees, for use by the next batch."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _SETTINGS = {
     _MMAP_THRESHOLD: 1 << 30,
     _TRIM_THRESHOLD: (1 << 31) - 1,
     _TOP_PAD: 1 << 26,
-    # A thread's own arena hands large blocks back whatever else is set.
+    # A per-thread arena returns large blocks to the system whatever the other settings say.
     _ARENA_MAX: 1,
 }
 
 
 def keep_freed_memory() -> bool:
-    """Let this process keep what it frees; says whether the C library can do that.
+    """Let this process keep the memory it frees; return False if the C library cannot do that.
 
-    A forward makes and frees some hundred tensors of megabytes. By default glibc hands them back
-    to the system, which has to clear every page again that is touched for the first time: up to a
-    tenth of the time of a small model on a virtual machine (measured there: 12 us a page of
-    4 KB). The process keeps the memory of its largest batch instead.
+    A forward pass allocates and frees some hundred tensors of several megabytes. By default glibc
+    returns that memory to the system, which must clear each page again at its first use. That
+    takes up to a tenth of the time of a small model on a virtual machine (measured: 12 us per page
+    of 4 KB). With these settings the process keeps the memory of its largest batch.
     """
     if platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt
-    done = [mallopt(parameter, value) == 1 for parameter, value in _SETTINGS.items()]
-    return all(done)
+    accepted = [mallopt(parameter, value) == 1 for parameter, value in _SETTINGS.items()]
+    return all(accepted)

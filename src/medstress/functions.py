@@ -1,4 +1,4 @@
-"""Functions of the user's, named as ``module:function`` or ``file.py:function``."""
+"""Loads the user's functions, named as ``module:function`` or ``file.py:function``."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from medstress.local_modules import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A module of the user's in use: what it imports can be imported from beside it."""
+    """An imported user module; its folder is on `sys.path` until `close`."""
 
     module: Any
-    """As imported."""
+    """The module object."""
     place: str
-    """What it is called wherever it lies: its file's name, or its dotted name."""
+    """Its name without folders: the file's name, or the dotted name."""
     path: Path | None
-    """Its file, where there is one."""
+    """Its file, if it has one."""
     imports: Mapping[str, Path]
-    """The user's own modules behind it, by dotted name; of a dotted name also itself."""
+    """The user's own modules it imports, by dotted name; a named module includes itself."""
     packages: tuple[str, ...]
-    """Name and version of the packages that it is installed with; none for the user's own."""
+    """Names and versions of the packages that install it; none for the user's own."""
     folder: str
-    """First of the folders that are searched for modules."""
+    """The folder put first on `sys.path`."""
 
     @property
-    def behind(self) -> dict[str, Path]:
-        """What it imports, without itself."""
+    def dependencies(self) -> dict[str, Path]:
+        """The user's own modules it imports, without itself."""
         own = None if self.path is None else self.path.resolve()
         return {name: path for name, path in self.imports.items() if path.resolve() != own}
 
     def close(self) -> None:
-        """Search its folder no more."""
-        _search_no_more(self.folder)
+        """Remove its folder from `sys.path`."""
+        _remove_from_path(self.folder)
 
 
 def load_function(target: str, base: Path, what: str) -> tuple[Callable[..., Any], Loaded]:
@@ -56,14 +56,14 @@ def load_function(target: str, base: Path, what: str) -> tuple[Callable[..., Any
 
     Args:
         target: ``module:function`` or ``file.py:function``.
-        base: folder that a relative file or module starts from.
-        what: the function's part in the experiment, for messages.
+        base: the folder of relative files and modules.
+        what: the function's role in the experiment, for messages.
 
     Returns:
         The function, and the module that holds it.
 
     Raises:
-        UsageError: no such file, module or function, or importing it raised.
+        UsageError: the file, module or function does not exist, or importing it raised.
     """
     loaded = load_module(target, base, what)
     where, _, name = target.rpartition(":")
@@ -74,59 +74,61 @@ def load_function(target: str, base: Path, what: str) -> tuple[Callable[..., Any
 
 
 def load_module(target: str, base: Path, what: str) -> Loaded:
-    """Import what stands before the colon of a target, as `load_function` does.
+    """Import the module that `target` names before its colon.
 
-    Modules beside a file, or beside the experiment, can be imported as they can by a script; a
-    file that imports by dots is imported as a part of its package. What has changed since this
-    process imported it is imported anew.
+    The module can import its neighbours, as a script can. A file with relative imports is imported
+    as part of its package. Modules that changed since this process imported them are imported
+    again.
 
     Raises:
-        UsageError: no such file or module, or importing it raised.
+        UsageError: the file or module does not exist, or importing it raised.
     """
     where = target.rpartition(":")[0]
     if not where.endswith(".py"):
-        return _in_use(base, where, what, place=where)
+        return _import_from(base, where, what, place=where)
     path = base / where
     if not path.is_file():
         raise UsageError(f"{what}: there is no file {path}")
     place = path.name
     n_up = deepest_relative_import(path)
     if not n_up:
-        return _in_use(path.parent, path, what, place=place)
+        return _import_from(path.parent, path, what, place=place)
     folders = path.resolve().parents
     n_up = min(n_up, len(folders) - 1)
     while (folders[n_up] / "__init__.py").is_file():
         n_up += 1
     name = ".".join([*(folders[i].name for i in reversed(range(n_up))), path.stem])
-    loaded = _in_use(folders[n_up], name, what, place=place)
+    loaded = _import_from(folders[n_up], name, what, place=place)
     if loaded.path is None or loaded.path.resolve() != path.resolve():
         loaded.close()
         raise UsageError(
-            f"{what}: {path} imports by dots, so it is imported as {name}, and Python finds that "
-            f"in {loaded.path}; rename the folder {folders[n_up - 1]}"
+            f"{what}: {path} has relative imports, so it is imported as {name}, but Python finds "
+            f"{name} in {loaded.path}; rename the folder {folders[n_up - 1]}"
         )
     return loaded
 
 
-def _in_use(folder: Path, module: Path | str, what: str, *, place: str) -> Loaded:
-    """Import a file or a module with a folder searched first."""
+def _import_from(folder: Path, module: Path | str, what: str, *, place: str) -> Loaded:
+    """Import a file or a module with `folder` first on `sys.path`."""
     first = str(folder.resolve())
     sys.path.insert(0, first)
-    known = {"file": module} if isinstance(module, Path) else {"module": module}
+    by_kind = {"file": module} if isinstance(module, Path) else {"module": module}
     try:
-        forget_changed(local_imports(**known))
-        found = _load_file(module, what) if isinstance(module, Path) else _load_module(module, what)
-        # Again: the file itself may have named more folders to search.
-        imports = local_imports(**known)
+        forget_changed(local_imports(**by_kind))
+        imported = (
+            _load_file(module, what) if isinstance(module, Path) else _load_module(module, what)
+        )
+        # Again, because the file itself may have put more folders on `sys.path`.
+        imports = local_imports(**by_kind)
     except BaseException as error:
-        _search_no_more(first)
+        _remove_from_path(first)
         if isinstance(error, OSError):
             raise UsageError(f"{what}: cannot read {error.filename}: {error.strerror}") from error
         raise
-    source = getattr(found, "__file__", None)
+    source = getattr(imported, "__file__", None)
     own = isinstance(module, Path) or module in imports
     return Loaded(
-        module=found,
+        module=imported,
         place=place,
         path=module if isinstance(module, Path) else Path(source) if source else None,
         imports=imports,
@@ -135,8 +137,8 @@ def _in_use(folder: Path, module: Path | str, what: str, *, place: str) -> Loade
     )
 
 
-def _search_no_more(folder: str) -> None:
-    with suppress(ValueError):  # the user's code may have changed the path
+def _remove_from_path(folder: str) -> None:
+    with suppress(ValueError):  # the user's code may have changed `sys.path`
         sys.path.remove(folder)
 
 
@@ -148,17 +150,19 @@ def _packages_of(module: str) -> tuple[str, ...]:
 def source_hashes(
     function: Any, loaded: Loaded | None = None, kind: type[Any] | None = None
 ) -> list[str]:
-    """Hashes of the file a target names, of those that define it, where they are others, and of
-    the user's own modules that it imports.
+    """Return hashes of all source files behind a user's function.
+
+    These are the file its target names, the files that define the function and its class, and the
+    user's own modules that the target imports.
 
     Args:
-        function: what is called.
+        function: the function or callable object.
         loaded: the module that the target names.
-        kind: the class of the object that is called, or whose method is.
+        kind: the class of the callable object, or of the object whose method is called.
 
     Returns:
-        Sorted hashes, then one of each module with its name; none for a function without a source
-        file.
+        Sorted hashes of files, then name and hash of each imported module; empty for a function
+        without a source file.
     """
     of_kind = None if kind is None else _source(kind)
     source = _source(function) or of_kind
@@ -166,20 +170,20 @@ def source_hashes(
         return []
     path = None if loaded is None else loaded.path
     files = {file_hash(p) for p in (path, source, of_kind) if p is not None and p.is_file()}
-    imports = {} if loaded is None else loaded.behind
+    imports = {} if loaded is None else loaded.dependencies
     return sorted(files) + [f"{name} {file_hash(each)}" for name, each in imports.items()]
 
 
 def _source(thing: Any) -> Path | None:
     try:
-        found = inspect.getsourcefile(thing)
+        path = inspect.getsourcefile(thing)
     except TypeError:
         return None
-    return None if found is None else Path(found)
+    return None if path is None else Path(path)
 
 
-def told(error: BaseException) -> str:
-    """An error of the user's code as text that can be stored, whatever its own text does."""
+def describe_error(error: BaseException) -> str:
+    """Format a user's exception for storage, even if its `__str__` fails."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - the user's class
@@ -198,7 +202,7 @@ def _load_file(path: Path, what: str) -> Any:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{what}: importing {path} raised {told(error)}") from error
+        raise UsageError(f"{what}: importing {path} raised {describe_error(error)}") from error
     return module
 
 
@@ -211,4 +215,4 @@ def _load_module(name: str, what: str) -> Any:
             '"path/to/file.py:function", or put its folder on PYTHONPATH'
         ) from error
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{what}: importing {name!r} raised {told(error)}") from error
+        raise UsageError(f"{what}: importing {name!r} raised {describe_error(error)}") from error

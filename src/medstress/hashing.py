@@ -22,16 +22,16 @@ def canonical_json(value: Any) -> str:
 
 
 def canonical_bytes(value: Any) -> bytes:
-    """The UTF-8 bytes of `canonical_json`.
+    """Return `canonical_json` as UTF-8 bytes.
 
     Raises:
         ValueError: a number is not finite.
     """
-    found = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    if b"null" in found:
+    encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    if b"null" in encoded:
         # orjson writes nan and infinities as null; the standard encoder refuses them.
         json.dumps(value, allow_nan=False)
-    return found
+    return encoded
 
 
 def digest(value: Any) -> bytes:

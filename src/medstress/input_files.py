@@ -1,7 +1,7 @@
-"""The one boundary round every reader: what a damaged file raises becomes one sentence.
+"""Reads input files and turns whatever a damaged file raises into one clear error.
 
-A reader does its work inside `reading`, or inside `loading` where a library is called that may
-raise anything; what they refuse names the file and the place.
+A reader works inside `reading`, or inside `loading` if it calls a library that may raise anything.
+Their errors name the file and the place in it.
 """
 
 from __future__ import annotations
@@ -34,71 +34,71 @@ DAMAGE: tuple[type[Exception], ...] = (
     struct.error,
     zlib.error,
 )
-"""What Python raises about a file that is absent, cut short, or holds something else."""
-DEEPEST = 32
-"""Tables and arrays within one another in a TOML file."""
-DEEPEST_JSON = 100
-"""Lists and objects within one another in a data file; the store takes no more than 254."""
+"""What Python raises if a file is missing, truncated or of another format."""
+MAX_TOML_DEPTH = 32
+"""Nested tables and arrays in a TOML file."""
+MAX_JSON_DEPTH = 100
+"""Nested lists and objects in a data file; the store takes at most 254."""
 _LARGEST = 2**63
 _DOTTED = re.compile(r"(?<![\w-])(?:[\w-]+\s*\.\s*){200}")
-"""A key that names so many tables at once: Python's reader takes quadratic time for it."""
+"""A key with this many dots: Python's TOML parser takes quadratic time for it."""
 _MOST_SHOWN = 300
 
 
 @contextmanager
 def reading(
-    said: Callable[[str], str],
+    message: Callable[[str], str],
     kind: type[MedstressError] = UsageError,
-    theirs: tuple[type[BaseException], ...] = (),
+    also: tuple[type[BaseException], ...] = (),
 ) -> Iterator[None]:
-    """Turn what reading a damaged file raises into one sentence.
+    """Turn the exceptions of a damaged file into one error of ours.
 
     Args:
-        said: makes the sentence, with file and place, from the reason.
-        kind: of the error.
-        theirs: what the library that reads raises besides.
+        message: makes the error's message, with file and place, from the reason.
+        kind: the error to raise.
+        also: further exceptions that the reading library raises.
 
     Raises:
-        MedstressError: of that kind.
+        MedstressError: an error of that kind.
     """
     try:
         yield
-    except (*DAMAGE, *theirs) as error:
-        raise kind(said(reason(error))) from error
+    except (*DAMAGE, *also) as error:
+        raise kind(message(reason(error))) from error
 
 
 @contextmanager
 def loading(
-    said: Callable[[str], str],
+    message: Callable[[str], str],
     kind: type[MedstressError] = UsageError,
     passes: Callable[[Exception], bool] = lambda _: False,
 ) -> Iterator[None]:
-    """The same for libraries that may raise anything about a file: models, pipelines, plug-ins.
+    """Do the same as `reading` for libraries that may raise anything: models, pipelines, plug-ins.
 
     Args:
-        said: makes the sentence, with file and place, from the reason.
-        kind: of the error.
-        passes: which errors are somebody else's to explain.
+        message: makes the error's message, with file and place, from the reason.
+        kind: the error to raise.
+        passes: returns True for exceptions that the caller handles; they pass unchanged.
 
     Raises:
-        MedstressError: of that kind; one that was raised inside passes as it is.
+        MedstressError: an error of that kind; errors of ours raised inside pass unchanged.
     """
     try:
         yield
     except MedstressError:
         raise
-    except Exception as error:  # code of others documents no exceptions
+    except Exception as error:  # third-party code does not document its exceptions
         if passes(error):
             raise
-        raise kind(said(reason(error))) from error
+        raise kind(message(reason(error))) from error
     except BaseException as error:
         if not is_panic(error):
             raise
-        raise kind(said(reason(error))) from error
+        raise kind(message(reason(error))) from error
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether a library written in Rust met what it did not expect; no `Exception`, by its rules.
+    """Return whether an error is a panic of a library in Rust, which is not an `Exception`.
 
     >>> is_panic(KeyboardInterrupt())
     False
@@ -107,7 +107,7 @@ def is_panic(error: BaseException) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Say in a few words, and one line, why a file could not be read.
+    """Return in a few words, on one line, why a file could not be read.
 
     >>> reason(RecursionError("maximum recursion depth exceeded"))
     'it is nested too deep'
@@ -123,8 +123,8 @@ def reason(error: BaseException) -> str:
     if isinstance(error, KeyError):
         return f"it lacks {str(error)[:_MOST_SHOWN]}"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    said = " ".join(text.encode("utf-8", "replace").decode().split()) or type(error).__name__
-    return said if len(said) <= _MOST_SHOWN else f"{said[:_MOST_SHOWN]}..."
+    words = " ".join(text.encode("utf-8", "replace").decode().split()) or type(error).__name__
+    return words if len(words) <= _MOST_SHOWN else f"{words[:_MOST_SHOWN]}..."
 
 
 def read_bytes(path: Path) -> bytes:
@@ -141,46 +141,44 @@ def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file.
 
     Raises:
-        UsageError: it cannot be read, or is no such text.
+        UsageError: it cannot be read, or is not UTF-8.
     """
     with reading(lambda why: f"cannot read {path}: {why}"):
         return path.read_text("utf-8")
 
 
 def read_json(path: Path, expected: str = "JSON") -> Any:
-    """Return what a JSON file holds; a byte order mark is passed over.
+    """Return the content of a JSON file; a byte order mark is skipped.
 
     Raises:
         UsageError: it cannot be read.
-        DataError: it is no JSON, or holds half a character.
+        DataError: it is not JSON, or fails `check_json`.
     """
     data = read_bytes(path)
-    said = f"{path}: expected {expected}, got malformed JSON"
-    with reading(lambda why: f"{said} ({why}); mend the file", DataError):
-        return whole(json.loads(data.decode("utf-8-sig")))
+    problem = f"{path}: expected {expected}, got malformed JSON"
+    with reading(lambda why: f"{problem} ({why}); mend the file", DataError):
+        return check_json(json.loads(data.decode("utf-8-sig")))
 
 
-def whole(found: T) -> T:
-    """Return what JSON says if files and hashes can hold it.
+def check_json(value: T) -> T:
+    """Return parsed JSON if files and hashes can hold it.
 
     Raises:
-        DataError: it is nested too deep, or holds half a character, such as the legal "\\ud800".
+        DataError: it is nested too deep, or has half a surrogate pair, such as the legal "\\ud800".
     """
-    if _is_deep(found):
-        raise DataError(
-            f"expected at most {DEEPEST_JSON} lists and objects in one another, got more"
-        )
+    if _is_deep(value):
+        raise DataError(f"expected at most {MAX_JSON_DEPTH} nested lists and objects, got more")
     try:
-        json.dumps(found, ensure_ascii=False).encode("utf-8")
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
         half = error.object[error.start]
         raise DataError(f"expected whole characters, got half a surrogate pair {half!r}") from error
-    return found
+    return value
 
 
-def _is_deep(found: Any) -> bool:
-    level = [found]
-    for _ in range(DEEPEST_JSON):
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_JSON_DEPTH):
         level = [
             part
             for value in level
@@ -191,34 +189,34 @@ def _is_deep(found: Any) -> bool:
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """Parse TOML, as far as an experiment can use it.
+    """Parse TOML and check its values.
 
     Args:
         text: TOML.
-        name: what messages call it.
+        name: the text's name in messages.
 
     Raises:
-        UsageError: no TOML; a number beyond 64 bits or no number; a NUL; nested too deep.
+        UsageError: not TOML; a number beyond 64 bits, infinite or NaN; a NUL; nested too deep.
     """
     if _DOTTED.search(text):
-        raise UsageError(f"{name}: expected keys of a few words, got one of 200 or more with dots")
+        raise UsageError(f"{name}: expected keys with a few dots, got one with 200 or more")
     with reading(lambda why: f"{name} is not valid TOML: {why}"):
-        found = tomllib.loads(text)
-    return checked(found, name)
+        parsed = tomllib.loads(text)
+    return check_toml(parsed, name)
 
 
-def checked(found: dict[str, Any], name: str) -> dict[str, Any]:
+def check_toml(parsed: dict[str, Any], name: str) -> dict[str, Any]:
     """Return parsed TOML if every value can be compared, printed and stored.
 
     Raises:
         UsageError: see `parse_toml`.
     """
-    waiting: list[tuple[Any, int, str]] = [(found, 0, "")]
+    waiting: list[tuple[Any, int, str]] = [(parsed, 0, "")]
     while waiting:
         value, depth, key = waiting.pop()
-        if depth > DEEPEST:
+        if depth > MAX_TOML_DEPTH:
             raise UsageError(
-                f"{name}: {key}: expected at most {DEEPEST} tables and arrays within one another, "
+                f"{name}: {key}: expected at most {MAX_TOML_DEPTH} nested tables and arrays, "
                 "got more; mend the value"
             )
         if isinstance(value, dict):
@@ -230,33 +228,33 @@ def checked(found: dict[str, Any], name: str) -> dict[str, Any]:
             waiting += [(part, depth + 1, key) for part in value]
         elif complaint := _complaint(value):
             raise UsageError(f"{name}: {key}: {complaint}; mend the value")
-    return found
+    return parsed
 
 
 def _complaint(value: Any) -> str | None:
-    """Why a single value cannot be used."""
+    """Return why a single value cannot be used, or None."""
     if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
-        return "expected a whole number of at most 64 bits, got a larger one"
+        return "expected an integer of at most 64 bits, got a larger one"
     if isinstance(value, float) and not math.isfinite(value):
         return f"expected a number, got {value}"
     if isinstance(value, str):
         if "\0" in value:
             return "expected a text without the character NUL, got one with it"
         if any("\ud800" <= character <= "\udfff" for character in value):
-            return "expected text, got bytes that are no UTF-8"
+            return "expected text, got bytes that are not UTF-8"
     return None
 
 
-def decoded(raw: bytes, path: Path, line: int = 1) -> str:
-    """Bytes of a file as text, line ends as they are.
+def decode_utf8(raw: bytes, path: Path, line: int = 1) -> str:
+    """Decode bytes of a file; line ends stay as they are.
 
     Args:
         raw: the file, or a piece of it.
         path: the file, for the message.
-        line: the line that `raw` begins with, from 1.
+        line: number of the first line of `raw`, from 1.
 
     Raises:
-        DataError: not UTF-8: file, line and byte.
+        DataError: not UTF-8; the message names file, line and byte.
     """
     try:
         return raw.decode("utf-8")
@@ -269,12 +267,12 @@ def decoded(raw: bytes, path: Path, line: int = 1) -> str:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file with their numbers from 1, without line ends.
+    """Yield the lines of a file with their numbers from 1, without line ends.
 
-    The byte 0x0A alone ends lines: `str.splitlines` would also split at U+2028 or U+0085.
+    Only the byte 0x0A ends a line; `str.splitlines` would also split at U+2028 or U+0085.
 
     Raises:
-        DataError: a line is not UTF-8, when it is reached.
+        DataError: a line is not UTF-8; raised when that line is reached.
     """
     lines = read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    return ((n, decoded(raw, path, n).rstrip("\r")) for n, raw in enumerate(lines, start=1))
+    return ((n, decode_utf8(raw, path, n).rstrip("\r")) for n, raw in enumerate(lines, start=1))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 from medstress.errors import DataError
-from medstress.frozen import quickly_made
+from medstress.frozen import fast_init
 from medstress.hashing import content_hash
 from medstress.text import WHOLE, Edit, apply_edits, cut_word
 
@@ -227,7 +227,7 @@ def check_words(item: Question) -> None:
             )
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """An item plus edits; the text is derived, never stored."""

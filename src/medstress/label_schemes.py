@@ -1,8 +1,8 @@
-"""Schemes of labels for entities, read as IOB2: the one that everything else here uses.
+"""Read the label schemes of entities as IOB2, the scheme of everything else here.
 
-IOB2: B- begins an entity, I- goes on. IOBES (BIOES, and BILOU with L for E and U for S): E- ends an
-entity of several tokens, S- is one of a single token. IO: a token has the type of its entity or O,
-so that two neighbouring entities of one type cannot be told apart and are read as one.
+IOB2: B- begins an entity, I- continues it. IOBES (BIOES, and BILOU with L for E and U for S): E-
+ends an entity of several tokens, S- is one of a single token. IO: a token has the type of its
+entity or O, so two neighbouring entities of one type cannot be told apart and are read as one.
 
 References:
     Ratinov and Roth, "Design challenges and misconceptions in named entity recognition", CoNLL
@@ -35,7 +35,7 @@ class Reading:
     """Labels of one sentence in IOB2, up to the first that its scheme does not allow."""
 
     labels: tuple[str, ...]
-    """In IOB2; all of them where there is no complaint."""
+    """In IOB2; all of them if there is no complaint."""
     complaint: str | None = None
     """What was expected and what came."""
     place: int = 0
@@ -52,7 +52,7 @@ def read_labels(labels: Sequence[str], scheme: Scheme, *, repair: bool = False) 
     Args:
         labels: one a token.
         scheme: how they are written.
-        repair: begin an entity where a label continues none, and end it where none ends it.
+        repair: begin an entity at a label that continues none, and end one that no label ends.
 
     >>> read_labels(["B-Drug", "E-Drug", "S-Drug", "O"], "iobes").labels
     ('B-Drug', 'I-Drug', 'B-Drug', 'O')
@@ -68,21 +68,21 @@ def read_labels(labels: Sequence[str], scheme: Scheme, *, repair: bool = False) 
         prefix, type_ = _parts(label, scheme)
         at = min(place, len(labels) - 1)
         if type_ is None:
-            said = f"expected {_EXPECTED[scheme]}, got {label!r}"
-            return Reading(labels=tuple(read), complaint=said, place=at)
+            complaint = f"expected {_EXPECTED[scheme]}, got {label!r}"
+            return Reading(labels=tuple(read), complaint=complaint, place=at)
         goes_on = type_ == going != "" and (scheme == "io" or prefix in _GO_ON)
         if scheme == "iobes" and going and not goes_on:
             got = repr(label) if place < len(labels) else "the end of the sentence"
-            said = f"expected 'I-{going}' or 'E-{going}' after {before!r}, got {got}"
+            complaint = f"expected 'I-{going}' or 'E-{going}' after {before!r}, got {got}"
         elif prefix in _GO_ON and not goes_on:
             begin = f"{'B' if prefix == 'I' else 'S'}-{type_}"
-            said = f"expected {begin!r} at the beginning of an entity, got {label!r}"
-            said += f" after {before!r}"
+            complaint = f"expected {begin!r} at the beginning of an entity, got {label!r}"
+            complaint += f" after {before!r}"
         else:
-            said = ""
-        if said and not repair:
-            return Reading(labels=tuple(read), complaint=said, place=at, can_repair=True)
-        if said:
+            complaint = ""
+        if complaint and not repair:
+            return Reading(labels=tuple(read), complaint=complaint, place=at, can_repair=True)
+        if complaint:
             repaired.append(at)
         read.append(f"{'I' if goes_on else 'B'}-{type_}" if type_ else OUTSIDE)
         before, going = label, "" if prefix in _ALONE_OR_LAST else type_
@@ -90,7 +90,7 @@ def read_labels(labels: Sequence[str], scheme: Scheme, *, repair: bool = False) 
 
 
 def type_of(label: str, scheme: Scheme) -> str | None:
-    """The type that a label names, empty for O; None where it is no label of the scheme.
+    """Return the type that a label names, empty for O; None if it is no label of the scheme.
 
     >>> type_of("B-Drug", "iob2"), type_of("O", "iob2"), type_of("Drug", "iob2")
     ('Drug', '', None)
@@ -99,7 +99,7 @@ def type_of(label: str, scheme: Scheme) -> str | None:
 
 
 def scheme_of(labels: Iterable[str]) -> Scheme | None:
-    """The scheme that a model's labels are written in; None where they mix several or are none.
+    """Return the scheme of a model's labels; None if they mix several or fit none.
 
     >>> scheme_of(["O", "B-Drug", "I-Drug"]), scheme_of(["O", "Drug"])
     ('iob2', 'io')
@@ -118,11 +118,11 @@ def scheme_of(labels: Iterable[str]) -> Scheme | None:
 
 
 def check_scheme(labels: Iterable[str], scheme: Scheme, source: object) -> None:
-    """Refuse labels that would all be types in IO, and are none.
+    """Raise if labels given as IO are evidently written in another scheme.
 
     Args:
         labels: all labels of a file.
-        scheme: how the user says that they are written.
+        scheme: what the user says they are written in.
         source: the file, for the message.
 
     Raises:
@@ -143,9 +143,9 @@ def check_scheme(labels: Iterable[str], scheme: Scheme, source: object) -> None:
 
 
 def in_iob2(labels: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
-    """A model's labels, which need not be well formed, in IOB2's letters.
+    """Return a model's labels, which need not be well formed, in IOB2.
 
-    Labels in IOB2 stay as they are: an I- that continues nothing is judged where it is read.
+    Labels in IOB2 stay as they are: whoever reads them judges an I- that continues nothing.
     """
     if scheme == "iob2":
         return tuple(labels)
@@ -153,7 +153,7 @@ def in_iob2(labels: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
 
 
 def _parts(label: str, scheme: Scheme) -> tuple[str, str | None]:
-    """Prefix and type of a label; the type is empty for O, and None where it is no label."""
+    """Return prefix and type of a label; the type is empty for O, and None if it is no label."""
     if label == OUTSIDE:
         return "", ""
     if label.split() != [label]:

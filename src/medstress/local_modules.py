@@ -1,9 +1,8 @@
-"""Modules of the user's own that a file of theirs imports, found without running it.
+"""Finds the user's own modules that a source file imports, without running it.
 
-Imports are read in the source text, those inside functions too, and followed from module to module.
-Looking at what is in memory once the file is imported would miss what a function imports when it is
-first called, and would depend on whatever else this process has loaded. What the text does not say
-is not seen: modules whose names are computed.
+The source text is parsed, imports inside functions included, and followed from module to module.
+Inspecting `sys.modules` after an import would miss what functions import when first called, and
+would depend on what else the process has loaded. Imports with computed names are not found.
 """
 
 from __future__ import annotations
@@ -25,21 +24,23 @@ from medstress.hashing import file_hash
 _INSTALLED = {"site-packages", "dist-packages"}
 _STANDARD = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib")]
 _OURS = __name__.partition(".")[0]
-_COARSE_SECONDS = 2.0
-"""How exactly file systems and compiled copies tell times apart."""
+_CLOCK_SECONDS = 2.0
+"""Resolution of the times of files and compiled copies."""
 _loaded: dict[str, tuple[Path, str]] = {}
-"""Module -> its file and what that held when it was imported here."""
+"""Module -> its file and the file's hash when this process imported it."""
 
 
 def local_imports(*, file: Path | None = None, module: str | None = None) -> dict[str, Path]:
-    """Find the user's own modules behind a file or a module: not installed ones, nor Python's.
+    """Find the user's own modules that a file or module imports, directly or through others.
+
+    Installed modules and the standard library are left out.
 
     Args:
-        file: a source file that is no module of a package.
-        module: a module's dotted name; it and its packages are among what is found.
+        file: a source file outside any package.
+        module: a module's dotted name; the result includes it and its packages.
 
     Returns:
-        Dotted name -> file, sorted by name. Folders that are packages without a file are left out.
+        Dotted name -> file, sorted by name. Namespace packages, which have no file, are left out.
     """
     importlib.invalidate_caches()
     found: dict[str, Path] = {}
@@ -62,22 +63,22 @@ def local_imports(*, file: Path | None = None, module: str | None = None) -> dic
 
 
 def forget_changed(modules: Mapping[str, Path]) -> None:
-    """Let Python import modules anew whose files are others than those in memory.
+    """Remove changed modules from `sys.modules`, so that Python imports them again.
 
-    All of them where one is: the others hold what they took from it. So are those that earlier
-    files imported and that are not on the path any more.
+    If one has changed, all are removed, because the others hold objects from it. Modules of earlier
+    files that are no longer on the path are removed too.
     """
-    now = {name: (path.resolve(), file_hash(path)) for name, path in modules.items()}
-    known = [name for name in now if name in sys.modules]
-    forgotten = {name for name in _loaded if name not in now and not list(_specs(name))}
-    if any(_loaded.get(name) != now[name] for name in known):
-        forgotten.update(each for name in known for each in _with_packages(name))
-    for name in forgotten:
+    current = {name: (path.resolve(), file_hash(path)) for name, path in modules.items()}
+    imported = [name for name in current if name in sys.modules]
+    stale = {name for name in _loaded if name not in current and not list(_specs(name))}
+    if any(_loaded.get(name) != current[name] for name in imported):
+        stale.update(each for name in imported for each in _with_packages(name))
+    for name in stale:
         sys.modules.pop(name, None)
         _loaded.pop(name, None)
     for path in modules.values():
         drop_compiled(path)
-    _loaded.update(now)
+    _loaded.update(current)
 
 
 def _with_packages(name: str) -> Iterator[str]:
@@ -86,35 +87,35 @@ def _with_packages(name: str) -> Iterator[str]:
 
 
 def drop_compiled(path: Path) -> None:
-    """Remove a compiled copy that may be of an earlier text: Python compares seconds and size."""
+    """Remove a compiled copy that may be stale; Python compares only whole seconds and the size."""
     with suppress(OSError, NotImplementedError):
         compiled = Path(cache_from_source(str(path)))
-        if compiled.stat().st_mtime - path.stat().st_mtime < _COARSE_SECONDS:
+        if compiled.stat().st_mtime - path.stat().st_mtime < _CLOCK_SECONDS:
             compiled.unlink()
 
 
 def is_installed(path: Path) -> bool:
-    """Whether a file is part of Python or of an installed package."""
+    """Return whether a file belongs to Python or to an installed package."""
     place = path.resolve()
     if _INSTALLED & set(place.parts) or any(place.is_relative_to(each) for each in _STANDARD):
         return True
-    # Packages may be installed into any folder (`pip install --target`).
+    # `pip install --target` puts packages into any folder.
     return any(place.parent.glob("*.dist-info")) or any(place.parent.parent.glob("*.dist-info"))
 
 
 def deepest_relative_import(file: Path) -> int:
-    """By how many folders the relative imports of a source file go up; 0 where it has none."""
+    """Return how many levels the relative imports of a source file go up; 0 if it has none."""
     levels = (node.level for node in _imports(file) if isinstance(node, ast.ImportFrom))
     return max(levels, default=0)
 
 
 def _imports(file: Path) -> list[ast.Import | ast.ImportFrom]:
-    """The import statements of a source file; none of one that Python cannot read either."""
+    """Return the import statements of a source file; none if Python cannot parse it."""
     if file.suffix != ".py":
         return []
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # told when it is imported
+            warnings.simplefilter("ignore")  # shown when the file is imported
             tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
@@ -122,7 +123,7 @@ def _imports(file: Path) -> list[ast.Import | ast.ImportFrom]:
 
 
 def _names_in(file: Path, package: str) -> list[str]:
-    """What may be modules among what a source file imports, as dotted names."""
+    """Return the dotted names in a source file's imports that may be modules."""
     names: list[str] = []
     for node in _imports(file):
         if isinstance(node, ast.Import):
@@ -135,19 +136,19 @@ def _names_in(file: Path, package: str) -> list[str]:
 
 
 def _specs(name: str) -> Iterator[tuple[str, ModuleSpec]]:
-    """A dotted name's packages and itself, as far as they are modules of the user's."""
+    """Yield the packages of a dotted name and the module itself, while they are the user's own."""
     places: Iterable[str] = sys.path
     parts = name.split(".")
     if parts[0] == _OURS or parts[0] in sys.builtin_module_names:
         return
     loaded = sys.modules.get(parts[0])
     if loaded is not None and not _is_local(getattr(loaded, "__spec__", None)):
-        return  # in memory under this name already, so Python does not look for a file
+        return  # already imported under this name, so Python would not look for a file
     for i, part in enumerate(parts):
         if part == "*" and i:
-            inside = [each.name for each in iter_modules(list(places))]
-            for each in inside:
-                yield from _specs(".".join([*parts[:i], each]))
+            submodules = [each.name for each in iter_modules(list(places))]
+            for submodule in submodules:
+                yield from _specs(".".join([*parts[:i], submodule]))
             return
         spec = PathFinder.find_spec(part, list(places))
         if spec is None or not _is_local(spec):
@@ -157,7 +158,7 @@ def _specs(name: str) -> Iterator[tuple[str, ModuleSpec]]:
 
 
 def _is_local(spec: ModuleSpec | None) -> bool:
-    """Whether a module is neither installed nor Python's."""
+    """Return whether a module is neither installed nor part of Python."""
     if spec is None or spec.origin in ("built-in", "frozen"):
         return False
     places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())

@@ -1,7 +1,7 @@
-"""Linear layers that multiply with oneDNN where torch's own choice, MKL, is slow.
+"""Linear layers that multiply with oneDNN where torch's default, MKL, is slow.
 
-MKL has its fastest code for Intel's processors. On an AMD EPYC with AVX-512 a language model read
-1.6 to 2 times as fast in float32 with oneDNN, which torch brings as well (benchmarks/layers.py).
+MKL is fastest on Intel's processors. On an AMD EPYC with AVX-512 a language model in float32 read
+1.6 to 2 times as fast with oneDNN, which torch also ships (benchmarks/layers.py).
 """
 
 from __future__ import annotations
@@ -11,44 +11,44 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from medstress.same_numbers import multiplies_the_same
+from medstress.same_numbers import products_match
 
-_WORTH = 2**20
-"""Multiplications of a product below which oneDNN was not always faster there."""
+_MIN_MULTIPLICATIONS = 2**20
+"""Below this size of a product oneDNN was not always faster in that measurement."""
 _COMPARED_ROWS = (1, 7, 100)
 
 
 def use_onednn(model: Any) -> None:
-    """Let the linear layers of a model multiply with oneDNN, without gradients, from now on.
+    """Make the linear layers of a model multiply with oneDNN when no gradients are needed.
 
-    Only on processors of AMD. The class of the layers is another one then; weights and what is
-    saved stay the same, and so do the numbers, which are compared, up to rounding.
+    Does nothing except on AMD processors. It changes the class of the layers; weights and saved
+    files stay the same. A layer changes only if its outputs agree up to rounding.
 
     Args:
-        model: a `torch.nn.Module`. Only its layers of float32 on a CPU are changed.
+        model: a `torch.nn.Module`. Only its float32 layers on a CPU are changed.
     """
     import torch
 
     has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.enabled
     if not (has_both and _mkl_is_slow() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
         return
-    same: dict[tuple[Any, ...], bool] = {}
+    agrees: dict[tuple[Any, ...], bool] = {}
     for layer in model.modules():
         if not is_plain(layer):
             continue
         shape = (*layer.weight.shape, layer.bias is None)
-        if shape not in same:
-            other = partial(product, weight=layer.weight, bias=layer.bias)
-            same[shape] = multiplies_the_same(layer, other, _COMPARED_ROWS)
-        if same[shape]:
+        if shape not in agrees:
+            replacement = partial(product, weight=layer.weight, bias=layer.bias)
+            agrees[shape] = products_match(layer, replacement, _COMPARED_ROWS)
+        if agrees[shape]:
             layer.__class__ = onednn_linear()
 
 
 def is_plain(layer: Any) -> bool:
-    """Whether a layer is linear and of float32 on a CPU, and nobody has replaced its forward.
+    """Return whether a layer is linear, in float32 on a CPU, and has its original forward.
 
-    Weights that accelerate keeps elsewhere until they are needed are on the device `meta`, and
-    quantised ones are tensors of their own kind.
+    This excludes weights that accelerate offloads (device `meta`) and quantised weights (other
+    tensor types).
     """
     import torch
 
@@ -62,18 +62,18 @@ def is_plain(layer: Any) -> bool:
 
 @cache
 def onednn_linear() -> Any:
-    """The class of such layers, made once torch is needed: it belongs to an extra."""
+    """Return the layer class; built on first use because torch is an optional extra."""
     import torch
 
     class OnednnLinear(torch.nn.Linear):  # type: ignore[misc]  # torch is not followed by mypy
-        """A linear layer for inference on the CPU; elsewhere it computes as ever."""
+        """A linear layer that uses oneDNN for CPU inference and torch's default otherwise."""
 
         def forward(self, states: Any) -> Any:
             weight = self.weight
-            here = states.is_cpu and states.dtype == weight.dtype == torch.float32
-            rounded = torch.is_autocast_enabled("cpu")  # which does not know this product
-            worth = states.numel() * self.out_features >= _WORTH
-            if here and worth and not rounded and not torch.is_grad_enabled():
+            fits = states.is_cpu and states.dtype == weight.dtype == torch.float32
+            autocast = torch.is_autocast_enabled("cpu")  # it does not know this operation
+            is_large = states.numel() * self.out_features >= _MIN_MULTIPLICATIONS
+            if fits and is_large and not autocast and not torch.is_grad_enabled():
                 return product(states, weight, self.bias)
             return super().forward(states)
 
@@ -81,7 +81,7 @@ def onednn_linear() -> Any:
 
 
 def product(states: Any, weight: Any, bias: Any) -> Any:
-    """Multiply `(..., n_in)` with a weight `(n_out, n_in)`, plain or reordered, and add a bias."""
+    """Multiply `(..., n_in)` by a weight `(n_out, n_in)`, plain or reordered, and add a bias."""
     import torch
 
     return torch.ops.mkldnn._linear_pointwise(states, weight, bias, "none", [], "")
@@ -89,9 +89,9 @@ def product(states: Any, weight: Any, bias: Any) -> Any:
 
 @cache
 def _mkl_is_slow() -> bool:
-    """Whether MKL lacks its fastest code here: on AMD's processors, of which one was measured."""
+    """Return whether this is an AMD processor, where MKL lacks its fastest code (one measured)."""
     try:
-        told = Path("/proc/cpuinfo").read_text("utf-8")
+        description = Path("/proc/cpuinfo").read_text("utf-8")
     except OSError:
-        told = platform.processor()  # Windows names the vendor there
-    return "AuthenticAMD" in told
+        description = platform.processor()  # names the vendor on Windows
+    return "AuthenticAMD" in description

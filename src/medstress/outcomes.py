@@ -1,4 +1,4 @@
-"""Closed sets of outcomes: of one answer, and of one trial."""
+"""Outcomes of one answer and of one trial, and goals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from medstress.errors import UsageError
-from medstress.frozen import quickly_made
+from medstress.frozen import fast_init
 from medstress.text import Edit
 
 TARGETS = "ABCDEFGHIJ"
@@ -36,43 +36,42 @@ class Verdict(StrEnum):
     FAILED = "failed"
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What the victim answered about one candidate."""
 
     outcome: Outcome
-    """Of an entity: right where it is found strictly. Of a pair always right."""
+    """For an entity: right if it is found strictly. For a pair: always right."""
     answer: str | None
-    """An option letter; None where unreadable. The labels of an entity's tokens."""
+    """An option letter; None if unreadable. For an entity: the labels of its tokens."""
     scores: tuple[float, ...] | None = None
-    """Log probabilities over the options (softmax over them), or None where there are none. Of a
-    pair its similarity, alone."""
+    """Log probabilities over the options (softmax over them), or None if there are none. For a
+    pair: its similarity alone."""
     mass: float | None = None
     """Probability on all option letters together (letter answering)."""
     is_tied: bool = False
     """Whether several options share the highest score, so that a rule chose the answer."""
     text: str | None = None
-    """What was generated, where text was; the labels of a sentence, joined by spaces."""
+    """The generated text, if any; the labels of a sentence, joined by spaces."""
     rationale: str | None = None
-    """The reasoning before the answer, where the victim was asked for it in a turn of its own."""
+    """The reasoning before the answer, if the victim was asked for it in a turn of its own."""
     confidences: tuple[float, ...] | None = None
-    """One an option, 1 (surely wrong) to 5 (surely right), where the victim was asked for them."""
+    """One per option, 1 (surely wrong) to 5 (surely right), if the victim was asked for them."""
     finish_reason: str | None = None
-    """`length` where nothing could be read because a reply was cut off at `max_new_tokens`."""
+    """`length` if nothing could be read because a reply was cut off at `max_new_tokens`."""
     cut_confidences: bool = False
-    """Whether the confidences are unknown because the reply that gives them was cut off so."""
+    """Whether the confidences are unknown because their reply was cut off at `max_new_tokens`."""
     reached_goal: bool = False
     """Whether the attack's goal is reached, so that the search may end; set by the referee, for
     attacks to read. False for a success after which the search goes on, and for probes."""
     is_success: bool = False
-    """Whether the answer is a success, valid or not; set by the referee. With `reached_goal`
-    false it is one after which the search goes on."""
+    """Whether the answer is a success, valid or not; set by the referee. If `reached_goal` is
+    false, the search goes on after it."""
 
     @property
     def is_nonsense(self) -> bool:
-        """Whether a reply that came to its end names no option; of one that was cut off nobody
-        knows what it would have named."""
+        """Whether a complete reply names no option; one that was cut off might have named one."""
         return self.outcome is Outcome.UNREADABLE and self.finish_reason is None
 
 
@@ -98,10 +97,10 @@ class Untargeted:
 
 @dataclass(frozen=True, slots=True)
 class Targeted:
-    """One letter as the answer is a success, whatever stands under it.
+    """Answering one letter is a success, whatever option has it.
 
-    The option under the letter may be the one that is changed: what counts is where the victim
-    is led, not by which words.
+    That option may be the edited one: what counts is the letter that the victim is led to, not the
+    words that lead it there.
     """
 
     letter: str
@@ -116,10 +115,9 @@ class Targeted:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The option that was edited as the answer is a success; one that the edit led to is not.
+    """Answering an edited option is a success; answering another option is not.
 
-    So a success says that the victim took the new name for the answer, whatever letter it stands
-    under.
+    So a success says that the victim took the new name for the answer, whatever its letter.
     """
 
     unreadable: bool = False
@@ -138,7 +136,7 @@ class Relative(Protocol):
     """A goal that depends on the answer to the clean item."""
 
     def relative_to(self, before: Prediction) -> Goal:
-        """The goal, given that answer."""
+        """Return the goal, given that answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +147,11 @@ class Measured:
     """Score of the clean pair."""
 
     def relative_to(self, before: Prediction) -> Goal:
-        """The goal, given the answer to the clean pair."""
+        """Return the goal, given the answer to the clean pair."""
         return replace(self, before=_score(before))
 
     def change(self, prediction: Prediction) -> float:
-        """How far the score moved, up or down."""
+        """Return how far the score moved, up or down."""
         return abs(_score(prediction) - self.before)
 
     def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
@@ -171,7 +169,7 @@ class Moved:
     """Score of the clean pair."""
 
     def relative_to(self, before: Prediction) -> Goal:
-        """The goal, given the answer to the clean pair."""
+        """Return the goal, given the answer to the clean pair."""
         return replace(self, before=_score(before))
 
     def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
@@ -181,7 +179,7 @@ class Moved:
 
 def _score(prediction: Prediction) -> float:
     if prediction.scores is None:
-        raise TypeError("the similarity of a pair was expected, and there is none")
+        raise TypeError("expected the similarity of a pair, but the prediction has no scores")
     return prediction.scores[0]
 
 
@@ -193,7 +191,7 @@ def parse_goal(text: str, *, unreadable: bool = False) -> Goal:
         unreadable: whether an unreadable answer is a success.
 
     Raises:
-        UsageError: neither.
+        UsageError: the text is none of these.
 
     >>> parse_goal("B")
     Targeted(letter='B', unreadable=False)

@@ -1,4 +1,4 @@
-"""Where medstress keeps converted models and vectors on this machine."""
+"""The cache folders for converted models and vectors."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from medstress.writing import Access
 
 
 def cache_dir(part: str) -> Path:
-    """Return (and make) a folder of the user's cache, e.g. ``models`` or ``vectors``.
+    """Return a folder of the user's cache, e.g. ``models`` or ``vectors``; make it if needed.
 
-    The environment variable MEDSTRESS_CACHE moves it. What is made is its owner's alone, as it
-    may hold answers to texts of patients; a folder under MEDSTRESS_CACHE that is there already
-    may be shared on purpose and keeps its mode.
+    The environment variable MEDSTRESS_CACHE moves the cache. New folders are private to their
+    owner, because they may hold answers about patients' texts. An existing folder under
+    MEDSTRESS_CACHE may be shared on purpose, so it keeps its mode.
     """
     root = os.environ.get("MEDSTRESS_CACHE")
     if root:

@@ -13,8 +13,8 @@ A plug-in is an installed package with an entry point. Its group says what it ad
 * `medstress.datasets`: a function from `DatasetOptions`, the keys of a `[[dataset]]` table, to
   `Loaded` questions, or to `LoadedTexts`: `TaggedText`s or `SentencePair`s.
 
-Everywhere a `UsageError` is a sentence for the user, who can mend what it says. The pages "Writing
-an attack", "Writing a back end" and "Your own data" have complete examples.
+A `UsageError` is always a sentence for the user, who can fix what it says. The pages "Writing an
+attack", "Writing a back end" and "Your own data" have complete examples.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast
 
 from medstress.calls import Answer, Call
-from medstress.frozen import quickly_made
+from medstress.frozen import fast_init
 from medstress.hashing import canonical_json
 from medstress.outcomes import Prediction
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Predict:
     """One query: what does the victim answer about this candidate?"""
@@ -23,14 +23,14 @@ class Predict:
     """Asked to learn something, such as which span matters: counts against the budget, and is
     never a success."""
     attempt: int | None = None
-    """Number of the attempt that asks it, from 1, where an attempt may ask nothing."""
+    """Number of the attempt that asks it, from 1, for attacks whose attempts may ask nothing."""
     valid: bool | None = None
-    """Whether the key still holds, as far as what the attack asked other roles tells."""
+    """Whether the key still holds, as far as the other roles that the attack asked can tell."""
     reason: str | None = None
-    """What says so."""
+    """Who or what says so."""
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A step of an attack: queries, asked in order."""
@@ -63,7 +63,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class CleanAnswer:
-    """A step that reads what the victim answered about the clean item: known, and no query."""
+    """A step that reads the victim's answer about the clean item, which is known: no query."""
 
 
 Step: TypeAlias = Ask | Consult | Note | CleanAnswer

@@ -1,4 +1,4 @@
-"""What is installed, by lazy dotted name; plug-ins join through entry points."""
+"""Registry of attacks, back ends and data sets, loaded on use; plug-ins join by entry points."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ KINDS = {"attacks": ATTACKS, "backends": BACKENDS, "datasets": DATASETS}
 
 
 _plug_ins: dict[str, str] = {}
-"""First name of a module that was loaded as a plug-in -> what messages call the plug-in."""
+"""Top-level module of a loaded plug-in -> what messages call the plug-in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class Place:
 
 
 def installed(kind: str) -> dict[str, Entry]:
-    """All entries of a kind, plug-ins included, sorted by name."""
+    """Return all entries of a kind, plug-ins included, sorted by name."""
     found = dict(KINDS[kind])
     for point in entry_points(group=f"medstress.{kind}"):
         dist = point.dist.name if point.dist else "an unknown package"
@@ -152,7 +152,7 @@ def load(kind: str, name: str) -> Any:
     """Import one entry.
 
     Raises:
-        UsageError: nothing of that name is installed, or it cannot be imported.
+        UsageError: nothing with this name is installed, or it cannot be imported.
     """
     if name in KINDS[kind]:  # before the plug-ins, which take long to list
         module, _, attribute = KINDS[kind][name].target.partition(":")
@@ -175,13 +175,13 @@ def load(kind: str, name: str) -> Any:
         if not isinstance(error, Exception | SystemExit) and not is_panic(error):
             raise
         raise UsageError(
-            f"{plug_in}: importing {entry.target} raised {_told(error)}"
-            f"{_at_import(error, module)}; mend or remove that package"
+            f"{plug_in}: importing {entry.target} raised {_described(error)}"
+            f"{_at_import(error, module)}; fix or remove that package"
         ) from error
 
 
 def place_of(error: BaseException) -> Place | None:
-    """Find the last line of a plug-in that an error went through; None where it was in none."""
+    """Find the last line of a plug-in that an error went through; None if there is none."""
     for frame, line in reversed(list(walk_tb(error.__traceback__))):
         module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if module in _plug_ins:
@@ -190,47 +190,47 @@ def place_of(error: BaseException) -> Place | None:
 
 
 def complaint(error: BaseException) -> str | None:
-    """Say in one sentence which plug-in raised an error, and where; None where none did."""
+    """Say in one sentence which plug-in raised an error, and where; None if none did."""
     place = place_of(error)
     if place is None:
         return None
-    return f"{place.plug_in}: {place.file}, line {place.line} raised {_told(error)}"
+    return f"{place.plug_in}: {place.file}, line {place.line} raised {_described(error)}"
 
 
 def fault_of(made: Any, base: type, traits: type, renamed: Mapping[str, str]) -> str | None:
-    """Say what keeps an object from being a part, as far as its class tells.
+    """Say why an object is not an attack or a back end, as far as its class shows.
 
     Args:
         made: an attack or a back end.
         base: what its class has to inherit.
         traits: the class of its `traits`.
-        renamed: attributes of earlier versions that are fields of another name now. Those of the
-            other fields had the names that the fields have.
+        renamed: attribute of earlier versions -> field of the traits, if its name changed; all
+            other fields were attributes of the same name.
 
     Returns:
-        The end of a sentence whose subject is the part; None where nothing is wrong. An attribute
-        with the name of a field, such as a parameter, has to say what the traits say.
+        The end of a sentence whose subject is the object; None if nothing is wrong. An attribute
+        with the name of a field, such as a parameter, must equal that field.
     """
-    told = getattr(made, "traits", None)
+    declared = getattr(made, "traits", None)
     names = [each.name for each in fields(traits) if each.name not in renamed.values()]
     former = dict(zip(names, names, strict=True)) | dict(renamed)
     moved = [
         (name, field)
         for name, field in former.items()
         if hasattr(made, name)
-        and (name != field or getattr(made, name) != getattr(told, field, ...))
+        and (name != field or getattr(made, name) != getattr(declared, field, ...))
     ]
     if moved:
         sets = ", ".join(name for name, _ in moved)
         given = ", ".join(f"{field}={getattr(made, name)!r}" for name, field in moved)
         return (
             f"sets {sets}, which medstress reads from its traits alone: write "
-            f"traits = {traits.__name__}({given}{'' if told is None else ', ...'})"
+            f"traits = {traits.__name__}({given}{'' if declared is None else ', ...'})"
         )
     if not isinstance(made, base):
         return f"is no {base.__name__}: its class has to inherit medstress.plugin.{base.__name__}"
-    if not isinstance(told, traits):
-        return f"has no traits: expected {traits.__name__}, got {told!r}"
+    if not isinstance(declared, traits):
+        return f"has no traits: expected {traits.__name__}, got {declared!r}"
     return None
 
 
@@ -238,7 +238,7 @@ def open_backend(name: str, options: Any) -> Backend:
     """Open a back end with its options (`medstress.backends.options.BackendOptions`).
 
     Raises:
-        UsageError: there is none of that name, it refuses its options, or it is no `Backend`.
+        UsageError: no back end has this name, it refuses its options, or it is no `Backend`.
     """
     backend = load("backends", name)(options)
     if fault := backend_fault(backend):
@@ -248,17 +248,17 @@ def open_backend(name: str, options: Any) -> Backend:
 
 
 def backend_fault(made: Any) -> str | None:
-    """What keeps an object from being a back end; see `fault_of`."""
+    """Say why an object is not a back end, or None; see `fault_of`."""
     return fault_of(made, Backend, BackendTraits, {"kinds": "calls"})
 
 
-def _told(error: BaseException) -> str:
-    said = error.msg if isinstance(error, SyntaxError) else reason(error)
-    return f"{type(error).__name__}: {said}"
+def _described(error: BaseException) -> str:
+    message = error.msg if isinstance(error, SyntaxError) else reason(error)
+    return f"{type(error).__name__}: {message}"
 
 
 def _at_import(error: BaseException, module: str) -> str:
-    """File and line where importing a plug-in failed, as far as they are known."""
+    """Return file and line where importing a plug-in failed, as far as they are known."""
     place = place_of(error)
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({error.filename}, line {error.lineno})"

@@ -24,7 +24,7 @@ itself, which is the published rule. A name without a distance to the key is nev
 
 
 class PerturbationSet(Protocol):
-    """The names an entity group may be replaced with, and how far they lie from an anchor."""
+    """The names that may replace entities of a group, and their distances from an anchor."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -32,36 +32,36 @@ class PerturbationSet(Protocol):
 
     @property
     def vectors(self) -> VectorArray:
-        """Unit vectors of the names, shape (n_names, n_dimensions); a zero row where a name has
+        """Unit vectors of the names, shape (n_names, n_dimensions); a zero row if a name has
         none. May be a memory map."""
 
     def vector(self, text: str) -> FloatArray:
-        """The unit vector of one text that need not be in the vocabulary, shape
-        (n_dimensions,); zeros where it has none."""
+        """Return the unit vector of one text that need not be in the vocabulary, shape
+        (n_dimensions,); zeros if it has none."""
 
     def distances(self, anchor: str) -> FloatArray:
-        """h(anchor, name) for every name, shape (n_names,), >= 0; nan where undefined."""
+        """Return h(anchor, name) for every name, shape (n_names,), >= 0; nan where undefined."""
 
     def distance_to(self, anchor: str, text: str) -> float:
-        """h(anchor, text) for one text that need not be in the vocabulary; nan where undefined."""
+        """Return h(anchor, text); the text need not be in the vocabulary; nan if undefined."""
 
     def obstacle(self, item: Question) -> str | None:
-        """Why no name has a distance from the item's key, or None."""
+        """Return why no name has a distance from the item's key, or None."""
 
     def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
-        """Indices of the names that may be drawn under a rule, ascending; by default those that
-        cannot be a second right answer or repeat an option (METHODS 3.3)."""
+        """Return the indices of the names that may be drawn under a rule, ascending; by default
+        those that cannot be a second right answer or repeat an option (METHODS 3.3)."""
 
     def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> Mapping[str, int]:
-        """How many names the rule leaves out, by reason; reasons without any are absent. Each
-        name counts once, under the first reason that fits."""
+        """Count the names that the rule leaves out, by reason; reasons without any are absent.
+        Each name counts once, under the first reason that fits."""
 
     def objection(self, item: Question, name: str) -> str | None:
-        """Why the rule `exclude` would leave this name out for what it says, None where it would
-        not: `key_duplicate`, `equal_to_option`, or its variant class."""
+        """Return why the rule `exclude` would leave this name out because of its wording, or None:
+        `key_duplicate`, `equal_to_option`, or its variant class."""
 
     def variant_class(self, item: Question, name: str) -> str:
-        """The name's class against the key: `same_words`, `key_plus_words`, `key_subset`,
+        """Return the name's class against the key: `same_words`, `key_plus_words`, `key_subset`,
         `synonym` or `different` (METHODS 3.3)."""
 
 
@@ -78,4 +78,4 @@ class Resources:
     roles: Mapping[str, Decoding] = field(default_factory=dict)
     """The roles that can be asked, and how each generates."""
     names_in: Callable[[str], Sequence[str]] | None = None
-    """Names of drugs and diseases that a text holds, where an attack asks for them."""
+    """Finds the names of drugs and diseases in a text, if an attack needs them."""

@@ -1,4 +1,4 @@
-"""Whether another way to compute a layer gives the layer's numbers."""
+"""Checks that a replacement for a layer gives the same numbers as the layer."""
 
 from __future__ import annotations
 
@@ -7,31 +7,37 @@ from functools import partial
 from typing import Any
 
 _TOLERANCE = 1e-5
-"""Per the largest number of a token, in float32."""
+"""Largest float32 difference, relative to the largest absolute value of a token."""
 
 
-def gives_the_same(own: Callable[[], Any], other: Callable[[], Any]) -> bool:
-    """Whether both give the same numbers; what cannot be compared is not the same.
+def outputs_match(original: Callable[[], Any], replacement: Callable[[], Any]) -> bool:
+    """Return whether both tensors agree within the tolerance; False if either computation fails.
 
     Args:
-        own: gives a tensor, by token.
-        other: the other way.
+        original: computes the expected tensor, one row per token.
+        replacement: computes the tensor to check.
     """
     try:
-        expected, found = own(), other()
-        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
+        expected, actual = original(), replacement()
+        if (expected.shape, expected.dtype) != (actual.shape, actual.dtype):
             return False
         largest = expected.abs().amax(-1, keepdim=True)
-        return bool(((expected - found).abs() <= _TOLERANCE * largest).all())
+        return bool(((expected - actual).abs() <= _TOLERANCE * largest).all())
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError):
         return False
 
 
-def multiplies_the_same(layer: Any, other: Callable[[Any], Any], n_rows: Sequence[int]) -> bool:
-    """Compare two ways to compute a linear layer on random tokens, of some numbers of them."""
+def products_match(layer: Any, replacement: Callable[[Any], Any], n_rows: Sequence[int]) -> bool:
+    """Return whether a linear layer and its replacement agree on random inputs.
+
+    Args:
+        layer: a linear layer.
+        replacement: maps `(1, n_tokens, in_features)` to the layer's output.
+        n_rows: the numbers of tokens to try.
+    """
     import torch
 
-    drawn = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     with torch.inference_mode():
-        given = [torch.randn(1, n, layer.in_features, generator=drawn) for n in n_rows]
-        return all(gives_the_same(partial(layer, one), partial(other, one)) for one in given)
+        inputs = [torch.randn(1, n, layer.in_features, generator=generator) for n in n_rows]
+        return all(outputs_match(partial(layer, x), partial(replacement, x)) for x in inputs)

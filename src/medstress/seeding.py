@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def rng_for(seed: int, stream: str, dataset: str, item_id: str, repeat: int = 0) -> Generator:
-    """Return the generator of one trial.
+    """Return the random generator of one trial.
 
-    `stream` names the attack and its entity group, without sampler, exponent, budget or
-    victim, so that arms which differ only in those share their random numbers.
+    `stream` names the attack and its entity group but not the sampler, exponent, budget or
+    victim, so that arms which differ only in those share random numbers.
 
     >>> first, again = (rng_for(0, "swap/drugs", "sample", "q1") for _ in range(2))
     >>> first.random() == again.random()

@@ -59,7 +59,7 @@ class TaggedText:
 
     @cached_property
     def entities(self) -> tuple[Entity, ...]:
-        """The gold entities, in their order.
+        """The gold entities, in order.
 
         >>> item = TaggedText(id="1", tokens=("Take", "salicylic", "acid"),
         ...                   labels=("O", "B-Chemical", "I-Chemical"))
@@ -89,7 +89,7 @@ class SentencePair:
     text_b: str
     """The second text."""
     score: float
-    """Gold similarity, within [low, high]; high is alike."""
+    """Gold similarity, within [low, high]; high means alike."""
     low: float = 0.0
     """The scale's lowest score."""
     high: float = 4.0
@@ -271,7 +271,7 @@ def projected_labels(
 
 
 def entities_of(labels: Sequence[str]) -> tuple[Entity, ...]:
-    """The entities that IOB2 labels mark, in their order.
+    """Return the entities that IOB2 labels mark, in order.
 
     >>> [(e.start, e.end) for e in entities_of(["B-Drug", "B-Drug", "I-Drug", "O"])]
     [(0, 1), (1, 3)]
@@ -306,7 +306,7 @@ def check_tagged_text(item: TaggedText) -> None:
 
 
 def label_complaint(label: str, before: str) -> str | None:
-    """Why a label cannot follow the label `before` (``O`` at the beginning), or None.
+    """Return why a label cannot follow the label `before` (``O`` at the beginning), or None.
 
     >>> label_complaint("I-Drug", "O")
     "expected 'B-Drug' at the beginning of an entity, got 'I-Drug' after 'O'"

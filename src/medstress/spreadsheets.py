@@ -1,8 +1,8 @@
-"""Text cells of CSV files that no spreadsheet computes, and the way back.
+"""CSV cells that no spreadsheet takes for a formula, and how to read them back.
 
-A spreadsheet takes a cell that begins with one of a few characters for a formula. Such a text gets
-an apostrophe before it, and so does one that already begins with apostrophes and such a character,
-so that taking one away always gives the text that was written.
+A spreadsheet evaluates a cell that begins with one of a few characters. `neutral` puts an
+apostrophe before such a text. It also does so if the text already begins with apostrophes and
+such a character, so that removing one apostrophe always restores the text.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
-_COMPUTED = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")
+_FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")
 _NEUTRAL = re.compile("'+[=+\\-@\t\r\n＝＋－＠]")
 
 
 def neutral(value: Any) -> Any:
-    """A value as a cell that is not computed; what is no text stays as it is.
+    """Return a value as a cell that no spreadsheet evaluates; only texts are changed.
 
     >>> [neutral(each) for each in ("=1+1", "'=1", "aspirin", "it's", -0.5, None)]
     ["'=1+1", "''=1", 'aspirin', "it's", -0.5, None]
     """
-    return f"'{value}" if isinstance(value, str) and _COMPUTED.match(value) else value
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
 
 
 def original(cell: str) -> str:
-    """The text that `neutral` was given.
+    """Return the text that `neutral` was given.
 
     >>> [original(each) for each in ("'=1+1", "''=1", "aspirin", "'tis")]
     ['=1+1', "'=1", 'aspirin', "'tis"]
@@ -36,7 +36,7 @@ def original(cell: str) -> str:
 
 
 class Writer:
-    """Writes rows as CSV, one header line first; text cells are made neutral."""
+    """Writes a header line and then rows as CSV; makes text cells neutral."""
 
     def __init__(
         self, stream: IO[str], fields: Iterable[str], line_end: str = csv.excel.lineterminator
@@ -47,17 +47,16 @@ class Writer:
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Write one row."""
-        held = io.StringIO(newline="")
-        # Only what is in its own line end does the writer quote, and each of the two ends a line
-        # for some reader.
-        writer = csv.DictWriter(held, self._fields)
+        buffer = io.StringIO(newline="")
+        # The default line end makes `csv` quote both CR and LF: either ends a line for some reader.
+        writer = csv.DictWriter(buffer, self._fields)
         writer.writerow({name: neutral(value) for name, value in row.items()})
-        line = held.getvalue().removesuffix(csv.excel.lineterminator)
+        line = buffer.getvalue().removesuffix(csv.excel.lineterminator)
         self._stream.write(line + self._line_end)
 
 
 class Reader:
-    """Reads rows that `Writer` wrote, or that a spreadsheet saved again."""
+    """Reads rows that `Writer` wrote, even if a spreadsheet saved them since."""
 
     def __init__(self, lines: Iterable[str], separator: str = ",") -> None:
         self._reader = csv.DictReader(lines, delimiter=separator)
@@ -65,7 +64,7 @@ class Reader:
         """The header line."""
 
     def __iter__(self) -> Iterator[dict[str, str]]:
-        """The rows by field; what a short row lacks is empty, what a long one adds is left out."""
+        """Yield each row by field; missing cells become empty, extra cells are dropped."""
         for row in self._reader:
             yield {
                 original(name): original(cell or "")

@@ -12,34 +12,34 @@ from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
-from medstress.frozen import quickly_made
+from medstress.frozen import fast_init
 
 WHOLE = "item"
 """The unit of a trial that is about the whole item."""
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
     """One replacement in one field of an item."""
 
     field: str
-    """An option letter, or `context`, `stem`; `tokens`; `text_a`, `text_b`."""
+    """An option letter, `context` or `stem`; `tokens`; `text_a` or `text_b`."""
     start: int
-    """First character replaced, in the original field text; of `tokens` the first token."""
+    """First character replaced, in the original field text; for `tokens` the first token."""
     end: int
     """One past the last character replaced."""
     replacement: str
-    """The new text, cased as it will stand."""
+    """The new text, in its final case."""
 
 
 def edit_rows(edits: Iterable[Edit]) -> list[list[Any]]:
-    """Edits as JSON values: field, start, end and replacement of each."""
+    """Return edits as JSON values: field, start, end and replacement of each."""
     return [[edit.field, edit.start, edit.end, edit.replacement] for edit in edits]
 
 
 def edits_of(rows: Iterable[Sequence[Any]]) -> tuple[Edit, ...]:
-    """The inverse of `edit_rows`."""
+    """Return edits from JSON values, the inverse of `edit_rows`."""
     return tuple(
         Edit(field=name, start=start, end=end, replacement=replacement)
         for name, start, end, replacement in rows
@@ -71,30 +71,30 @@ def apply_edits(text: str, edits: Collection[Edit]) -> str:
 
 
 _OF_WORDS = frozenset(("Lu", "Ll", "Lt", "Nd", "Mn", "Mc", "Me"))
-"""Categories of characters that make up words: letters with case, digits, accents of their own."""
+"""Unicode categories of characters that make up words: letters with case, digits, accents."""
 
 
-FARTHEST = 10_000
-"""Edits that are counted; no edit of a question is as large, and counting takes long."""
+MAX_DISTANCE = 10_000
+"""Largest distance that is counted: no edit of a question is as large, and counting is slow."""
 _LONGEST_WORD = 100
 """Characters of a cut word that are shown on either side."""
 
 
 def edit_distance(old: Sequence[str], new: Sequence[str]) -> int:
-    """Levenshtein's distance of two texts, or lists of words; all above `FARTHEST` are one more.
+    """Return the Levenshtein distance of two texts or lists of words, at most `MAX_DISTANCE` + 1.
 
     >>> edit_distance("aspirin", "aspirins"), edit_distance("a b".split(), "b a".split())
     (1, 2)
     """
-    return Levenshtein.distance(old, new, score_cutoff=FARTHEST)
+    return Levenshtein.distance(old, new, score_cutoff=MAX_DISTANCE)
 
 
 def cut_word(text: str, start: int, end: int) -> str | None:
-    """The word that a span cuts, with whatever else the span covers; None where it cuts none.
+    """Return the word that a span cuts, with the rest of the span; None if it cuts none.
 
     A word is a run of letters that have case (Latin, Greek, Cyrillic and so on), digits and
-    accents: hyphens, apostrophes and all other marks part words. Letters without case never do
-    anything here: Chinese, Japanese and Thai part no words, and Korean, Hebrew and Arabic attach
+    accents; hyphens, apostrophes and all other marks separate words. Letters without case are
+    ignored: Chinese, Japanese and Thai do not separate words, and Korean, Hebrew and Arabic attach
     particles to them.
 
     >>> cut_word("Ranitidine 50 mg", 0, 3), cut_word("vitamin B12", 0, 9)
@@ -117,10 +117,10 @@ def _is_inside(text: str, place: int) -> bool:
     )
 
 
-def written(tokens: Sequence[str]) -> str:
-    """Tokens as a text: hyphens and apostrophes close up, and so does punctuation.
+def join_tokens(tokens: Sequence[str]) -> str:
+    """Join tokens to a text, without spaces around hyphens, apostrophes and punctuation.
 
-    >>> written(tokenise("alpha-methyldopa for Parkinson's disease (3 mg)."))
+    >>> join_tokens(tokenise("alpha-methyldopa for Parkinson's disease (3 mg)."))
     "alpha-methyldopa for Parkinson's disease (3 mg)."
     """
     text = tokens[0] if tokens else ""
@@ -165,8 +165,10 @@ _TOKEN = re.compile(r"[^\W_]+|[^\s]")
 
 
 def token_spans(text: str) -> list[tuple[int, int]]:
-    """Offsets of the tokens of a text: runs of letters and digits, and every other character
-    that is no white space on its own, which is how the published files of BC5CDR are tokenised.
+    """Return the offsets of the tokens of a text.
+
+    A token is a run of letters and digits, or any other single character that is no white space,
+    as in the published files of BC5CDR.
 
     >>> [text[a:b] for text in ["Parkinson's (2.5-mg)"] for a, b in token_spans(text)]
     ['Parkinson', "'", 's', '(', '2', '.', '5', '-', 'mg', ')']
@@ -175,15 +177,16 @@ def token_spans(text: str) -> list[tuple[int, int]]:
 
 
 def tokenise(text: str) -> tuple[str, ...]:
-    """The tokens of a text, by the rule of `token_spans`."""
+    """Return the tokens of a text, by the rule of `token_spans`."""
     return tuple(_TOKEN.findall(text))
 
 
-def told_apart_by(text: str) -> str:
-    """A text without what makes no other text of it: case, forms of one letter, white space,
-    marks that are not seen, and punctuation.
+def comparison_key(text: str) -> str:
+    """Return a text without what does not count in comparisons.
 
-    >>> told_apart_by("Who works  as a\u00a0BAKER ."), told_apart_by("(who works as a baker)")
+    That is case, variants of a letter, white space, invisible marks and punctuation.
+
+    >>> comparison_key("Who works  as a\u00a0BAKER ."), comparison_key("(who works as a baker)")
     ('who works as a baker', 'who works as a baker')
     """
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())

@@ -15,7 +15,7 @@ VOUCHERS = (REVIEW, PANEL, CHECKER)
 
 
 def known_validity(valid: bool | None, reason: str | None) -> bool | None:
-    """The validity that a claim amounts to: true only from one who can vouch.
+    """Return the validity that a claim amounts to: true only from one who can vouch.
 
     >>> known_validity(True, "rule"), known_validity(True, "panel"), known_validity(False, "rule")
     (None, True, False)

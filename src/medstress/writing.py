@@ -1,6 +1,6 @@
-"""How files come to be: beside their place and renamed, through no link, with a chosen mode.
+"""Safe writing of files: to a temporary file that is renamed, never through a link, with a mode.
 
-Who writes turns an `OSError` into a sentence; `PlaceTaken` says in its own words what to do.
+Callers turn an `OSError` into a message; the text of `PlaceTaken` says what to do.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from secrets import token_hex
 from typing import BinaryIO
 
 DATABASE = "run.sqlite"
-"""What makes a folder a run folder; its mode says who may read what is written beside it."""
+"""The file that makes a folder a run folder; files written beside it follow its mode."""
 
 
 class PlaceTaken(OSError):
-    """Nothing is written there: its `strerror` says why and what to do."""
+    """The path cannot be written; `strerror` says why and what to do."""
 
 
 class Access(Enum):
-    """Who may read what is written."""
+    """Who may read a written file."""
 
     OWNER = (0o700, 0o600)
-    """Its owner alone: text of questions, patients and models."""
+    """The owner alone: texts of questions, patients and models."""
     GROUP = (0o750, 0o640)
-    """The owner's group as well."""
+    """The owner and the owner's group."""
     ORDINARY = (0o777, 0o666)
-    """Whoever the umask lets: what holds nothing of a run."""
+    """Anyone the umask allows: files that contain nothing of a run."""
 
     @property
     def folder(self) -> int:
-        """Mode of a folder."""
+        """The mode of a folder."""
         return self.value[0]
 
     @property
     def file(self) -> int:
-        """Mode of a file."""
+        """The mode of a file."""
         return self.value[1]
 
 
 def access_of(path: Path) -> Access:
-    """Who may read a file that is written at `path`: of a run folder, who may read its run."""
+    """Return who may read a new file at `path`: in a run folder, whoever may read the run."""
     try:
         mode = (path.parent / DATABASE).stat().st_mode
     except OSError:
@@ -54,7 +54,7 @@ def access_of(path: Path) -> Access:
 
 
 def refuse_link(path: Path) -> None:
-    """Refuse a path whose last component is a link.
+    """Refuse a path whose last component is a symbolic link.
 
     Raises:
         PlaceTaken: it is one.
@@ -66,13 +66,12 @@ def refuse_link(path: Path) -> None:
 
 
 def refuse_taken(path: Path) -> None:
-    """Refuse a path at which there is anything but a file of its own, or nothing.
+    """Refuse a path unless it is free or an ordinary file without a second name.
 
-    For files that are changed where they lie. A second name of a file (a hard link) may lie
-    anywhere else.
+    For files that are changed in place. The second name (a hard link) could be anywhere.
 
     Raises:
-        PlaceTaken: a link, a second name, or no file.
+        PlaceTaken: a link, a hard link, or not a file.
     """
     _refuse_other(path)
     if path.exists() and path.stat().st_nlink > 1:
@@ -83,30 +82,30 @@ def refuse_taken(path: Path) -> None:
 
 @contextmanager
 def beside(path: Path, access: Access | None = None) -> Iterator[Path]:
-    """Yield the path of a new, empty file that takes the place of `path` at the end.
+    """Yield the path of a new, empty file that replaces `path` at the end.
 
-    Where anything goes wrong, a full disk or an interrupt, it is removed and what was at `path`
-    stays as it was.
+    After any error, such as a full disk or an interrupt, the new file is removed and `path` stays
+    as it was.
 
     Args:
-        path: what is written.
+        path: the file to write.
         access: who may read it; default: see `access_of`.
 
     Raises:
-        OSError: `path` is a link or no file, or the disk does not take it.
+        OSError: `path` is a link or not a file, or writing failed.
     """
     _refuse_other(path)
     mode = (access or access_of(path)).file
     part = path.with_name(f".medstress-{token_hex(8)}.part")
-    # A name that nobody can have put there before; the umask may only narrow the mode.
+    # Nobody can have created this name before; the umask can only narrow the mode.
     os.close(os.open(part, _NEW, mode))
     try:
         if access is not Access.ORDINARY:
             part.chmod(mode)
         yield part
-        _reach_the_disk(part)
+        _sync(part)
         if access is not Access.ORDINARY:
-            part.chmod(mode)  # a library may have put a file of its own there
+            part.chmod(mode)  # a library may have replaced the file
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
@@ -115,29 +114,29 @@ def beside(path: Path, access: Access | None = None) -> Iterator[Path]:
 
 @contextmanager
 def replacing(path: Path, access: Access | None = None) -> Iterator[BinaryIO]:
-    """Yield a stream whose content takes the place of `path` at the end; see `beside`."""
+    """Yield a stream whose content replaces `path` at the end; see `beside`."""
     with beside(path, access) as part, part.open("r+b") as stream:
         yield stream
 
 
 def write_bytes(path: Path, data: bytes | memoryview, access: Access | None = None) -> None:
-    """Write a file, complete or not at all; see `beside`."""
+    """Write a file completely or not at all; see `beside`."""
     with replacing(path, access) as stream:
         stream.write(data)
 
 
 def write_text(path: Path, text: str, access: Access | None = None) -> None:
-    """Write a file as UTF-8, its line ends as they are; see `beside`."""
+    """Write a file as UTF-8 with unchanged line ends; see `beside`."""
     write_bytes(path, text.encode("utf-8"), access)
 
 
 def make_folder(folder: Path, access: Access = Access.OWNER) -> None:
-    """Make a folder of one's own unless it is there; what lies above it gets ordinary modes.
+    """Make a folder with the given access unless it exists; its parents get ordinary modes.
 
-    A folder that is there keeps its mode, and `Access.GROUP` lets the group in as well.
+    An existing folder keeps its mode, except that `Access.GROUP` adds the group.
 
     Raises:
-        OSError: it is a link or a file, or cannot be made.
+        OSError: the path is a link or a file, or the folder cannot be made.
     """
     refuse_link(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -155,18 +154,19 @@ def make_folder(folder: Path, access: Access = Access.OWNER) -> None:
 
 
 def take_place(path: Path, access: Access | None) -> None:
-    """Make a file that is changed where it lies, empty, or give the one there its mode.
+    """Create an empty file that will be changed in place, or set the mode of the existing one.
 
     Args:
         path: the file.
-        access: who may read it; None: who may already, and the owner alone where it is new.
+        access: who may read it; None keeps the mode of an existing file and makes a new one
+            private to its owner.
 
     Raises:
         OSError: see `refuse_taken`.
     """
     refuse_taken(path)
     mode = (access or Access.OWNER).file
-    # A file that is there is not opened: closing it again would end SQLite's locks on it.
+    # An existing file is not opened, because closing it would release SQLite's locks on it.
     with suppress(FileExistsError):
         os.close(os.open(path, _NEW, mode))
         path.chmod(mode)
@@ -176,7 +176,7 @@ def take_place(path: Path, access: Access | None) -> None:
 
 
 def give_access(folder: Path, access: Access) -> None:
-    """Give a folder that a library filled, and all that is in it, one access."""
+    """Set the access of a folder that a library filled, and of everything in it."""
     for place, _, files in os.walk(folder):
         Path(place).chmod(access.folder)
         for name in files:
@@ -188,16 +188,16 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def _refuse_other(path: Path) -> None:
-    """Refuse what is there and is no file: a pipe or a device must not be replaced."""
+    """Refuse anything but a file or a free path: a pipe or a device must not be replaced."""
     refuse_link(path)
     if path.is_dir():
         raise PlaceTaken(errno.EISDIR, "it is a folder", str(path))
     if path.exists() and not path.is_file():
-        raise PlaceTaken(errno.EINVAL, "it is no ordinary file", str(path))
+        raise PlaceTaken(errno.EINVAL, "it is not an ordinary file", str(path))
 
 
-def _reach_the_disk(path: Path) -> None:
-    # Disks that write late tell here that they are full, and a name must not come before content.
+def _sync(path: Path) -> None:
+    # A disk that writes late reports a full disk here, and the rename must not precede the content.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -140,12 +140,15 @@ def test_prune_says_what_would_go_and_removes_it(medstress, shared, bench):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["prune"], "prune needs to know what: --older-than DAYS, --model NAME or --damaged"),
-        (["prune", "--damaged", "--model", "x"], "--damaged stands alone"),
+        (["prune"], "prune needs one of: --older-than DAYS, --model NAME or --damaged"),
+        (["prune", "--damaged", "--model", "x"], "--damaged excludes --older-than and --model"),
         (["prune", "--older-than", "-1"], "--older-than: expected 0 days or more, got -1"),
         (["prune", "--older-than", "nan"], "--older-than: expected 0 days or more, got nan"),
-        (["prune", "--model", "x"], "--model 'x': the cache has no answers of it (it has: victim"),
-        (["info", "--damaged"], "--damaged is for: medstress cache prune"),
+        (
+            ["prune", "--model", "x"],
+            "--model 'x': the cache has no answers of this model (it has: victim",
+        ),
+        (["info", "--damaged"], "--damaged applies only to: medstress cache prune"),
         (["clear"], "argument {info,verify,prune}: invalid choice: 'clear'"),
     ],
 )

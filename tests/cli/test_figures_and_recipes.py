@@ -50,7 +50,7 @@ def test_a_recipe_is_printed_or_written_but_never_over_a_file(medstress, tmp_pat
     path.write_text("edited", encoding="utf-8")
     told = medstress("recipe", "xian2025-table1", "--to", path)
     assert (told.code, told.out) == (2, "")
-    assert told.err.startswith(f"medstress: --to {path}: it is there already")
+    assert told.err.startswith(f"medstress: --to {path}: it exists already")
     assert path.read_text("utf-8") == "edited"
 
 

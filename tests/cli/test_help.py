@@ -75,9 +75,9 @@ def test_a_command_that_is_not_built_says_so(medstress, command):
         (["export", "a", "--table", "trails", "--to", "x.csv"], "argument --table: invalid choice"),
         (["list"], "the following arguments are required: KIND"),
         (["list", "cats"], "argument KIND: invalid choice: 'cats'"),
-        (["list", "prompts", "qstabb"], "list prompts qstabb: there is no such prompt"),
-        (["list", "attacks", "medfuzz"], "list attacks medfuzz: only prompts are shown by name"),
-        (["list", "prompts", "--to", "x"], "--to: name what is to be written"),
+        (["list", "prompts", "qstabb"], "list prompts qstabb: no prompt has this name"),
+        (["list", "attacks", "medfuzz"], "list attacks medfuzz: only prompts can be shown by name"),
+        (["list", "prompts", "--to", "x"], "--to needs a name"),
         (["doctor", "--please"], "unrecognized arguments: --please"),
         (["demo", "--quite"], "unrecognized arguments: --quite"),
     ],
@@ -138,7 +138,7 @@ def test_the_words_of_prompts_are_shown_and_written_to_a_folder_that_can_be_used
         assert file.read_text().splitlines()[-1] in shown.out
     assert load_prompts(str(folder)).hash == load_prompts("patient_characteristics").hash
     again = medstress("list", "prompts", "patient_characteristics", "--to", str(folder))
-    assert (again.code, "it is there already" in again.err) == (2, True)
+    assert (again.code, "it exists already" in again.err) == (2, True)
     assert "{{ question }}" in medstress("list", "prompts", "question").out
 
 

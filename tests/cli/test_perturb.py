@@ -202,7 +202,7 @@ def test_labels_that_were_repaired_are_told(folder, capsys):
     assert "gold.tsv, line 2: expected 'B-Drug'" in capsys.readouterr().err
     assert perturb("e.toml", "--to", "out.iob", "--set", 'dataset.on_bad_labels="repair"') == 0
     assert "! " in (told := capsys.readouterr().out)
-    assert "1 labels that continued or ended no entity" in told
+    assert "repaired 1 labels that continued or ended no entity" in told
 
 
 def test_a_list_of_words_that_stand_nowhere_is_said(folder, capsys):

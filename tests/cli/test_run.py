@@ -279,7 +279,7 @@ NOWHERE = [{"field": "F", "start": 0, "end": 1, "type": "T121"}]
         ({"mentions": OUTSIDE}, "field 'mentions': offsets [0, 99) lie outside A (length 10)"),
         ({"mentions": NOWHERE}, "field 'mentions': field 'F' is neither an option letter nor"),
         ({"stem": 7}, "field 'stem': expected a text, got the number 7"),
-        ({"id": "q0"}, "field 'id': expected an id of its own, got 'q0' as in line 1"),
+        ({"id": "q0"}, "field 'id': expected a unique id, got 'q0' as in line 1"),
     ],
 )
 def test_a_bad_row_is_named_by_file_line_and_field(bench, workbench, refused, fields, sentence):
@@ -338,9 +338,7 @@ def test_an_empty_data_set_is_refused(bench, refused):
 @pytest.mark.parametrize("text", ["", "\n \n"])
 def test_an_empty_vocabulary_is_refused(bench, refused, text):
     (bench.root / "names.txt").write_text(text, encoding="utf-8")
-    assert refused() == (
-        "vocabulary 'names.txt': expected at least one name, got none; it is empty"
-    )
+    assert refused() == "vocabulary 'names.txt' is empty; expected at least one name"
 
 
 def test_a_budget_larger_than_the_vocabulary_is_refused(bench, workbench, refused, medstress):
@@ -423,9 +421,9 @@ NONSENSE = [
         "return ['A'] * (len(prompts) + 1)",
         "returned 4 answers for 3 prompts; expected one answer a",
     ),
-    ("return 'A'", "returned str; expected a list, one answer a prompt"),
-    ("return None", "returned NoneType; expected a list, one answer a prompt"),
-    ("return {'answer': 'A'}", "returned dict; expected a list, one answer a prompt"),
+    ("return 'A'", "returned str; expected a list, one answer per prompt"),
+    ("return None", "returned NoneType; expected a list, one answer per prompt"),
+    ("return {'answer': 'A'}", "returned dict; expected a list, one answer per prompt"),
     ("return [3] * len(prompts)", "returned 3; expected a text, or exactly {'answer': 'A'} or"),
     ("return [None] * len(prompts)", "returned None; expected a text, or exactly"),
     (

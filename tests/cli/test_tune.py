@@ -94,7 +94,7 @@ def test_a_limit_counts_both_runs_and_raising_it_resumes(bench, tune):
     n_calls = len(bench.received())
     told = tune("--set", "experiment.max_queries=30")
     assert "not complete" in told.out
-    assert "n is not chosen yet" in told.out
+    assert "has not chosen n yet" in told.out
     assert not (bench.out / "run.sqlite").exists()
     told = tune("--set", f"experiment.max_queries={n_calls - 20}")
     assert "not complete" in told.out
@@ -128,7 +128,7 @@ def test_other_commands_work_on_both_folders(bench, tune, medstress):
         assert "tuned on" in medstress("summary", folder).out
         assert medstress("report", folder).code == 0
         page = (folder / "report.html").read_text("utf-8")
-        assert "The n that was chosen, where it was tuned and where it is reported" in page
+        assert "The chosen n, on the items of the tuning split and on the reported ones" in page
         to = folder / "trials.parquet"
         assert medstress("export", folder, "--table", "trials", "--to", to).code == 0
         assert polars.read_parquet(to).height == len(Run(folder).rows())

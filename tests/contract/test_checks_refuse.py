@@ -196,13 +196,13 @@ def crashes_on_success(self: Any, item: Any, rng: Any) -> Any:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (nothing, "a step asks nothing; never yield an empty list"),
+        (nothing, "a step is empty; never yield an empty list"),
         (unhashable, "a step is not hashable"),
         (no_step, "expected a step (Ask, Consult, Note or CleanAnswer)"),
         (no_query, "expected queries (Predict)"),
         (too_many, "Bad asks 3 queries about item 'tiny-0' with a budget of 2"),
         (global_random, "when run again, or after other items"),
-        (shared_state, "when items are attacked in turns"),
+        (shared_state, "when items are interleaved"),
         (outside, "the edits do not apply"),
         (of_the_key, "A (key) may not change"),
         (of_the_stem, "stem (stem) may not change"),
@@ -210,12 +210,12 @@ def crashes_on_success(self: Any, item: Any, rng: Any) -> Any:
         (of_another_item, "the candidate belongs to item 'another'"),
         (announces_a_fault, "A (key) may not change"),
         (stubborn, "does not end after BudgetExhausted was thrown"),
-        (crashes_when_refused, "raised KeyError when told that the budget is used: 'left'"),
+        (crashes_when_refused, "raised KeyError after BudgetExhausted: 'left'"),
         (needs_scores, "raised TypeError after 1 steps on item 'tiny-0'"),
         (will_not_close, "does not close cleanly on item 'tiny-0'"),
         (returns_text, "must return a candidate of item 'tiny-0' or None, got 'mirozide'"),
         (endless, "Bad does not end: item 'tiny-0'"),
-        (crashes_on_success, "raised IndexError when told of a success on item 'tiny-0'"),
+        (crashes_on_success, "raised IndexError after a success on item 'tiny-0'"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -231,12 +231,12 @@ def test_fields_that_may_change_are_allowed_by_name() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"deterministic": True}, "says it is deterministic, but the seed changes"),
-        ({"budget": 0}, "Bad: the budget of its traits must be a whole number from 1, got 0"),
-        ({"stream": ""}, "Bad: the stream of its traits must be a text that is not empty"),
+        ({"deterministic": True}, "declares itself deterministic, but its queries"),
+        ({"budget": 0}, "Bad: traits.budget must be a whole number from 1, got 0"),
+        ({"stream": ""}, "Bad: traits.stream must be a non-empty string"),
         ({"spec": lambda: {"x": {1}}}, "Bad.spec() must consist of JSON values"),
         ({"spec": iter([{"a": 1}, {"a": 2}]).__next__}, "Bad.spec() changes from call to call"),
-        ({"obstacle": lambda item, resources: "no"}, "Bad can attack none of the items given"),
+        ({"obstacle": lambda item, resources: "no"}, "Bad can attack none of the items"),
     ],
 )
 def test_a_false_declaration_is_named(given: dict[str, Any], sentence: str) -> None:
@@ -294,7 +294,7 @@ def test_a_faultless_back_end_passes() -> None:
     ("backend", "sentence"),
     [
         (Shuffled(reply), "replies must come in the order of the calls"),
-        (Dependent(reply), "not depend on what else is in the batch"),
+        (Dependent(reply), "not depend on the rest of the batch"),
         (Short(reply), "the back end returned 4 replies for 5 calls"),
         (Drifting(reply), "the identity changed from"),
         (ScriptedBackend(reply, name=""), "the identity needs a name and a hash"),
@@ -304,7 +304,7 @@ def test_a_faultless_back_end_passes() -> None:
         (ScriptedBackend(lambda _: Generated(text="A")), "expected Chosen as the reply to"),
         (ScriptedBackend(lambda _: Chosen()), "expected exactly one of text, answer and scores"),
         (ScriptedBackend(lambda _: Chosen(answer="C")), "expected one of the letters A, B"),
-        (ScriptedBackend(lambda _: Chosen(scores=(1.0,))), "expected 2 scores, one a letter,"),
+        (ScriptedBackend(lambda _: Chosen(scores=(1.0,))), "expected 2 scores, one per letter,"),
         (
             ScriptedBackend(lambda _: Chosen(answer="A", tokens_in=-1)),
             "tokens cannot be negative",
@@ -320,7 +320,7 @@ def test_a_fault_of_a_back_end_is_named(backend: Any, sentence: str) -> None:
     [
         (
             Scored(log_probs=(-1.0,), n_tokens=(1,)),
-            "expected 2 log probabilities and token counts, one a continuation,",
+            "expected 2 log probabilities and token counts, one per continuation,",
         ),
         (Scored(log_probs=(0.5, -1.0), n_tokens=(1, 1)), "expected natural log probabilities"),
         (Scored(log_probs=(-0.5, -1.0), n_tokens=(1, -1)), "expected token counts of 0 or more"),
@@ -350,8 +350,8 @@ def test_a_fault_of_a_head_is_named(scored: Any, sentence: str) -> None:
 def test_calls_of_undeclared_kinds_and_no_calls_are_refused() -> None:
     backend = ScriptedBackend(reply)
     backend.traits = replace(backend.traits, calls=frozenset({"choose"}))
-    assert "declares the calls ['choose'], which lack 'score'" in backend_refusal(backend)
-    assert "needs calls to ask" in backend_refusal(backend, [])
+    assert "declares the calls ['choose'], not 'score'" in backend_refusal(backend)
+    assert "needs at least one call" in backend_refusal(backend, [])
 
 
 @dataclass(frozen=True)
@@ -437,7 +437,7 @@ def test_a_faultless_task_passes() -> None:
         (with_prompt(lambda c: c.stem), "an edit of option B changes no request"),
         (with_prompt(options, reached_goal=True), "sets reached_goal"),
         (with_prompt(options, outcome=Outcome.UNREADABLE), "should have the outcome right"),
-        (with_prompt(options, scores=(0.0,)), "needs 4 scores, one an option"),
+        (with_prompt(options, scores=(0.0,)), "needs 4 scores, one per option"),
         (with_prompt(options, scores=(0.0,) * 4), "has probabilities that sum to 4.0, not 1"),
     ],
 )

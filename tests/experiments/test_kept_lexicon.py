@@ -42,7 +42,11 @@ def asked(folder: Path) -> int:
 def as_in_the_first_edition(patch: pytest.MonkeyPatch) -> None:
     """Words in at least two sentences, and a manifest that does not say by what they count."""
     ours, described = lexicon.noise_lexicon, SentenceGroupPart.describe
-    patch.setattr(lexicon, "noise_lexicon", lambda tagged, _=None: ours(tagged, lexicon.FIXED))
+    patch.setattr(
+        lexicon,
+        "noise_lexicon",
+        lambda tagged, _=None: ours(tagged, lexicon.FIRST_EDITION_SENTENCES),
+    )
 
     def describe(part: SentenceGroupPart) -> dict[str, Any]:
         return {key: value for key, value in described(part).items() if key != "lexicon"}

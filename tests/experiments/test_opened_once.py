@@ -15,7 +15,7 @@ from medstress.experiment import rows
 from medstress.experiment.public import Run
 from medstress.experiment.run import Watcher
 from medstress.experiment.significance.afterwards import run_tests
-from medstress.experiment.significance.run import Chosen
+from medstress.experiment.significance.run import Selection
 from medstress.experiment.summary import summarise_run
 from medstress.store import reader
 from medstress.testing import tiny_questions
@@ -165,5 +165,5 @@ def test_rows_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Counte
     assert counts["rows"] == N_ITEMS
     assert len(run.summary()["tests"]) == 2
     counts.clear()
-    run_tests(run.folder, experiment, Chosen(), {"controls": 31}, Watcher())
+    run_tests(run.folder, experiment, Selection(), {"controls": 31}, Watcher())
     assert counts["rows"] == N_ITEMS

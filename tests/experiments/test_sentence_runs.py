@@ -574,7 +574,7 @@ def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
         ),
         (
             tagged({"name": "non_entity_noise", "rate": 0.5, "of": {"name": "synonym"}}),
-            "with `of`, scope, rate and edits_per_word are those that it says",
+            "with `of`, scope, rate and edits_per_word belong to what it names",
         ),
     ],
 )

@@ -103,7 +103,7 @@ def brat(rng: Random) -> Iterator[Case]:
 
 
 def pairs(rng: Random) -> Iterator[Case]:
-    """Pairs of sentences, parted by tabs."""
+    """Pairs of sentences, separated by tabs."""
     while True:
         name, data = _lines(rng, experiments.PAIRS)
         lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")

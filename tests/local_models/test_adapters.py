@@ -139,16 +139,16 @@ def test_an_adapter_without_its_weights_is_refused(
     weights = load_file(adapter / "adapter_model.safetensors")
     kept = {key: weight for key, weight in weights.items() if "layers.0" in key}
     save_file(kept, adapter / "adapter_model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(UsageError, match=r"lacks weights that its adapter_config\.json promises"):
+    with pytest.raises(UsageError, match=r"lacks weights that its adapter_config\.json lists"):
         open_backend(BackendOptions(model=str(folder_of("llama")), adapter=str(adapter)))
 
 
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({}, "is no peft adapter: expected adapter_config.json"),
-        ({"adapter_config.json": "{", "adapter_model.bin": ""}, "is no JSON"),
-        ({"adapter_config.json": "{}", "adapter_model.bin": ""}, "names no peft_type"),
+        ({}, "is not a peft adapter: expected adapter_config.json"),
+        ({"adapter_config.json": "{", "adapter_model.bin": ""}, "is not JSON"),
+        ({"adapter_config.json": "{}", "adapter_model.bin": ""}, "has no peft_type"),
         (
             {
                 "adapter_config.json": '{"peft_type": "PREFIX_TUNING", "num_virtual_tokens": 3}',

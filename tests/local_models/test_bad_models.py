@@ -44,7 +44,7 @@ def sentence_of(folder: Path | str) -> str:
 
 
 def test_a_folder_without_weights_is_told(copied: Callable[..., Path]) -> None:
-    assert "holds no weights" in sentence_of(copied("llama", without=("model",)))
+    assert "has no weights" in sentence_of(copied("llama", without=("model",)))
 
 
 def test_a_folder_without_a_tokenizer_is_told(copied: Callable[..., Path]) -> None:

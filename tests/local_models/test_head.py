@@ -310,6 +310,6 @@ def test_a_head_without_its_weights_is_refused(
 def test_a_head_is_not_asked_for_letters(folder_of: Callable[[str], Path]) -> None:
     folder = folder_of("bert")
     assert refusal(model=str(folder), answer_by="letter") == (
-        f"model '{folder}' is a multiple-choice head (BertForMultipleChoice), which values options "
-        'and writes nothing; use answer_by = "head"'
+        f"model '{folder}' is a multiple-choice head (BertForMultipleChoice), which scores options "
+        'and generates no text; use answer_by = "head"'
     )

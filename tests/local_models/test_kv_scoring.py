@@ -235,7 +235,7 @@ def test_a_model_that_lean_layers_do_not_suit_is_packed_with_its_own(
 ) -> None:
     from medstress.backends import lean_layers
 
-    monkeypatch.setattr(lean_layers, "_gives_the_same", lambda *_: True)
+    monkeypatch.setattr(lean_layers, "_layer_matches", lambda *_: True)
     monkeypatch.setattr(lean_layers, "_lean_gate", lambda _: None)
     monkeypatch.setattr(
         lean_layers,

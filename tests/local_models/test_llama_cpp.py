@@ -145,7 +145,7 @@ def test_a_template_that_the_library_reads_otherwise_is_told(
     backend._engine.rendered = lambda messages: "[INST] x [/INST]"
     backend.answer([call, call])
     assert [record.message.split(":")[1][:20] for record in caplog.records] == [
-        " llama.cpp itself wo"
+        " llama.cpp renders a"
     ]
 
 
@@ -170,7 +170,7 @@ def test_a_conversation_is_rendered_with_the_template_of_the_file(tmp_path: Path
         (None, "needs model = a .gguf file"),
         ("gone.gguf", r"gone\.gguf' not found"),
         ("folder", "reads .gguf files"),
-        ("bad.gguf", "no GGUF file of a language model, or damaged"),
+        ("bad.gguf", "not a GGUF file of a language model, or is damaged"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_sentence(

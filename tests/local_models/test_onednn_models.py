@@ -37,7 +37,7 @@ def test_answers_are_those_of_torchs_own_layers(
     monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: False)
     expected = open_tiny(name).answer(calls)
     monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: True)
-    monkeypatch.setattr(onednn_linear, "_WORTH", 0)
+    monkeypatch.setattr(onednn_linear, "_MIN_MULTIPLICATIONS", 0)
     changed = open_tiny(name)
     monkeypatch.setattr(onednn_linear, "product", counted)
     for found, own in zip(changed.answer(calls), expected, strict=True):

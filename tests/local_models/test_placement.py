@@ -102,8 +102,8 @@ def test_the_plan_of_a_row_follows_each_layer_to_its_device(
     elsewhere = packing.on(torch.device("meta"), 1)
     (cell,) = elsewhere.cells
     tensors = (
-        elsewhere.asked,
-        elsewhere.answered,
+        elsewhere.gather,
+        elsewhere.scatter,
         cell.seen,
         *(block.mask for block in cell.blocks),
     )

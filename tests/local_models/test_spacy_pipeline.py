@@ -157,6 +157,6 @@ def test_a_pipeline_without_a_mapped_label_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         SpacyPipeline(str(folder), Path())
     assert str(caught.value).endswith(
-        "none of its labels (PERSON) is mapped to a type; say what they are, e.g. labels = "
+        "none of its labels (PERSON) is mapped to a type; map them, e.g. labels = "
         '{PERSON = "drugs"}'
     )

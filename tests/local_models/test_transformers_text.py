@@ -68,7 +68,7 @@ def test_text_ends_where_the_answer_is_decided_and_neighbours_go_on(
     whole, other = replace(asked, options=()), Generate("the dose of", decoding)
     long = backend.answer([whole, other])
     # The tiny model never writes a letter: the third token stands for one.
-    backend._generator._decoded = lambda tokens: "(B) So\nSo" if len(tokens) >= 3 else "So"
+    backend._generator._decode = lambda tokens: "(B) So\nSo" if len(tokens) >= 3 else "So"
     short, beside = backend.answer([asked, other])
     assert isinstance(short, Generated)
     assert isinstance(long[0], Generated)

@@ -36,7 +36,7 @@ def test_n_is_chosen_on_a_fifth_of_the_items_and_reported_on_the_others(near):
 
 def test_as_published_n_is_the_maximum_on_the_same_items(near):
     choice = best_exponent(near, choices="as_published")
-    assert (choice.n, choice.rule) == (-40.0, "same items")
+    assert (choice.value, choice.rule) == (-40.0, "same items")
     assert choice.estimate.value == 22 / 32
     assert choice.estimate == choice.tuning
 
@@ -44,14 +44,14 @@ def test_as_published_n_is_the_maximum_on_the_same_items(near):
 def test_a_single_exponent_is_no_choice_and_keeps_all_items(near):
     rows = [row for row in near if row.attack == "pdws n=-20"]
     choice = best_exponent(rows)
-    assert (choice.n, choice.rule, choice.tuning) == (-20.0, "given", None)
+    assert (choice.value, choice.rule, choice.tuning) == (-20.0, "given", None)
     assert choice.estimate.n == 32
 
 
 def test_ties_go_to_the_exponent_nearest_to_random_sampling(made_up):
     attacks = {f"n={n}": made_up.substitution("pdws", float(n)) for n in (-50, -5, -20)}
     run = made_up.MadeUp(attacks, lambda i, spec: 1)
-    assert best_exponent(run.trials).n == -5.0
+    assert best_exponent(run.trials).value == -5.0
 
 
 def test_neither_the_order_of_trials_nor_other_arms_move_the_split(near):

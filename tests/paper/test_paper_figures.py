@@ -67,9 +67,9 @@ def test_what_a_run_cannot_fill_is_named_with_the_reason(of_grid):
         "variants": 'needs PDWS near and random sampling with variants = "mark" '
         '(choices = "as_published")',
         "sweeps": 'needs an attack with sampler = "exhaustive" that finished an item',
-        "words": "the run holds no table of words replaced and inserted",
+        "words": "the run has no table of words replaced and inserted",
         "noise-scores": "needs tagged texts or sentence pairs with a perturbed copy of the data",
-        "analysis": "the run holds no analyses",
+        "analysis": "the run has no analyses",
     }
 
 
@@ -453,7 +453,7 @@ def test_a_run_without_trials_fills_nothing(made_up):
     run = made_up.MadeUp({}, lambda i, spec: None)
     found = make(run)
     assert not made(found)
-    assert set(skipped(found).values()) == {"the run holds no finished trial of an attack"}
+    assert set(skipped(found).values()) == {"the run has no finished trial of an attack"}
 
 
 # -- every name asked, and words ------------------------------------------------------------------
@@ -542,7 +542,7 @@ def test_a_sweep_of_one_item_has_no_interval_and_without_distances_it_has_ranks(
     found = made(make(run, ["svg"], summary(row("drugs", 1, False))))["sweeps"]
     assert "names, nearest to the key first (share)" in texts(found.files["sweeps.svg"])
     assert any("no interval is drawn" in note for note in found.notes)
-    assert any("keeps no distances" in note for note in found.notes)
+    assert any("run has no distances" in note for note in found.notes)
 
 
 def test_words_are_a_cell_each_with_success_and_count(swept):

@@ -82,7 +82,7 @@ def test_where_n_is_chosen_the_whole_line_is_about_the_other_items(grid):
 def test_as_published_all_items_stay_and_the_table_says_optimistic(grid):
     rates = rates_of(arms(grid), 1, "as_published")
     assert rates[0].n_items == 40
-    assert rates[0].choices["near"].n == -40.0
+    assert rates[0].choices["near"].value == -40.0
     assert any("optimistic" in note for note in table_1(rates, grid.summary).table.notes)
 
 
@@ -246,7 +246,7 @@ def test_the_learning_rate_is_chosen_on_the_items_on_which_n_is(searches):
     run, others = searches
     (rates,) = rates_of(arms(run), 8)
     choice = rates.choices["discrete_zoo"]
-    assert (choice.key, choice.n, choice.rule) == ("learning_rate", 0.1, "tuned")
+    assert (choice.key, choice.value, choice.rule) == ("learning_rate", 0.1, "tuned")
     assert choice.tried == (0.1, 1.0, 10.0)
     flipped = sum(int(item.removeprefix("hash-")) % 8 == 0 for item in others)
     assert rates.asr["discrete_zoo"].value == flipped / len(others)
@@ -265,7 +265,7 @@ def test_the_learning_rate_is_chosen_on_the_items_on_which_n_is(searches):
 def test_on_the_same_items_the_learning_rate_is_the_best_of_its_grid(searches):
     run, _ = searches
     (rates,) = rates_of(arms(run), 8, "as_published")
-    assert (rates.choices["discrete_zoo"].n, rates.choices["discrete_zoo"].rule) == (
+    assert (rates.choices["discrete_zoo"].value, rates.choices["discrete_zoo"].rule) == (
         1.0,
         "same items",
     )
@@ -292,7 +292,7 @@ def test_the_relative_change_equals_the_success_rate(grid):
     rates = rates_of(arms(grid), 1)
     for r in rates:
         for method, asr in r.asr.items():
-            before, after = r.baseline.accuracy.value, r.after[method].value
+            before, after = r.baseline.accuracy.value, r.accuracy_after[method].value
             assert (before - after) / before == pytest.approx(asr.value)
     text = latex_table(table_rcap(rates, grid.summary, "sample", "rcap").table)
     assert len(check_latex(text)) == 2 + 1

@@ -16,7 +16,7 @@ from medstress.backends.mock import MockBackend
 from medstress.calls import Chosen
 from medstress.items import Mention, Question
 from medstress.outcomes import Verdict
-from medstress.scheduler.need import Need
+from medstress.scheduler.need import CallRound
 from medstress.scheduler.trial import Trial, TrialResult, conduct
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
@@ -91,10 +91,10 @@ def item(i: int) -> Question:
     return Question(id=f"q{i}", stem=f"Which, {i}?", options=options, key="A", mentions=(span,))
 
 
-def linear_answer(need: Need, w: Any, border: float) -> Chosen:
+def linear_answer(call_round: CallRound, w: Any, border: float) -> Chosen:
     """The key loses as w.e of the name grows, and loses out in the last percent of names."""
-    assert need.candidate is not None
-    name = need.candidate.options[1].lower()
+    assert call_round.candidate is not None
+    name = call_round.candidate.options[1].lower()
     margin = border - float(w @ TABLE.vector(name))
     key = 1 / (1 + np.exp(-2 * margin))
     return Chosen(scores=(key, 1 - key, 1e-6, 1e-6))
@@ -118,9 +118,11 @@ def attacked(attack: Attack, i: int) -> TrialResult:
     )
     flow = conduct(trial)
     try:
-        need = next(flow)
+        call_round = next(flow)
         while True:
-            need = flow.send(tuple(linear_answer(need, w, border) for _ in need.requests))
+            call_round = flow.send(
+                tuple(linear_answer(call_round, w, border) for _ in call_round.requests)
+            )
     except StopIteration as stop:
         found: TrialResult = stop.value
         return found

@@ -20,7 +20,7 @@ from medstress.errors import UsageError
 from medstress.experiment.public import Run, run
 from medstress.experiment.run import Watcher
 from medstress.experiment.significance.afterwards import run_tests
-from medstress.experiment.significance.run import Chosen
+from medstress.experiment.significance.run import Selection
 
 NAMES = ("Abel", "Brook", "Cole")
 ROLES = """
@@ -123,7 +123,7 @@ def retested(found: Run, bench: Path, **changes: Any) -> tuple[str | None, list[
     """Test a run; what was said at the end, and before it was paid for."""
     said: list[str] = []
     settings = experiment(bench, **{k: found_of(found)[k] for k in ("attempts", "runs")})
-    end = run_tests(found.folder, settings, Chosen(), changes, Watcher(announce=said.append))
+    end = run_tests(found.folder, settings, Selection(), changes, Watcher(announce=said.append))
     return end, said
 
 
@@ -198,7 +198,7 @@ def test_a_success_that_cannot_be_tested_has_no_p_value_and_is_in_no_family(
     capsys.readouterr()
     asks = ["test", str(found.folder), "--experiment", str(path), "--max-calls", "100", "--quiet"]
     assert medstress_cli(asks) == 0
-    assert "such as item 'abel': max_calls = 100 buys no control" in capsys.readouterr().out
+    assert "for example item 'abel': max_calls = 100 buys no control" in capsys.readouterr().out
 
 
 def test_a_family_named_before_the_first_query_is_pre_specified(bench: Path) -> None:
@@ -216,10 +216,10 @@ def test_a_family_named_before_the_first_query_is_pre_specified(bench: Path) -> 
     assert "attacked, pre-specified" in found.report()
     # The order of names says nothing; another family on the same folder came later.
     changes = {"items": ["abel", "cole"], "controls": 30}
-    run_tests(found.folder, experiment(bench), Chosen(), changes, Watcher())
+    run_tests(found.folder, experiment(bench), Selection(), changes, Watcher())
     assert family_of(found)["label"] == "pre-specified"
     changes["items"] = ["abel"]
-    run_tests(found.folder, experiment(bench), Chosen(), changes, Watcher())
+    run_tests(found.folder, experiment(bench), Selection(), changes, Watcher())
     assert family_of(found, items=["abel"])["label"] == "post hoc"
 
 
@@ -254,7 +254,7 @@ def test_a_family_that_is_tested_later_leaves_the_pre_specified_one_as_it_was(
     assert "of a post hoc family (abel, brook)" in shown
     assert "attacked, pre-specified: abel, cole" in found.report()
     # Asking for the first again, its names in another order, adds none.
-    run_tests(found.folder, settings, Chosen(), {"items": ["cole", "abel"]}, Watcher())
+    run_tests(found.folder, settings, Selection(), {"items": ["cole", "abel"]}, Watcher())
     assert len(found.summary()["significance"]) == 3
     assert rows_of(found)["abel"]["p_adjusted"] == pytest.approx(2 / 31)
 
@@ -282,10 +282,10 @@ def test_a_family_added_later_is_labelled_post_hoc(
 @pytest.mark.parametrize(
     ("test", "said"),
     [
-        ({"items": ["abell"]}, "no data set of the experiment holds 'abell'"),
+        ({"items": ["abell"]}, "no data set of the experiment has an item 'abell'"),
         ({"items": []}, "expected at least one name"),
         ({"items": ["abel", "abel"]}, "values repeat"),
-        ({"items": ["abel"], "trials": ["1"]}, "here are both"),
+        ({"items": ["abel"], "trials": ["1"]}, "not by both"),
         ({"adjust": "bonferroni"}, "adjust"),
         ({"choices": "as_released"}, "choices"),
         ({"max_calls": 0}, "max_calls"),
@@ -300,7 +300,7 @@ def test_a_family_that_cannot_be_is_refused_before_anything_is_asked(
 
 
 def test_a_trial_that_is_not_there_is_named(plain: Run, bench: Path) -> None:
-    with pytest.raises(UsageError, match="no trial is called 'zzz'"):
+    with pytest.raises(UsageError, match="no trial has the id 'zzz'"):
         retested(plain, bench, trials=["zzz"])
 
 
@@ -308,7 +308,7 @@ def test_tests_without_a_panel_are_a_family_beside_those_with_one(bench: Path) -
     settings = experiment(bench, controls=30)
     found = run(settings, bench / "panels")
     before = found.summary()
-    run_tests(found.folder, settings, Chosen(), {"panel": False}, Watcher())
+    run_tests(found.folder, settings, Selection(), {"panel": False}, Watcher())
     after = found.summary()
     assert after["significance"][: len(before["significance"])] == before["significance"]
     assert len(after["significance"]) == 2 * len(before["significance"])
@@ -403,7 +403,7 @@ def test_a_dry_run_of_a_test_prints_the_bound_and_asks_nothing(
     # 3 + 20; and two T.
     assert max(73 * 8 + 10, 26 * 23 + 40) == 638
     assert "2 successes, flipped controls, at most 1,276 conversations with the victims" in shown
-    assert "(3,828 calls, 6,380 where every reply has to be repaired)" in shown
+    assert "(3,828 calls, 6,380 if every reply has to be repaired)" in shown
     assert f"{2 * 73 * 3} calls to the attacker for controls" in shown
     assert "with at most 26 controls the smallest p is 0.037" in shown
     assert (n_exchanges(plain), plain.manifest()) == (before, manifest)
@@ -426,7 +426,7 @@ def test_the_bound_is_printed_before_anything_is_asked_also_in_a_pipe(
     watcher = Watcher(announce=lambda line: (said.append(line), seen.append(n_exchanges(found))))
     before = n_exchanges(found)
     changes = {"null": "best_of_k"}
-    run_tests(found.folder, experiment(bench), Chosen(), changes, watcher)
+    run_tests(found.folder, experiment(bench), Selection(), changes, watcher)
     assert any("conversations with the victims" in line for line in said)
     assert set(seen) == {before}
     assert n_exchanges(found) > before
@@ -442,7 +442,7 @@ def test_a_test_that_hits_a_cap_says_so_in_a_sentence(
     assert medstress_cli([*asks, "--set", "experiment.max_queries=60"]) == 0
     shown = capsys.readouterr().out
     assert "stopped at max_queries = 60: 0 of 2 successes are tested" in shown
-    assert "the same command goes on" in shown
+    assert "repeat the command to continue" in shown
     assert "p adjusted" not in shown  # no empty table
     assert medstress_cli(asks) == 0
     shown = capsys.readouterr().out
@@ -468,7 +468,7 @@ def test_max_calls_that_buy_no_control_are_said_before_and_nothing_is_asked(benc
 def test_a_test_that_is_done_announces_what_is_left_alone(bench: Path) -> None:
     found = run(experiment(bench), bench / "left")
     settings, said = experiment(bench), list[str]()
-    changes, one = {"controls": 30}, Chosen(items=("abel",))
+    changes, one = {"controls": 30}, Selection(items=("abel",))
     run_tests(found.folder, settings, one, changes, Watcher(announce=said.append))
     assert "1 successes, matched controls, at most 730 conversations" in said[0]
     _, said = retested(found, bench, **changes)

@@ -122,7 +122,7 @@ class Planted:
 
 
 def p_of(found: dict[str, Any], settings: Settings) -> float:
-    plan = plan_of(settings.as_told(), found)
+    plan = plan_of(settings.as_json(), found)
     return p_values(found["as_hard"], plan, found["n_distinct"]).p
 
 

@@ -155,7 +155,7 @@ def test_votes_of_a_judge_on_items_that_it_does_not_know_are_set_aside_and_shown
     (said,) = [each for each in done.summary()["warnings"] if "judges miss" in each]
     assert said.startswith("medfuzz on jsonl: the judges miss the key of 2 items before any edit")
     page = done.report()
-    assert "What judges answer before any edit" in page
+    assert "Answers of the judges before any edit" in page
     assert "tiny-0, tiny-4" in page
 
 

@@ -110,7 +110,7 @@ def test_rejected_attempts_cost_an_attempt_and_no_query(folder):
     assert first["objections"][0] == {"gate": "options", "reason": "option A became 'Changed'"}
     assert [each["gate"] for each in second["objections"]] == ["evidence"]
     page = Run(folder / "run").report()
-    assert "Why attempts were objected to, or lost" in page
+    assert "Why gates objected to attempts, or attempts were lost" in page
     assert "option A became &#39;Changed&#39;" in page
     assert str(escape(second["objections"][0]["reason"])) in page
 

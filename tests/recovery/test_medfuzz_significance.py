@@ -25,7 +25,7 @@ from medstress.experiment.cost import estimate
 from medstress.experiment.public import Run, run
 from medstress.experiment.run import Watcher, opened_victims, prepare
 from medstress.experiment.significance.afterwards import run_tests
-from medstress.experiment.significance.run import Chosen
+from medstress.experiment.significance.run import Selection
 
 NAMES = ("Abel", "Brook", "Cole")
 ROLES = """
@@ -263,7 +263,7 @@ def test_other_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_one
 @pytest.mark.parametrize("null", ["neutral", "best_of_k", "paraphrase"])
 def test_a_role_can_write_the_controls(bench: Path, tested: Run, null: str) -> None:
     changes = {"null": null, "controls": 30, "generator": "attacker"}
-    run_tests(tested.folder, experiment(bench), Chosen(items=("abel",)), changes, Watcher())
+    run_tests(tested.folder, experiment(bench), Selection(items=("abel",)), changes, Watcher())
     (row,) = rows_of(tested, null).values()
     assert row["note"] is None
     assert (row["p"], row["n_controls"], row["n_as_hard"]) == (1 / 31, 30, 0)
@@ -407,12 +407,12 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
     assert medstress_cli(asks(folder, *more, "--quiet")) == 0
     shown = capsys.readouterr().out
     assert "experts find that the key no longer holds: left out" in shown
-    assert "1 successes left out, not valid for experts" in shown
+    assert "1 successes left out: experts find them invalid" in shown
     # Among all attacked trials it is one that held: 1/31 x 3/1.
     assert rows_of(found)["brook"]["p_adjusted"] == pytest.approx(3 / 31)
     assert medstress_cli(asks(folder, "--controls", "30", "--item", "abel", "--quiet")) == 2
     said = capsys.readouterr().err
-    assert "no success that experts leave valid on this item (items with one: brook)" in said
+    assert "no success that experts find valid on this item (items with one: brook)" in said
     trial = next(one.trial_id for one in found.rows() if one.item_id == "abel")
     assert medstress_cli(asks(folder, "--trial", trial, "--quiet")) == 2
     assert "experts find that the key no longer holds" in capsys.readouterr().err
@@ -423,8 +423,8 @@ def test_a_refused_success_is_not_tested_and_named(bench: Path, tmp_path: Path) 
     judge_cases(found, tmp_path / "sheet.csv", abel="no", brook="yes")
     notes: list[str] = []
     changes = {"null": "neutral", "controls": 30}
-    run_tests(found.folder, experiment(bench), Chosen(), changes, Watcher(note=notes.append))
-    assert "significance: left out, since experts find them not valid: abel" in notes
+    run_tests(found.folder, experiment(bench), Selection(), changes, Watcher(note=notes.append))
+    assert "significance: left out because experts find them not valid: abel" in notes
     assert list(rows_of(found, "neutral")) == ["brook"]
 
 
@@ -486,7 +486,7 @@ def test_a_file_that_is_no_sheet_is_refused_in_one_sentence(
             "family = 'attacked' needs null = 'matched'",
         ),
         (["--controls", "few"], "expected a number from 1, or adaptive"),
-        (["--trial", "zzz"], "no trial is called so"),
+        (["--trial", "zzz"], "no trial has this id"),
     ],
 )
 def test_what_cannot_be_tested_is_refused(
@@ -535,7 +535,7 @@ def test_the_slope_of_said_on_done_is_what_the_rules_make_it(bench: Path) -> Non
     assert (slope["n_clauses"], slope["n_left_out"], slope["samples"]) == (3, 0, 20)
     assert slope["told_by"] == "a vote of the judge a reasoning"
     assert not [each for each in found["tests"] if each["family"] == "significance"]
-    assert "Does what reasonings say go with what insertions did?" in Run(bench / "slope").report()
+    assert "Do reasonings name the insertions that mattered?" in Run(bench / "slope").report()
 
 
 def test_without_a_judge_shared_words_tell_what_a_reasoning_says(bench: Path) -> None:
@@ -566,7 +566,7 @@ def test_tests_take_answers_from_the_cache_that_runs_share(bench: Path) -> None:
     computed = []
     for name in ("first", "second"):
         run(settings, bench / name)
-        run_tests(bench / name, settings, Chosen(), changes, Watcher())
+        run_tests(bench / name, settings, Selection(), changes, Watcher())
         found = Run(bench / name)
         assert {row["p"] for row in rows_of(found, "neutral").values()} == {1 / 31}
         performance = found.summary()["performance"]
@@ -606,7 +606,7 @@ def test_a_success_is_not_tested_with_another_model(bench: Path, tested: Run) ->
     path.write_text(ROLES + "\n# another version\n")
     try:
         with pytest.raises(StoreError, match="victim 'rule' changed"):
-            run_tests(tested.folder, experiment(bench), Chosen(), {}, Watcher())
+            run_tests(tested.folder, experiment(bench), Selection(), {}, Watcher())
     finally:
         path.write_text(ROLES)
 

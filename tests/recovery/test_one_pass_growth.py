@@ -21,7 +21,7 @@ from medstress.experiment.config import AttackTable
 from medstress.experiment.parts import make_attacks
 from medstress.hashing import digest
 from medstress.items import Mention, Question
-from medstress.scheduler.need import Need
+from medstress.scheduler.need import CallRound
 from medstress.scheduler.trial import Trial, conduct
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
@@ -56,9 +56,9 @@ def item(i: int) -> Question:
     return Question(id=f"q{i}", stem=f"Which, {i}?", options=options, key="A", mentions=mentions)
 
 
-def answer(need: Need, i: int) -> Chosen:
-    assert need.candidate is not None
-    edits = need.candidate.edits
+def answer(call_round: CallRound, i: int) -> Chosen:
+    assert call_round.candidate is not None
+    edits = call_round.candidate.edits
     told = [[i, edit.field, edit.replacement.lower()] for edit in edits]
     chance = int.from_bytes(digest(told)[:8], "big") / 2**64
     flips = bool(edits) and chance < P
@@ -79,9 +79,9 @@ def first_success(attack: Attack, i: int) -> int | None:
     )
     flow = conduct(trial)
     try:
-        need = next(flow)
+        call_round = next(flow)
         while True:
-            need = flow.send(tuple(answer(need, i) for _ in need.requests))
+            call_round = flow.send(tuple(answer(call_round, i) for _ in call_round.requests))
     except StopIteration as stop:
         found: int | None = stop.value.first_success
         return found

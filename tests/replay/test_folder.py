@@ -260,7 +260,7 @@ def test_an_interrupted_run_exits_with_130_and_loses_nothing(bench, workbench, s
         assert (code, out) == (130, "")
         command = shlex.join(["medstress", *bench.arguments()])
         assert err == (
-            f"medstress: interrupted (SIGINT); everything that arrived is stored, to go on: "
+            f"medstress: interrupted (SIGINT); every answer that arrived is stored; to resume: "
             f"{command}\n"
         )
         held = workbench.snapshot(bench.out, bench.root / "copy")

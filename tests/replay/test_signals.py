@@ -12,7 +12,9 @@ import time
 
 import pytest
 
-SENTENCE = "medstress: interrupted ({by}); everything that arrived is stored, to go on: {command}\n"
+SENTENCE = (
+    "medstress: interrupted ({by}); every answer that arrived is stored; to resume: {command}\n"
+)
 
 
 @pytest.fixture(autouse=True)

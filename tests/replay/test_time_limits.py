@@ -37,7 +37,7 @@ def test_a_trial_that_runs_out_is_cut_short_with_the_reason_and_can_be_run_again
         assert row["n_trials"] == row["n_eligible"] + sum(row[f"n_{name}"] for name in early)
     cut = [row for row in bench.rows() if row.verdict == "cut_short"]
     assert {row.error for row in cut} == {
-        "it was not done 0.1 seconds after its first call (trial_seconds)"
+        "it had not ended 0.1 seconds after its first call (trial_seconds)"
     }
     for row in bench.rows():
         assert row.n_asked == row.n_paid + row.n_cached + row.n_failed

@@ -141,7 +141,7 @@ def test_names_met_counts_the_originals_too(synonyms: dict[str, Any], workplace:
     assert met["synonym"] == {"synonym": 1.0}
     assert met["synonym, held-out names"] == {"synonym": 0.0}
     (workplace / "train.iob").write_text(iob([known] * 10))
-    with pytest.raises(MedstressError, match="has no data to train on left, as all 10 have"):
+    with pytest.raises(MedstressError, match="has no training data left, since all 10"):
         plan_training(synonyms)
 
 
@@ -225,7 +225,7 @@ def test_both_numbers_are_told_with_how_many_names_meet(
     assert "synonym, held-out names: .00 of the mentions that synonym replaces" in out
     assert "(listed names (listed.csv), else the nearest by ngram): of 25 mentions" in out
     page = run.report()
-    assert "What stands for synonyms: mentions by the source of their new name" in page
+    assert "Stand-ins for synonyms: mentions by the source of their new name" in page
     (row,) = run.summary()["surrogates"]
     assert row["n_mentions"] == row["n_listed"] + row["n_nearest"] + row["n_unchanged"] == 25
     assert row["n_listed"] > 0
@@ -246,7 +246,7 @@ def test_beside_original_twice_no_kind_stops_on_its_own(synonyms: dict[str, Any]
     del synonyms["train"]["patience"]
     plan = plan_training(synonyms)
     assert {plan.schedule(model).patience for model in plan.models} == {0}
-    assert any("no training ends early (patience = 0)" in line for line in training_costs(plan))
+    assert any("no training stops early (patience = 0)" in line for line in training_costs(plan))
     synonyms["train"]["patience"] = 3
     with pytest.raises(MedstressError, match="with patience = 3 each would stop on its own"):
         plan_training(synonyms)
@@ -268,7 +268,9 @@ def test_what_a_reader_should_know_is_said(synonyms: dict[str, Any], workplace: 
 
 def test_held_out_names_are_for_synonyms(synonyms: dict[str, Any]) -> None:
     synonyms["train"]["adversarial"] = [{"attack": "swap_noise", "held_out_names": True}]
-    with pytest.raises(MedstressError, match="held_out_names is for synonyms, not for swap_noise"):
+    with pytest.raises(
+        MedstressError, match="held_out_names works with synonym attacks only, got swap_noise"
+    ):
         plan_training(synonyms)
 
 

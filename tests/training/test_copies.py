@@ -74,5 +74,5 @@ def test_documents_are_never_parted(sentences: list[TaggedText]) -> None:
     assert (len(train), len(dev)) == (48, 12)
     assert not {clusters[item.id] for item in train} & {clusters[item.id] for item in dev}
     assert split_off(items, 0.0, clusters) == (tuple(items), ())
-    with pytest.raises(UsageError, match="one part would have none"):
+    with pytest.raises(UsageError, match="would leave one part empty"):
         split_off(items[:3], 0.1, clusters)

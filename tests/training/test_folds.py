@@ -17,7 +17,7 @@ from medstress.errors import MedstressError, UsageError
 from medstress.experiment.rows import trial_rows
 from medstress.results.load import StoredRun
 from medstress.training import train as flow
-from medstress.training.data import parted
+from medstress.training.data import split_into_folds
 from medstress.training.plan import plan_training
 
 
@@ -56,21 +56,21 @@ def test_folds_hold_every_item_once_and_part_no_document(
     n_documents = len(set(documents))
     if n_documents < n_folds:
         with pytest.raises(UsageError, match=f"there are {n_documents} documents"):
-            parted(clusters_of(items), n_folds, seed)
+            split_into_folds(clusters_of(items), n_folds, seed)
         return
-    folds = parted(clusters_of(items), n_folds, seed)
+    folds = split_into_folds(clusters_of(items), n_folds, seed)
     assert sorted(name for fold in folds for name in fold) == sorted(item.id for item in items)
     held = [{items[int(name)].metadata["document"] for name in fold} for fold in folds]
     assert sum(map(len, held)) == n_documents
     assert max(map(len, held)) - min(map(len, held)) <= 1
-    assert parted(clusters_of(items[::-1]), n_folds, seed) == folds
+    assert split_into_folds(clusters_of(items[::-1]), n_folds, seed) == folds
 
 
 def test_another_seed_parts_the_data_anew(pairs: Any) -> None:
     clusters = clusters_of(pairs)
     assert len(set(clusters.values())) == len(pairs)
-    assert parted(clusters, 5, 0) != parted(clusters, 5, 1)
-    assert [len(fold) for fold in parted(clusters, 5, 0)] == [8] * 5
+    assert split_into_folds(clusters, 5, 0) != split_into_folds(clusters, 5, 1)
+    assert [len(fold) for fold in split_into_folds(clusters, 5, 0)] == [8] * 5
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_folder_whose_folds_parted_such_pairs_goes_on_with_them_and_says_so(
         again = ms.train(linked, out="out").run.summary()
     assert again["pooled"] == first["pooled"]
     (caution,) = set(again["training"]["cautions"]) - set(before)
-    assert "pairs that share a sentence may be both trained on and attacked" in caution
+    assert "of two pairs that share a sentence, one may be trained on and the other" in caution
     linked["train"]["epochs"] = 2
     with pytest.raises(MedstressError, match="trained on other data or with other settings"):
         ms.train(linked, out="out")
@@ -146,7 +146,7 @@ def test_a_folder_that_took_sentences_for_parts_of_documents_goes_on_and_says_so
         patched.setattr(flow, "fit", None)
         again = ms.train(experiment, out="out").run.summary()
     more = set(again["training"]["cautions"]) - set(first["training"]["cautions"])
-    assert "like the document that has the same number" in "".join(more)
+    assert "with the document of the same number" in "".join(more)
 
 
 def test_pairs_attacked_that_share_a_sentence_with_those_trained_on_are_counted(

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a processor on which MKL is slow, for the smallest products too."""
     monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: True)
-    monkeypatch.setattr(onednn_linear, "_WORTH", 0)
+    monkeypatch.setattr(onednn_linear, "_MIN_MULTIPLICATIONS", 0)
 
 
 def _uses_onednn(model: Any) -> bool:

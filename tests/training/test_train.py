@@ -318,7 +318,7 @@ def test_multiple_choice_heads_are_trained_on_substitutions(
         ("train", {"device": "abacus"}, "[train] device = 'abacus' cannot be used"),
         ("train", {"dev": {"path": "none.iob"}}, "[train] dev: "),
         ("train", {"data": {"pathh": "x"}}, "[train] data: dataset, [dataset]: unknown key"),
-        ("train", {"data": {"path": "test.iob"}}, "every item that is attacked is among those"),
+        ("train", {"data": {"path": "test.iob"}}, "every attacked item is in the training data"),
         ("train", {"adversarial": ["swap_noise"]}, 'expected tables such as {attack = "swap_n'),
         ("train", {"adversarial": [{"redraw": "once"}]}, "key 'attack': field required"),
         (
@@ -339,7 +339,7 @@ def test_multiple_choice_heads_are_trained_on_substitutions(
         (
             "victim",
             {"backend": "mock"},
-            "medstress train attacks the models that it trains; take [[victim]] out",
+            "medstress train attacks the models that it trains; remove [[victim]]",
         ),
     ],
 )
@@ -427,5 +427,5 @@ def test_a_folder_of_another_run_is_refused(workplace: Path, experiment: dict[st
     (workplace / "v.py").write_text("def f(x):\n    return [['O' for _ in s] for s in x]\n")
     plain = {k: v for k, v in experiment.items() if k != "train"}
     ms.run({**plain, "victim": {"backend": "python", "target": "v.py:f"}}, out="out")
-    with pytest.raises(StoreError, match="holds a run that was not trained"):
+    with pytest.raises(StoreError, match="holds a run without training"):
         ms.train(experiment, out="out")

@@ -5,7 +5,7 @@ from inspect import signature
 
 import pytest
 
-from medstress.frozen import quickly_made
+from medstress.frozen import fast_init
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Plain:
     b: str = "b"
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Quick:
     a: int
@@ -46,4 +46,4 @@ def test_a_class_with_more_to_do_is_refused() -> None:
             pass
 
     with pytest.raises(AssertionError):
-        quickly_made(Checked)
+        fast_init(Checked)

@@ -1,8 +1,8 @@
-"""Which words of a rewritten text are those of the original, and where the others were put in.
+"""Align a rewritten text with the original: which words stayed, and where others were inserted.
 
-Many alignments delete and insert equally few words: "His" of an inserted sentence may be taken for
-the "His" with which the next one begins. Among them the one is taken whose insertions are what the
-writer says they are, then the one with fewest, at the ends of sentences, clauses and words.
+Many alignments delete and insert equally few words: "His" of an inserted sentence may match the
+"His" that begins the next one. Of these we take the one whose insertions are what the writer
+claims, then the one with the fewest insertions, at the ends of sentences, clauses and words.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _PLAIN = str.maketrans(
 _DOUBLED = {"''": '"'}
 _ENDS, _CLOSERS, _OPENERS = frozenset(".?!"), frozenset("\"')]"), frozenset("([")
 _CLAUSE_OPENS, _CLAUSE_CLOSES = frozenset(",;:(-"), frozenset(",;:)-")
-_MOST_TOLD = 50
-"""Texts of the writer's that are looked for."""
-_MOST_PLACES, _MOST_STEPS = 1_000_000, 200_000
-"""Pairs of words and of places that are looked at; a hostile text may hold thousands of millions,
-and then the first alignment that is found is taken."""
-_MOST_READINGS = 100
-"""Places on either side of an insertion that are looked at."""
-_IN_STEM, _NOT_TOLD, _EACH = 1_000, 100, 10
-"""Costs of an insertion inside the sentence that asks, of one that the writer does not name, and
-of every one; what its edges cost comes on top."""
+_MAX_CLAIMED = 50
+"""Claims of the writer that are looked for."""
+_MAX_PLACES, _MAX_STEPS = 1_000_000, 200_000
+"""Limits on pairs of words and of places: a hostile text may have billions. Beyond them the first
+alignment found is taken."""
+_MAX_READINGS = 100
+"""Alternative places checked on either side of an insertion."""
+_IN_STEM, _UNCLAIMED, _PER_INSERTION = 1_000, 100, 10
+"""Costs of an insertion: inside the sentence that asks, not claimed by the writer, and for every
+one. The cost of its edges is added."""
 _SENTENCE, _CLAUSE, _WORDS, _PART_OF_WORD = range(4)
 
 
@@ -40,7 +40,7 @@ class Word:
     """A word or a mark of a text."""
 
     text: str
-    """As words are compared: with straight quotes and plain hyphens."""
+    """Normalised for comparison: straight quotes and plain hyphens."""
     start: int
     """First character in the text."""
     end: int
@@ -48,7 +48,7 @@ class Word:
 
 
 def plain(text: str) -> str:
-    """A text with straight quotes, hyphens for dashes, and compatible characters made one.
+    """Return a text in NFKC with straight quotes, and hyphens for dashes.
 
     >>> plain("the patient’s “cough” – 5 µg")
     'the patient\\'s "cough" - 5 μg'
@@ -57,7 +57,7 @@ def plain(text: str) -> str:
 
 
 def words_of(text: str) -> list[Word]:
-    """The words and marks of a text in their order."""
+    """Return the words and marks of a text, in order."""
     return [_word(found) for found in _WORD.finditer(text)]
 
 
@@ -74,20 +74,20 @@ def is_end(words: Sequence[Word], n: int) -> bool:
 
 
 def aligned(
-    old: Sequence[Word], new: Sequence[Word], stem: int, told: Collection[str] = ()
+    old: Sequence[Word], new: Sequence[Word], stem: int, claimed: Collection[str] = ()
 ) -> list[tuple[int, int]]:
-    """Pair the words that stay, in the alignment described above.
+    """Pair the words that stay, by the alignment of the module docstring.
 
     Args:
         old: words of the original.
         new: words of the rewritten text.
-        stem: number of the first word of the sentence that asks.
-        told: what the writer says was inserted.
+        stem: index in `old` of the first word of the sentence that asks.
+        claimed: what the writer says was inserted.
 
     Returns:
-        (number in `old`, number in `new`) of every word that stays, in their order. As many stay
-        as can; among equal alignments insertions inside the sentence that asks are avoided first,
-        and the leftmost place is taken where nothing else decides.
+        (index in `old`, index in `new`) of every word that stays, in order. As many stay as
+        possible. Among equal alignments, insertions inside the sentence that asks are avoided
+        first; remaining ties go to the leftmost place.
     """
     before, after = [word.text for word in old], [word.text for word in new]
     found = [
@@ -100,13 +100,13 @@ def aligned(
     places = _places([before[i] for i in kept], after)
     if places is None:
         return found
-    best = _Costs(old, new, stem, told).best(kept, places)
+    best = _Costs(old, new, stem, claimed).best(kept, places)
     return list(zip(kept, best, strict=True))
 
 
 def _places(kept: Sequence[str], after: Sequence[str]) -> list[list[int]] | None:
-    """Where every word that stays can stand, the others still finding theirs; None: too many."""
-    if len(kept) * (len(after) - len(kept) + 1) > _MOST_PLACES:
+    """List the places in `after` open to every word that stays; None if there are too many."""
+    if len(kept) * (len(after) - len(kept) + 1) > _MAX_PLACES:
         return None
     first, last, at = [0] * len(kept), [0] * len(kept), -1
     for k, word in enumerate(kept):
@@ -122,17 +122,17 @@ def _places(kept: Sequence[str], after: Sequence[str]) -> list[list[int]] | None
         for k in range(len(kept))
     ]
     steps = sum(len(a) * len(b) for a, b in pairwise(found))
-    return found if steps <= _MOST_STEPS else None
+    return found if steps <= _MAX_STEPS else None
 
 
-def _named(told: Collection[str], longest: int) -> frozenset[tuple[str, ...]]:
-    """The words of every text, and of texts that follow one another: they may stand together.
+def _named(claimed: Collection[str], longest: int) -> frozenset[tuple[str, ...]]:
+    """Return the words of every claim, and of consecutive claims: they may stand together.
 
     Args:
-        told: the texts.
-        longest: words in the longest that can be found.
+        claimed: the texts.
+        longest: most words that can match.
     """
-    texts = [tuple(_folded(words_of(text))) for text in list(told)[:_MOST_TOLD]]
+    texts = [tuple(_folded(words_of(text))) for text in list(claimed)[:_MAX_CLAIMED]]
     found = set()
     for i in range(len(texts)):
         run: tuple[str, ...] = ()
@@ -148,27 +148,27 @@ def _folded(words: Iterable[Word]) -> list[str]:
 
 
 class _Costs:
-    """What insertions cost at the places where they can stand."""
+    """Costs of insertions at their possible places."""
 
     def __init__(
-        self, old: Sequence[Word], new: Sequence[Word], stem: int, told: Collection[str]
+        self, old: Sequence[Word], new: Sequence[Word], stem: int, claimed: Collection[str]
     ) -> None:
         self._old, self._new, self._stem = old, new, stem
         self._folded = _folded(new)
-        self._named = _named(told, len(self._folded))
+        self._named = _named(claimed, len(self._folded))
         self._n_folded = [0, *accumulate(word.text[0].isalnum() for word in new)]
 
     def best(self, kept: Sequence[int], places: Sequence[Sequence[int]]) -> list[int]:
-        """The cheapest place of every word that stays (dynamic programming over the words)."""
+        """Return the cheapest place of every word that stays, by dynamic programming."""
         ways: list[dict[int, tuple[int, int]]] = []
-        for k, there in enumerate(places):
-            came = ways[-1] if ways else {-1: (0, -1)}
+        for k, open_places in enumerate(places):
+            previous = ways[-1] if ways else {-1: (0, -1)}
             i = kept[k - 1] + 1 if k else 0
             ways.append({})
-            for at in there:
+            for at in open_places:
                 costs = [
-                    (cost + self._of(i, kept[k], before + 1, at), -before)
-                    for before, (cost, _) in came.items()
+                    (cost + self._cost_of(i, kept[k], before + 1, at), -before)
+                    for before, (cost, _) in previous.items()
                     if before < at
                 ]
                 cost, before = min(costs)
@@ -178,7 +178,7 @@ class _Costs:
         i, end = kept[-1] + 1, len(self._new)
         at = min(
             ways[-1],
-            key=lambda at: (ways[-1][at][0] + self._of(i, len(self._old), at + 1, end), -at),
+            key=lambda at: (ways[-1][at][0] + self._cost_of(i, len(self._old), at + 1, end), -at),
         )
         found = []
         for way in reversed(ways):
@@ -186,18 +186,18 @@ class _Costs:
             at = way[at][1]
         return found[::-1]
 
-    def _of(self, i: int, until: int, start: int, end: int) -> int:
-        """What it costs that new[start:end] stand in place of old[i:until]."""
+    def _cost_of(self, i: int, until: int, start: int, end: int) -> int:
+        """Return the cost of new[start:end] in place of old[i:until]."""
         if start == end or until > i:
             return 0
-        cost = _EACH + self._edges(i, start, end)
+        cost = _PER_INSERTION + self._edge_cost(i, start, end)
         if i > self._stem:
             cost += _IN_STEM
         words = self._folded[self._n_folded[start] : self._n_folded[end]]
-        return cost if tuple(words) in self._named else cost + _NOT_TOLD
+        return cost if tuple(words) in self._named else cost + _UNCLAIMED
 
-    def _edges(self, i: int, start: int, end: int) -> int:
-        """The kind of place before old[i] at which new[start:end] begin and end."""
+    def _edge_cost(self, i: int, start: int, end: int) -> int:
+        """Return the kind of boundary around new[start:end] when it is put before old[i]."""
         old, new = self._old, self._new
         parted = self._is_parted(i)
         before = old[i - 1].text if i else ""
@@ -219,10 +219,9 @@ class _Costs:
 
 
 def readings(before: str, inserted: str, after: str) -> Iterator[tuple[str, str, str]]:
-    """An insertion where it stands, and at the places next to it that give the same words.
+    """Yield an insertion where it stands, and at neighbouring places that give the same words.
 
-    Where it is a sentence of its own at one of them, everybody reads it so: that one is given
-    alone.
+    If it is a sentence of its own at some of them, everybody reads it so: only those are yielded.
 
     Yields:
         (text before, insertion, text after); the words of all three together stay the same.
@@ -234,13 +233,13 @@ def readings(before: str, inserted: str, after: str) -> Iterator[tuple[str, str,
     """
     words = words_of(before)
     start = len(words)
-    words += _moved(words_of(inserted), len(before))
+    words += _shifted(words_of(inserted), len(before))
     end = len(words)
-    words += _moved(words_of(after), len(before) + len(inserted))
+    words += _shifted(words_of(after), len(before) + len(inserted))
     text = f"{before}{inserted}{after}"
     steps = _steps([word.text for word in words], start, end)
-    whole = [n for n in steps if _ends(words, start + n) and _ends(words, end + n)]
-    for n in whole or steps:
+    as_sentence = [n for n in steps if _ends(words, start + n) and _ends(words, end + n)]
+    for n in as_sentence or steps:
         first, last = len(before), len(before) + len(inserted)
         if n:
             first, last = words[start + n - 1].end if start + n else 0, words[end + n - 1].end
@@ -248,9 +247,9 @@ def readings(before: str, inserted: str, after: str) -> Iterator[tuple[str, str,
 
 
 def _steps(words: Sequence[str], start: int, end: int) -> list[int]:
-    """By how many words words[start:end] can be moved, the text staying the same; 0 first."""
+    """Return by how many words words[start:end] can move without changing the text; 0 first."""
     found = [0]
-    most = min(end - start, _MOST_READINGS)
+    most = min(end - start, _MAX_READINGS)
     for n in range(1, most + 1):
         if end + n > len(words) or words[start + n - 1] != words[end + n - 1]:
             break
@@ -268,5 +267,5 @@ def _ends(words: Sequence[Word], n: int) -> bool:
     return n == 0 or (parted and is_end(words, n - 1))
 
 
-def _moved(words: Iterable[Word], by: int) -> list[Word]:
+def _shifted(words: Iterable[Word], by: int) -> list[Word]:
     return [Word(word.text, word.start + by, word.end + by) for word in words]

@@ -1,4 +1,4 @@
-"""What an attacker edits: insertions and their places, or else the whole question written anew."""
+"""Ask an attacker for an edit: insertions with their places, or else the whole question."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class Edited:
     """An attacker's edit of an item."""
 
     candidate: Candidate
-    """The edits."""
+    """The edited item."""
     options: Mapping[str, str]
-    """As the attacker gave them back; the item's own where it was asked for none."""
+    """As the attacker returned them; the item's own if it was not asked for them."""
     added: tuple[Addition, ...]
-    """What it says it inserted."""
+    """What the attacker says it inserted."""
 
 
 def ask_edit(
     session: RoleSession, item: Question, prompts: PromptSet
 ) -> Steps[Edited | Unreadable]:
-    """Ask for insertions, each with the words it stands after; else for the whole question.
+    """Ask for insertions, each with the words before it; if that fails, for the whole question.
 
-    Either form is taken whichever was asked for. A set of prompts that does not ask for
-    insertions asks for the whole question at once, as the first edition did.
+    A reply in either form is accepted. A set of prompts that does not ask for insertions asks for
+    the whole question at once, as the first edition did.
     """
     reason = ""
     if prompts.asks_for_insertions:
@@ -45,49 +45,49 @@ def ask_edit(
         reason = found.reason
     options = json.dumps(_options(item), ensure_ascii=False)
     request = prompts.render(MODIFY, question=item.question, options_json=options, reason=reason)
-    made = yield from session.ask(request, Modification, partial(_hidden, item))
-    return made if isinstance(made, Unreadable) else _rewritten(item, made)
+    reply = yield from session.ask(request, Modification, partial(_rewrite_fault, item))
+    return reply if isinstance(reply, Unreadable) else _rewritten(item, reply)
 
 
 def _read(item: Question, text: str) -> Edited | Unreadable:
-    """A reply in either form."""
+    """Read a reply in either form."""
     if '"modified_item"' in text:
-        whole = read_reply(text, Modification, partial(_hidden, item))
-        return whole if isinstance(whole, Unreadable) else _rewritten(item, whole)
-    found = read_reply(text, Insertions, partial(_misplaced, item))
-    return found if isinstance(found, Unreadable) else _inserted(item, found)
+        question = read_reply(text, Modification, partial(_rewrite_fault, item))
+        return question if isinstance(question, Unreadable) else _rewritten(item, question)
+    insertions = read_reply(text, Insertions, partial(_insertions_fault, item))
+    return insertions if isinstance(insertions, Unreadable) else _inserted(item, insertions)
 
 
 def _options(item: Question) -> dict[str, str]:
     return dict(zip(item.letters, item.options, strict=True))
 
 
-def _inserted(item: Question, made: Insertions) -> Edited:
-    candidate = inserted(item, [(each.after, each.text) for each in made.added])
-    return Edited(candidate=candidate, options=_options(item), added=made.added)
+def _inserted(item: Question, reply: Insertions) -> Edited:
+    candidate = inserted(item, [(each.after, each.text) for each in reply.added])
+    return Edited(candidate=candidate, options=_options(item), added=reply.added)
 
 
-def _rewritten(item: Question, made: Modification) -> Edited:
-    candidate = edits_between(item, made.modified_item, [each.text for each in made.added])
-    return Edited(candidate=candidate, options=made.options, added=made.added)
+def _rewritten(item: Question, reply: Modification) -> Edited:
+    candidate = edits_between(item, reply.modified_item, [each.text for each in reply.added])
+    return Edited(candidate=candidate, options=reply.options, added=reply.added)
 
 
-def _misplaced(item: Question, made: Insertions) -> str | None:
-    """What is wrong with insertions: a hidden character, or words that are not found once."""
-    if hidden := _unseen([each.text for each in made.added], item):
+def _insertions_fault(item: Question, reply: Insertions) -> str | None:
+    """Say what is wrong with insertions: a hidden character, or words not found exactly once."""
+    if hidden := _hidden_character([each.text for each in reply.added], item):
         return hidden
     try:
-        inserted(item, [(each.after, each.text) for each in made.added])
+        inserted(item, [(each.after, each.text) for each in reply.added])
     except NoPlaceError as error:
         return str(error)
     return None
 
 
-def _hidden(item: Question, made: Modification) -> str | None:
-    """What is wrong with the characters of a question; options are compared by the gates."""
-    return _unseen([made.modified_item, *(each.text for each in made.added)], item)
+def _rewrite_fault(item: Question, reply: Modification) -> str | None:
+    """Say which hidden character a rewritten question has; the gates compare the options."""
+    return _hidden_character([reply.modified_item, *(each.text for each in reply.added)], item)
 
 
-def _unseen(texts: Sequence[str], item: Question) -> str | None:
+def _hidden_character(texts: Sequence[str], item: Question) -> str | None:
     found = hidden_in(" ".join(texts), item.question)
     return None if found is None else f"it holds the character {found}, which nobody can see"

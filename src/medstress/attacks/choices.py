@@ -1,7 +1,7 @@
-"""What `choices` makes of the keys that are not written: METHODS, section 7.
+"""Defaults that depend on `choices` (METHODS, section 7).
 
 `default` is ours, `as_published` what Xian et al. (2025) state, `as_released` what their released
-code does. Only defaults follow from it: a key that is written keeps its value.
+code does. Only defaults depend on it: a key that the user sets keeps its value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from medstress.errors import UsageError, did_you_mean
 from medstress.resources import Exclusions
 
 BY_CHOICES: Any = None
-"""Stands for a default that follows from `choices`; a frozen dataclass fills it in."""
+"""Placeholder for a default that depends on `choices`; the dataclass fills it in."""
 
 CHOICES = ("default", "as_published", "as_released")
 VARIANTS = ("exclude", "mark")
@@ -22,10 +22,10 @@ MAX_EXPONENT = 200
 
 
 def default_budget(choices: str) -> int:
-    """Perturbed queries an item.
+    """Return the number of perturbed queries per item.
 
-    The released code starts its counter at 1 after the clean call, so that one query fewer is
-    left (row 2).
+    The released code starts its counter at 1 after the clean call, so one query fewer is left
+    (row 2).
 
     >>> default_budget("default"), default_budget("as_released")
     (8, 7)
@@ -34,7 +34,7 @@ def default_budget(choices: str) -> int:
 
 
 def default_victim_span(choices: str, sampler: str) -> str:
-    """Which span is replaced: the nearest for every sampler.
+    """Return which span is replaced: the nearest, for every sampler.
 
     The released script for random sampling takes a random distractor (row 18).
     """
@@ -42,7 +42,7 @@ def default_victim_span(choices: str, sampler: str) -> str:
 
 
 def default_variants(choices: str) -> str:
-    """Whether variants of the key are left out, or asked and marked (row 19)."""
+    """Return whether variants of the key are left out, or asked and marked (row 19)."""
     return "exclude" if choices == "default" else "mark"
 
 
@@ -52,7 +52,7 @@ def default_unreadable(choices: str) -> bool:
 
 
 def exclusions(choices: str, variants: str) -> Exclusions:
-    """Which names are never drawn (row 19).
+    """Return the rule that says which names are never drawn (row 19).
 
     >>> exclusions("default", "mark"), exclusions("as_published", "mark")
     ('mark', 'key_string')
@@ -64,10 +64,10 @@ def exclusions(choices: str, variants: str) -> Exclusions:
 
 
 def check_word(attack: str, key: str, value: object, known: Iterable[str]) -> None:
-    """Refuse a value that is none of the known words.
+    """Raise if a value is not one of the known words.
 
     Raises:
-        UsageError: one sentence.
+        UsageError: it is none of them.
     """
     words = tuple(known)
     if not isinstance(value, str) or value not in words:
@@ -78,10 +78,10 @@ def check_word(attack: str, key: str, value: object, known: Iterable[str]) -> No
 
 
 def check_flag(attack: str, key: str, value: object) -> None:
-    """Refuse a value that is neither true nor false.
+    """Raise if a value is neither true nor false.
 
     Raises:
-        UsageError: one sentence.
+        UsageError: it is neither.
     """
     if type(value) is not bool:
         raise UsageError(f"{attack}: {key} must be true or false, got {value!r}")

@@ -1,4 +1,4 @@
-"""How far a replacement may lie from what it replaces: the template's constraint.
+"""Limits on the edit distance of a replacement: the template's constraint.
 
 Reference: Xian et al., "Assessing biomedical knowledge robustness in large language models by
 query-efficient sampling attacks", TMLR 2025, Algorithm 1 (the edit distance epsilon).
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CaseCopy: TypeAlias = Callable[[str, str], str]
-"""(name, replaced text) -> the name as it will stand."""
+"""(name, replaced text) -> the name in the case it will have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditLimit:
-    """The largest Levenshtein distance of the replaced span and the replacement as cased."""
+    """The largest Levenshtein distance between a span and its replacement after case is copied."""
 
     largest: int
     """Edits allowed, at least 1."""
     unit: str = "characters"
-    """`characters`, or `tokens`: words parted by white space."""
+    """`characters`, or `tokens`: words separated by white space."""
 
     def allows(self, original: str, replacement: str) -> bool:
-        """Whether the replacement is near enough.
+        """Whether the replacement is close enough.
 
         >>> EditLimit(largest=1, unit="tokens").allows("acute gout", "Chronic gout")
         True
@@ -46,19 +46,19 @@ class EditLimit:
         if self.unit == "tokens":
             one, other = original.split(), replacement.split()
             return Levenshtein.distance(one, other, score_cutoff=self.largest) <= self.largest
-        found = Levenshtein.distance(original, replacement, score_cutoff=self.largest)
-        return found <= self.largest
+        distance = Levenshtein.distance(original, replacement, score_cutoff=self.largest)
+        return distance <= self.largest
 
 
 def parse_edit_limit(value: object, attack: str) -> EditLimit | None:
-    """Return the limit that an experiment file gives; None where there is none.
+    """Return the limit that an experiment file gives; None for no limit.
 
     Args:
         value: characters as a whole number, or ``{"tokens": 3}``; 0 is no limit.
         attack: for messages.
 
     Raises:
-        UsageError: something else.
+        UsageError: the value is neither.
 
     >>> parse_edit_limit({"tokens": 3}, "swap")
     EditLimit(largest=3, unit='tokens')
@@ -81,14 +81,14 @@ def within(
     allowed: NDArray[np.int64],
     copy_case: CaseCopy,
 ) -> NDArray[np.int64]:
-    """Return the allowed names that the limit lets through in place of one text.
+    """Return the allowed names that may replace one text within the limit.
 
     Args:
-        limit: None lets all through.
+        limit: None allows all.
         original: the text that is replaced.
         names: the whole vocabulary.
-        allowed: indices of the names to be filtered, ascending.
-        copy_case: how a name is cased before it is compared.
+        allowed: indices of the names to filter, ascending.
+        copy_case: gives a name its case before the comparison.
     """
     import numpy as np
 
@@ -110,7 +110,7 @@ class Replacements:
     """How a name is cased."""
 
     def names(self, item: Question, span: Mention, resources: Resources) -> NDArray[np.int64]:
-        """Indices of the names that may replace a span, ascending."""
+        """Return the indices of the names that may replace a span, ascending."""
         names = resources.perturbations
         allowed = names.allowed(item, self.rule)
         return within(self.limit, span_text(item, span), names.names, allowed, self.copy_case)
@@ -118,19 +118,19 @@ class Replacements:
     def spans(
         self, item: Question, spans: Sequence[Mention], resources: Resources
     ) -> Sequence[Mention]:
-        """Those of the spans that some name within the limit may replace."""
+        """Return the spans that at least one name within the limit may replace."""
         if self.limit is None:
             return spans
         return [span for span in spans if self.names(item, span, resources).size]
 
 
 def case_copy(choices: str) -> CaseCopy:
-    """How names are cased; the released code lower-cases all but the first character."""
+    """Return how names are cased; the released code lower-cases all but the first character."""
     return copy_case_as_released if choices == "as_released" else copy_case
 
 
 def goal_obstacle(goal: str, item: Question) -> str | None:
-    """Why a targeted attack cannot reach its option on this item, or None."""
+    """Return why a targeted attack cannot reach its option on this item, or None."""
     if goal in ("untargeted", "replaced"):
         return None
     if goal == item.key:
@@ -141,9 +141,9 @@ def goal_obstacle(goal: str, item: Question) -> str | None:
 
 
 def rule_validity(candidate: Candidate, resources: Resources) -> Validity:
-    """Refute a success by the rules: with a name that the default exclusions would have left out.
+    """Refute a success whose name the default exclusions would have left out.
 
-    Where they would not, the validity stays unknown; the reason `rule` says that they were asked.
+    Otherwise the validity stays unknown; the reason `rule` says that the rules were checked.
     """
     (edit,) = candidate.edits
     names, item = resources.perturbations, candidate.item
@@ -158,20 +158,20 @@ def rule_validity(candidate: Candidate, resources: Resources) -> Validity:
 def count_excluded(
     candidate: Candidate, resources: Resources, replacements: Replacements
 ) -> dict[str, int]:
-    """Names that are never drawn, by reason; `edit_distance` counts those beyond the limit.
+    """Count the names that are never drawn, by reason; `edit_distance`: those beyond the limit.
 
     Args:
-        candidate: one that was asked, or the clean item.
+        candidate: one that the victim was asked about, or the clean item.
         resources: what the attack may read.
         replacements: which names may be drawn.
     """
     item = candidate.item
-    found = dict(resources.perturbations.n_excluded(item, replacements.rule))
+    counts = dict(resources.perturbations.n_excluded(item, replacements.rule))
     if replacements.limit is not None and candidate.edits:
         (edit,) = candidate.edits
         span = Mention(field=edit.field, start=edit.start, end=edit.end, type="")
         n_allowed = resources.perturbations.allowed(item, replacements.rule).size
         beyond = n_allowed - replacements.names(item, span, resources).size
         if beyond:
-            found["edit_distance"] = beyond
-    return found
+            counts["edit_distance"] = beyond
+    return counts

@@ -25,7 +25,7 @@ from medstress.attacks.constraints import (
     rule_validity,
 )
 from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Validity
-from medstress.attacks.spans import distractor_spans, key_kept
+from medstress.attacks.spans import distractor_spans, key_log_probs_without
 from medstress.attacks.zeroth_order import (
     Indices,
     cosines,
@@ -34,12 +34,12 @@ from medstress.attacks.zeroth_order import (
     margin_score,
     most_similar,
 )
-from medstress.attacks.zoo_places import Place, Purse, spans_with_vectors
+from medstress.attacks.zoo_places import AttackedEntity, QueryBudget, spans_with_vectors
 from medstress.attacks.zoo_settings import (
     NAME,
     by_choices,
     check,
-    followed,
+    dependent_defaults,
     settle,
 )
 from medstress.errors import TrialError
@@ -69,23 +69,23 @@ class DiscreteZoo(Attack):
     *Differs from the paper*: what could be a second right answer is not asked; the victim's
     probabilities are read, not only its answers; the search goes on after one pass over the
     entities; g is a sum, not a mean (`choices = "as_published"` undoes all four). *Differs from
-    the released code*: the step is taken (docs: discrete-zoo).
+    the released code*: it takes the step (docs: discrete-zoo).
     """
 
     budget: int = by_choices(8, as_released=7)
-    """Perturbed queries an item, 3 (two names and one step) to 1,000. Default 8; 7 as_released,
+    """Perturbed queries per item, 3 (two names and one step) to 1,000. Default 8; 7 as_released,
     where the clean call is the first of 8."""
     choices: str = "default"
     """`default`; `as_published`: `answers = "hard"`, `aggregate = "mean"`,
     `rounds = "one_pass"`, `variants = "mark"`; `as_released`: what the released code amounts to,
     draws from a neighbourhood without any gradient. Changes only defaults."""
     candidates: int = by_choices(3, as_released=10)
-    """M, names asked for one estimate, from 2."""
+    """M, names asked for one estimate, at least 2."""
     learning_rate: float = by_choices(10.0, as_released=0.1)
     """lambda, > 0, on unit vectors. With 10 the estimate decides where the step ends, with 0.1
     the entity does; larger changes little."""
     similarity_threshold: float | str = "off"
-    """Least cosine of a name and the entity that it replaces; `off`: any."""
+    """Smallest cosine of a name and the entity it replaces; `off`: no limit."""
     word_ranking: str = by_choices("random", as_released="given")
     """Order of the entities: `random`; `importance`: largest drop of the key's log probability
     when the entity is deleted first, one query each; `given`: as in the text."""
@@ -95,22 +95,22 @@ class DiscreteZoo(Attack):
     multiplier: int = 5
     """Names are drawn from the `multiplier` * M nearest that were not asked yet."""
     kappa: float = 0.0
-    """How far beyond the border of a wrong answer the score still grows."""
+    """How far beyond the decision boundary the score still grows."""
     normalise_displacements: bool = True
-    """Directions of length 1."""
+    """Whether directions are scaled to length 1."""
     normalise_differences: bool = True
-    """Changes of the score divided by the distance."""
+    """Whether changes of the score are divided by the distance."""
     aggregate: str = by_choices("sum", as_published="mean")
     """`sum` or `mean` over the M names."""
     rounds: str = by_choices("until_budget", as_published="one_pass", as_released="one_pass")
-    """`until_budget`: entity after entity, again and again with fresh names; `one_pass`: each
+    """`until_budget`: one entity after another, again and again with fresh names; `one_pass`: each
     entity once."""
     update: str = by_choices("gradient", as_released="none")
     """`gradient`; `none`: the step is left out, which leaves draws from a neighbourhood."""
     variants: str = by_choices("exclude", as_published="mark", as_released="mark")
     """`exclude`: variants and synonyms of the key are never asked; `mark`: they are asked."""
     goal: str = "untargeted"
-    """What the victim shall answer: `untargeted` (any wrong option), `replaced` (the option that
+    """The answer that is a success: `untargeted` (any wrong option), `replaced` (the option that
     was edited), or an option letter."""
     continue_on_invalid: bool = by_choices(None)
     """Whether the search goes on after a success that a rule refutes. Default: true where
@@ -120,7 +120,7 @@ class DiscreteZoo(Attack):
     max_edit_distance: int | Mapping[str, int] = 0
     """Largest edit distance of entity and name: characters, or `{tokens = 3}`; 0 = no limit."""
     count_baseline: bool = by_choices(False)
-    """Whether the question on the clean item uses up one query of the budget."""
+    """Whether the query on the clean item counts against the budget."""
 
     def __post_init__(self) -> None:
         for key, value in settle(self).items():
@@ -129,7 +129,7 @@ class DiscreteZoo(Attack):
 
     @property
     def traits(self) -> AttackTraits:
-        """What it is."""
+        """See `AttackTraits`."""
         return AttackTraits(
             stream=NAME,
             budget=self.budget,
@@ -147,19 +147,21 @@ class DiscreteZoo(Attack):
         return exclusions(self.choices, self.variants)
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
+        """Return the parameters, as JSON values."""
         return {"name": NAME, **asdict(self)}
 
     def label_parameters(self) -> dict[str, Any]:
-        """What may name the attack in a label: `spec` without what follows from other keys."""
-        follows = {key: value for key, value in followed(self).items() if key != "budget"}
+        """Return the parameters for labels: `spec` without defaults that depend on other keys."""
+        defaults = {
+            key: value for key, value in dependent_defaults(self).items() if key != "budget"
+        }
         return {
-            key: None if key in follows and value == follows[key] else value
+            key: None if key in defaults and value == defaults[key] else value
             for key, value in self.spec().items()
         }
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
-        """Why the item cannot be attacked, or None."""
+        """Return why the item cannot be attacked, or None."""
         if not distractor_spans(item, resources):
             return f"no distractor mentions an entity of type {resources.group}"
         if reason := goal_obstacle(self.goal, item) or resources.perturbations.obstacle(item):
@@ -172,21 +174,21 @@ class DiscreteZoo(Attack):
         if self.max_edit_distance and not self._spans(item, resources):
             return "no name of the vocabulary lies within max_edit_distance"
         if self.similarity_threshold != "off" and not any(
-            self._place(item, span, resources).open.any() for span in self._spans(item, resources)
+            self._entity(item, span, resources).open.any() for span in self._spans(item, resources)
         ):
             return "no name of the vocabulary lies within similarity_threshold"
         return None
 
     def validity(self, candidate: Candidate, resources: Resources) -> Validity:
-        """What the rules say of a success: see `rule_validity`."""
+        """Judge a success by the rules; see `rule_validity`."""
         return rule_validity(candidate, resources)
 
     def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:
-        """Names never asked, by reason; `edit_distance` counts those beyond the limit."""
+        """Count the names never asked, by reason; `edit_distance`: those beyond the limit."""
         return count_excluded(candidate, resources, self._replacements)
 
     def most_queries(self, item: Question, resources: Resources) -> int:
-        """Probes, and what every entity can be asked with, as far as the budget goes."""
+        """Return the number of probes and of names at all entities, at most the budget."""
         spans = self._spans(item, resources)
         sizes = [self._replacements.names(item, span, resources).size for span in spans]
         if self.rounds == "one_pass":
@@ -196,118 +198,120 @@ class DiscreteZoo(Attack):
 
     def run(self, item: Question, rng: Rng, resources: Resources) -> Steps[Candidate | None]:
         """Attack one item; see `Attack.run`."""
-        purse = Purse(self.budget - self.count_baseline)
+        budget = QueryBudget(self.budget - self.count_baseline)
         clean = yield from clean_answer()
         if self._log_probs(clean, item) is None:
             raise TrialError(
-                "discrete_zoo: the victim gives no option probabilities, which its gradient is "
-                'estimated from; let it answer by letter or text, or set answers = "hard"'
+                "discrete_zoo: the gradient needs option probabilities, but the victim gives none; "
+                'let it answer by letter or text, or set answers = "hard"'
             )
-        spans = yield from self._ranked(item, self._spans(item, resources), rng, purse)
-        places = [self._place(item, span, resources) for span in spans]
-        while places and purse.left:
-            for place in places:
-                found = yield from self._attack(place, rng, purse, clean)
-                if found is not None:
-                    return found
+        spans = yield from self._ranked(item, self._spans(item, resources), rng, budget)
+        entities = [self._entity(item, span, resources) for span in spans]
+        while entities and budget.left:
+            for entity in entities:
+                success = yield from self._attack(entity, rng, budget, clean)
+                if success is not None:
+                    return success
             if self.rounds == "one_pass":
                 break
-            places = [place for place in places if place.open.any()]
+            entities = [entity for entity in entities if entity.open.any()]
         return None
 
-    def _attack(self, place: Place, rng: Rng, purse: Purse, clean: Prediction) -> _Part:
-        """One estimate and one step at one entity."""
-        pool = place.pool(self.multiplier * self.candidates)
-        # The whole pool is shuffled: a budget that ends early asks a prefix of a longer search.
+    def _attack(
+        self, entity: AttackedEntity, rng: Rng, budget: QueryBudget, clean: Prediction
+    ) -> _Part:
+        """Make one estimate and one step at one entity."""
+        pool = entity.pool(self.multiplier * self.candidates)
+        # Shuffle the whole pool, so that a smaller budget asks a prefix of what a larger one asks.
         shuffled = rng.permutation(pool)
-        drawn = shuffled[: min(self.candidates, purse.left)]
+        drawn = shuffled[: min(self.candidates, budget.left)]
         rest = shuffled[len(drawn) :]
-        queries = [Predict(place.candidate(name)) for name in drawn]
-        place.open[drawn] = False
+        queries = [Predict(entity.candidate(name)) for name in drawn]
+        entity.open[drawn] = False
         scores = []
         for i, query in enumerate(queries):
-            answer = yield from purse.ask(query, queries[i + 1 :])
+            answer = yield from budget.ask(query, queries[i + 1 :])
             if answer.reached_goal:
                 reached: Candidate = query.candidate
                 return reached
-            scores.append(self._score(answer, place))
-        if self.update == "none" or not purse.left:
+            scores.append(self._score(answer, entity))
+        if self.update == "none" or not budget.left:
             return None
-        before = self._score(clean, place)
-        assert before is not None  # the attack began with it
-        name = self._step(place, drawn, scores, before)
+        before = self._score(clean, entity)
+        assert before is not None  # `run` has checked it
+        name = self._step(entity, drawn, scores, before)
         if name is None and len(rest):
             name = int(rest[0])  # g = 0: the pool was shuffled, so this is a fresh draw from it
         if name is None:
             return None
-        place.open[name] = False
-        query = Predict(place.candidate(name))
-        answer = yield from purse.ask(query)
+        entity.open[name] = False
+        query = Predict(entity.candidate(name))
+        answer = yield from budget.ask(query)
         return query.candidate if answer.reached_goal else None
 
     def _step(
-        self, place: Place, drawn: Indices, scores: Sequence[float | None], clean: float
+        self, entity: AttackedEntity, drawn: Indices, scores: Sequence[float | None], clean: float
     ) -> int | None:
-        """The open name nearest to e0 + lambda g (Eqs. 4 and 6); None where g = 0."""
+        """Return the open name nearest to e0 + lambda g (Eqs. 4 and 6); None if g = 0."""
         # An unreadable answer has no score and is left out of the estimate.
         known = [i for i, score in enumerate(scores) if score is not None]
-        open_names = np.flatnonzero(place.open)
+        open_names = np.flatnonzero(entity.open)
         if not known or not len(open_names):
             return None
         gradient = estimate_gradient(
-            place.origin,
-            place.vectors_of(drawn[known]),
+            entity.origin,
+            entity.vectors_of(drawn[known]),
             np.array([scores[i] for i in known], dtype=np.float64) - clean,
             normalise_displacements=self.normalise_displacements,
             normalise_differences=self.normalise_differences,
             aggregate=self.aggregate,
         )
-        # Plus, where Eq. 4 has a minus: the score is to grow, the paper's margin to fall.
-        target = place.origin + self.learning_rate * gradient
+        # Eq. 4 has a minus here: the paper lowers a margin, we raise a score.
+        target = entity.origin + self.learning_rate * gradient
         if not gradient.any() or not target.any():
             return None
-        return int(most_similar(cosines(place.vectors, target), open_names, 1)[0])
+        return int(most_similar(cosines(entity.vectors, target), open_names, 1)[0])
 
     def _ranked(
-        self, item: Question, spans: Sequence[Mention], rng: Rng, purse: Purse
+        self, item: Question, spans: Sequence[Mention], rng: Rng, budget: QueryBudget
     ) -> Generator[Step, Replies, Sequence[Mention]]:
-        """The entities in the order in which they are attacked."""
+        """Return the entities in the order of attack."""
         if self.word_ranking == "given":
             return spans
         spans = [spans[i] for i in rng.permutation(len(spans))]
         if self.word_ranking == "random" or len(spans) < 2:
             return spans
-        # All or none: what is asked first must not depend on the budget, or a smaller one would
-        # not ask a prefix. Where the probes would use it up, nothing is asked.
-        if len(spans) >= purse.left:
+        # Probe all or none: the first queries must not depend on the budget, so that a smaller
+        # one asks a prefix. Ask nothing if the probes alone would use it up.
+        if len(spans) >= budget.left:
             return []
-        purse.left -= len(spans)
-        kept = yield from key_kept(item, spans, "word_ranking = 'importance'")
-        # The drop is the clean log probability, which all share, minus what is kept.
+        budget.left -= len(spans)
+        kept = yield from key_log_probs_without(item, spans, "word_ranking = 'importance'")
+        # The drop is the clean log probability, the same for all, minus that without the span.
         return [spans[i] for i in sorted(range(len(spans)), key=kept.__getitem__)]
 
-    def _score(self, answer: Prediction, place: Place) -> float | None:
-        """What the search wants to grow at an entity; None where the answer does not tell."""
-        item = place.item
+    def _score(self, answer: Prediction, entity: AttackedEntity) -> float | None:
+        """Return the score that the search maximises at an entity; None if it is unknown."""
+        item = entity.item
         scores = self._log_probs(answer, item)
         if scores is None:
             return None
         # Replaced: the option that this entity stands in.
-        aim = place.span.field if self.goal == "replaced" else self.goal
+        aim = entity.span.field if self.goal == "replaced" else self.goal
         sought = None if aim == "untargeted" else item.letters.index(aim)
         return margin_score(scores, item.letters.index(item.key), sought=sought, kappa=self.kappa)
 
     def _log_probs(self, answer: Prediction, item: Question) -> Sequence[float] | None:
-        """What the victim is taken to believe of the options."""
+        """Return log probabilities of the options, from the answer alone if answers are hard."""
         if self.answers == "soft":
             return answer.scores
         if answer.answer is None:
             return None
         return hard_log_probs(len(item.letters), item.letters.index(answer.answer))
 
-    def _place(self, item: Question, span: Mention, resources: Resources) -> Place:
-        """An entity with the names that may be asked there."""
-        return Place(
+    def _entity(self, item: Question, span: Mention, resources: Resources) -> AttackedEntity:
+        """Return an entity with the names that may replace it."""
+        return AttackedEntity(
             item,
             span,
             resources,
@@ -317,7 +321,7 @@ class DiscreteZoo(Attack):
         )
 
     def _spans(self, item: Question, resources: Resources) -> Sequence[Mention]:
-        """The entities that some name may replace."""
+        """Return the entities that at least one name may replace."""
         return self._replacements.spans(item, spans_with_vectors(item, resources), resources)
 
     @property

@@ -1,7 +1,7 @@
 """Gates that an edited item must pass before anyone is asked about it (METHODS 2.8).
 
 Each takes a draft and says why it must not be asked, or None. What a gate cannot see, such as a
-finding worded as a habit, is left to the judge's panel and to reviewers.
+finding worded as a habit, is left to the panel of judges and to reviewers.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from medstress.attacks.alignment import plain, readings
-from medstress.attacks.evidence_terms import evidence_in, names_told
+from medstress.attacks.evidence_terms import clinical_names, evidence_in
 from medstress.attacks.finding_guards import finding_harmed, number_harmed
 from medstress.attacks.number_units import numbers_in
 from medstress.items import Candidate, Question
 from medstress.prompts import Category
 from medstress.prompts.replies import Addition
-from medstress.text import Edit, told_apart_by
+from medstress.text import Edit, comparison_key
 from medstress.validity import PANEL
 
 MAX_DELETED = 0.02
-"""Share of the original's words that gate `facts` lets go."""
+"""Largest share of the original's words that gate `facts` lets an edit delete."""
 MOST_NAMED = 5
 """Objections of one kind that a gate names; it counts the others."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 _LETTER = r"(?<![\w'’.-])[{letters}](?![\w'’-]|\.\w)"
-# "A" is an article and "I" a pronoun wherever nothing says otherwise.
+# "A" is an article and "I" a pronoun unless something says otherwise.
 _CLOSED = r"(?<![\w'’.-])(?<!vitamin )(?<!hepatitis )A(?=\s*(?:[,;:!?)\]]|\.(?!\w)|$))"
 _NAMED = (
     r"\b(?i:option|choice|answer|alternative)s?(?:\s+(?i:is|was|letter|marked))*\s*:?\s*"
@@ -48,19 +48,19 @@ class Draft:
     """An edited item, and what is needed to judge it."""
 
     candidate: Candidate
-    """The edits."""
+    """The edited item."""
     options: Mapping[str, str]
-    """As the attacker gave them back."""
+    """As the attacker returned them."""
     added: tuple[Addition, ...] = ()
     """What the attacker says it inserted."""
     categories: tuple[Category, ...] = ()
-    """What may be played on."""
+    """What an edit may play on."""
     max_words: int = 80
     """Of all insertions together."""
     allow_history: bool = False
-    """Whether kinds of evidence that are history may be inserted."""
+    """Whether evidence from the patient's history may be inserted."""
     names_in: Callable[[str], Sequence[str]] | None = None
-    """Finds names of drugs and diseases."""
+    """Finds names of drugs and diseases in a text."""
 
     @property
     def item(self) -> Question:
@@ -69,9 +69,9 @@ class Draft:
 
     @property
     def inserted(self) -> tuple[str, ...]:
-        """The words of every edit that inserts or replaces."""
-        found = (edit.replacement.strip() for edit in self.candidate.edits)
-        return tuple(text for text in found if text)
+        """The text of every edit that inserts or replaces."""
+        inserted = (edit.replacement.strip() for edit in self.candidate.edits)
+        return tuple(text for text in inserted if text)
 
     @property
     def question(self) -> str:
@@ -81,8 +81,9 @@ class Draft:
 
 
 def options_kept(draft: Draft) -> str | None:
-    """Options and their order, quotes and dashes of either kind being one, and the sentence that
-    asks as it was. Nobody but the gate sees the options that came back.
+    """Object if the options, their order or the sentence that asks changed.
+
+    Kinds of quotes and dashes do not count. Only this gate sees the options that came back.
     """
     expected = dict(zip(draft.item.letters, draft.item.options, strict=True))
     if list(draft.options) != list(expected):
@@ -98,10 +99,10 @@ def options_kept(draft: Draft) -> str | None:
 
 
 def facts_kept(draft: Draft) -> str | None:
-    """Every number with its unit and every annotated entity still there, in order, none harmed.
+    """Object if a number with its unit or an annotated entity is lost, moved or harmed.
 
-    No insertion denies, doubts or shifts what it stands beside or names, and none brings an age,
-    a time or a second amount.
+    An insertion does harm if it denies, doubts or shifts what it stands beside or names, or if it
+    brings an age, a time or a second amount.
     """
     question = draft.item.question
     for what, old in (("number", numbers_in(question)), ("entity", _entities(draft.item))):
@@ -125,7 +126,7 @@ def facts_kept(draft: Draft) -> str | None:
 
 
 def insertions_only(draft: Draft) -> str | None:
-    """Something inserted, not too much, and nothing deleted or replaced."""
+    """Object if nothing or too much was inserted, or if anything was deleted or replaced."""
     for edit in draft.candidate.edits:
         if gone := _deleted(draft.item, edit):
             return f"{gone!r} was deleted or replaced"
@@ -140,18 +141,17 @@ def insertions_only(draft: Draft) -> str | None:
 
 
 def categories_kept(draft: Draft) -> str | None:
-    """Every insertion belongs to a category by its cue words, or by what the attacker says; else
-    all that do not.
+    """Object to insertions that neither cue words nor the attacker's claims put in a category.
 
-    Where a judge is to decide instead, the draft comes without the attacker's word.
+    If a judge is to decide instead, the draft comes without the attacker's claims.
     """
     names = {category.name.casefold() for category in draft.categories}
-    said = [added.text for added in draft.added if added.category.casefold() in names]
+    claims = [added.text for added in draft.added if added.category.casefold() in names]
     outside = [
         text
         for text in draft.inserted
         if not any(_has_cue(text, category) for category in draft.categories)
-        and not any(_is_about(one, text) for one in said)
+        and not any(_is_about(claim, text) for claim in claims)
     ]
     if not outside:
         return None
@@ -160,35 +160,39 @@ def categories_kept(draft: Draft) -> str | None:
 
 
 def no_evidence(draft: Draft) -> str | None:
-    """No kind of evidence of `medstress.prompts.kinds`, and no name of a drug or disease, in
-    anything that was inserted; else all of them.
+    """Object to clinical evidence, and to names of drugs and diseases, in the insertions.
+
+    The kinds of evidence are those of `medstress.prompts.kinds`; the objection lists what it found.
     """
     cues = [cue for category in draft.categories for cue in category.cues]
-    held: list[str] = []
+    evidence: list[str] = []
     names: list[str] = []
     for text in draft.inserted:
-        found = evidence_in(text, allow_history=draft.allow_history)
-        held += found
+        kinds = evidence_in(text, allow_history=draft.allow_history)
+        evidence += kinds
         if draft.names_in is not None:
-            told = names_told(text, draft.names_in, cues, allow_history=draft.allow_history)
-            quoted = " ".join(found).casefold()
-            names += [repr(name) for name in told if name.casefold() not in quoted]
-    clauses = [f"holds {_listed(list(dict.fromkeys(held)))}"] * bool(held)
-    named = _listed(list(dict.fromkeys(names)))
-    clauses += [f"names a drug or disease ({named})"] * bool(names)
+            named = clinical_names(text, draft.names_in, cues, allow_history=draft.allow_history)
+            quoted = " ".join(kinds).casefold()
+            names += [repr(name) for name in named if name.casefold() not in quoted]
+    clauses = [f"holds {_listed(list(dict.fromkeys(evidence)))}"] * bool(evidence)
+    listed = _listed(list(dict.fromkeys(names)))
+    clauses += [f"names a drug or disease ({listed})"] * bool(names)
     return f"the insertion {' and '.join(clauses)}" if clauses else None
 
 
-def _listed(found: Sequence[str]) -> str:
-    """All that was found, or the first ones and how many more."""
-    left = len(found) - MOST_NAMED
-    return ", ".join(found[:MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
+def _listed(texts: Sequence[str]) -> str:
+    """List all, or the first ones and how many more."""
+    left = len(texts) - MOST_NAMED
+    return ", ".join(texts[:MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
 
-def key_not_told(draft: Draft) -> str | None:
-    """The key's text not brought in, and no option letter named."""
-    key = _flat(draft.item.key_text)
-    before, after = _flat(draft.item.question).count(key), _flat(draft.question).count(key)
+def key_not_revealed(draft: Draft) -> str | None:
+    """Object if the key's text was inserted, or if an option letter is named."""
+    key = _normalised(draft.item.key_text)
+    before, after = (
+        _normalised(draft.item.question).count(key),
+        _normalised(draft.question).count(key),
+    )
     if key.strip() and after > before:
         return "the key's text was inserted"
     letters = draft.item.letters
@@ -200,8 +204,8 @@ def key_not_told(draft: Draft) -> str | None:
         + (f"|{_LETTER.format(letters=alone)}" if alone else "")
     )
     for text in draft.inserted:
-        if found := named.search(text) or _ORDINAL.search(text):
-            return f"the insertion names an option letter or its place ({found.group()!r})"
+        if match := named.search(text) or _ORDINAL.search(text):
+            return f"the insertion names an option letter or its place ({match.group()!r})"
     return None
 
 
@@ -211,9 +215,9 @@ GATES: dict[str, Callable[[Draft], str | None]] = {
     "insertions": insertions_only,
     "categories": categories_kept,
     "evidence": no_evidence,
-    "key_text": key_not_told,
+    "key_text": key_not_revealed,
 }
-"""The gates that ask nobody, in their order; the panel of judges comes after them."""
+"""The gates that call no model, in order; the panel of judges comes after them."""
 NAMES = (*GATES, PANEL)
 
 
@@ -222,7 +226,7 @@ def _deleted(item: Question, edit: Edit) -> str:
 
 
 def _around(item: Question, edit: Edit) -> tuple[str, str]:
-    """The original question before an edit and after it."""
+    """Return the original question before an edit and after it."""
     text = item.text_of(edit.field)
     before, after = text[: edit.start], text[edit.end :]
     if edit.field == "context":
@@ -231,7 +235,7 @@ def _around(item: Question, edit: Edit) -> tuple[str, str]:
 
 
 def _entities(item: Question) -> list[str]:
-    """Annotated entities of the vignette in their order."""
+    """Return the annotated entities of the vignette, in order."""
     offset = len(item.context) + 1 if item.context else 0
     places = {"context": 0, "question": 0, "stem": offset}
     spans = {
@@ -243,19 +247,19 @@ def _entities(item: Question) -> list[str]:
 
 
 def _first_lost(old: Sequence[str], new: Sequence[str]) -> str | None:
-    """The first of the old texts that the new ones lack at its place in the order."""
+    """Return the first old text that the new ones lack, or hold out of order."""
     rest = iter(new)
     return next((text for text in old if text not in rest), None)
 
 
 def _first_absent(names: Sequence[str], text: str) -> str | None:
-    """The first name that a text lacks after those before it; nested names count once."""
+    """Return the first name that a text lacks after the names before it; names may be nested."""
     at = 0
     for name in names:
-        found = text.find(name, at)
-        if found < 0:
+        start = text.find(name, at)
+        if start < 0:
             return name
-        at = found
+        at = start
     return None
 
 
@@ -263,12 +267,12 @@ def _has_cue(text: str, category: Category) -> bool:
     return any(re.search(rf"\b{re.escape(cue)}\b", text, re.IGNORECASE) for cue in category.cues)
 
 
-def _is_about(said: str, text: str) -> bool:
-    """Whether most of an insertion's words are among those the attacker names."""
+def _is_about(claim: str, text: str) -> bool:
+    """Whether most of an insertion's words are in a claim of the attacker."""
     words = [word for word in _WORD.findall(text.casefold()) if word[0].isalnum()]
-    named = set(_WORD.findall(said.casefold()))
-    return bool(words) and sum(word in named for word in words) * 2 > len(words)
+    claimed = set(_WORD.findall(claim.casefold()))
+    return bool(words) and sum(word in claimed for word in words) * 2 > len(words)
 
 
-def _flat(text: str) -> str:
-    return f" {told_apart_by(text)} "
+def _normalised(text: str) -> str:
+    return f" {comparison_key(text)} "

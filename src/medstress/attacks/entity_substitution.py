@@ -60,11 +60,11 @@ NAME = "entity_substitution"
 MAX_BUDGET = 1000
 UNBOUNDED = 1_000_000_000
 """Budget of `exhaustive`: more than any vocabulary holds."""
-ANNOUNCED = 32
-"""How many queries are made before they are asked, so that a large budget takes no more memory than
-a small one: more than back ends compute early of what an answer may make needless."""
-ALL_NEEDED = 128
-"""The same for `exhaustive`, which needs them all: a batch of one item."""
+LOOKAHEAD = 32
+"""Queries built ahead, so that a large budget takes no more memory than a small one. Back ends
+compute fewer than this early, because an answer may make the rest needless."""
+EXHAUSTIVE_LOOKAHEAD = 128
+"""The same for `exhaustive`, which asks every query: enough for one batch."""
 _SAMPLERS = ("random", "pdws", "nearest", "farthest", "exhaustive")
 
 
@@ -89,14 +89,14 @@ class EntitySubstitution(Attack):
     n: float | None = None
     """Exponent of `pdws`, |n| <= 200."""
     budget: int = BY_CHOICES
-    """Perturbed queries an item, 1 to 1,000, probes included. Default 8; 7 as_released, where
+    """Perturbed queries per item, 1 to 1,000, probes included. Default 8; 7 as_released, where
     the clean call is the first of 8. Not for `exhaustive`."""
     victim_span: str = BY_CHOICES
-    """Which span is replaced: `nearest` to the key, `random`, or `saliency`, which deletes each
-    span in a probe first and asks nothing where the budget holds no more than these. Default
+    """Which span is replaced: `nearest` to the key, `random`, or `saliency`, which first deletes
+    each span in a probe, and asks nothing if the budget holds no more than the probes. Default
     `nearest`; as_released `random` for sampler `random`."""
     goal: str = "untargeted"
-    """What the victim shall answer: `untargeted` (any wrong option), `replaced` (the option that
+    """The answer that is a success: `untargeted` (any wrong option), `replaced` (the option that
     was edited), or an option letter."""
     choices: str = "default"
     """`default`, `as_published` or `as_released`: changes the defaults of the other keys, and
@@ -132,7 +132,7 @@ class EntitySubstitution(Attack):
             raise UsageError(f"{NAME}: {error}") from None
 
     def _defaults(self) -> dict[str, Any]:
-        """What the keys that follow from others are where they are not written."""
+        """Return the defaults of the keys whose default depends on other keys."""
         is_exhaustive = self.sampler == "exhaustive"
         variants = self.variants or default_variants(self.choices)
         return {
@@ -170,7 +170,7 @@ class EntitySubstitution(Attack):
 
     @property
     def traits(self) -> AttackTraits:
-        """What it is."""
+        """See `AttackTraits`."""
         drawn = self.sampler in ("random", "pdws") or self.victim_span == "random"
         goes_on = SearchOn.INVALID if self.continue_on_invalid else SearchOn.NEVER
         return AttackTraits(
@@ -192,21 +192,21 @@ class EntitySubstitution(Attack):
         return exclusions(self.choices, self.variants)
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values; the budget of `exhaustive` is null."""
+        """Return the parameters, as JSON values; the budget of `exhaustive` is null."""
         found = {"name": NAME, **asdict(self)}
         return {**found, "budget": None} if self.sampler == "exhaustive" else found
 
     def label_parameters(self) -> dict[str, Any]:
-        """What may name the attack in a label: `spec` without what follows from other keys."""
-        follows = {k: v for k, v in self._defaults().items() if k not in ("budget", "variants")}
-        follows["variants"] = default_variants(self.choices)
+        """Return the parameters for labels: `spec` without defaults that depend on other keys."""
+        defaults = {k: v for k, v in self._defaults().items() if k not in ("budget", "variants")}
+        defaults["variants"] = default_variants(self.choices)
         return {
-            key: None if key in follows and value == follows[key] else value
+            key: None if key in defaults and value == defaults[key] else value
             for key, value in self.spec().items()
         }
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
-        """Why the item cannot be attacked, or None."""
+        """Return why the item cannot be attacked, or None."""
         if not distractor_spans(item, resources):
             return f"no distractor mentions an entity of type {resources.group}"
         if reason := goal_obstacle(self.goal, item) or resources.perturbations.obstacle(item):
@@ -218,15 +218,15 @@ class EntitySubstitution(Attack):
         return None
 
     def validity(self, candidate: Candidate, resources: Resources) -> Validity:
-        """What the rules say of a success: see `rule_validity`."""
+        """Judge a success by the rules; see `rule_validity`."""
         return rule_validity(candidate, resources)
 
     def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:
-        """Names never drawn, by reason; `edit_distance` counts those beyond the limit."""
+        """Count the names never drawn, by reason; `edit_distance`: those beyond the limit."""
         return count_excluded(candidate, resources, self._replacements)
 
     def most_queries(self, item: Question, resources: Resources) -> int:
-        """Probes of the spans, and every name once, as far as the budget goes."""
+        """Return the number of probes and names, at most the budget; 0 if probes use it up."""
         spans = self._spans(item, resources)
         n_names = max(
             (self._replacements.names(item, span, resources).size for span in spans), default=0
@@ -238,14 +238,14 @@ class EntitySubstitution(Attack):
         """Attack one item; see `Attack.run`."""
         import numpy as np
 
-        from medstress.attacks.samplers import BLIND, draw
+        from medstress.attacks.samplers import IGNORE_DISTANCES, draw
 
-        # A stream of its own: another victim span must not shift the sampler's random numbers.
+        # A separate stream: the choice of span must not shift the sampler's random numbers.
         side = cache(partial(side_stream, rng))
         spans = self._spans(item, resources)
         left = self.budget - n_probes(self.victim_span, spans)
         if left < 1:
-            return None  # probes alone would use the budget up and tell nothing
+            return None  # the probes alone would use up the budget
         span = yield from RANKERS[self.victim_span](item, spans, side, resources)
         if self.choices == "as_released":
             # The released script keeps the ranked option, and replaces a random typed entity of
@@ -254,7 +254,9 @@ class EntitySubstitution(Attack):
         names = resources.perturbations
         drawn = draw(
             self.sampler,
-            np.zeros(len(names.names)) if self.sampler in BLIND else names.distances(item.key_text),
+            np.zeros(len(names.names))
+            if self.sampler in IGNORE_DISTANCES
+            else names.distances(item.key_text),
             self._replacements.names(item, span, resources),
             rng,
             left,
@@ -265,11 +267,11 @@ class EntitySubstitution(Attack):
         queries = (
             Predict(base.edit(span, copy_case(names.names[i], original))) for i in map(int, drawn)
         )
-        announced = ALL_NEEDED if self.sampler == "exhaustive" else ANNOUNCED
-        return (yield from ask_in_turn(queries, announced))
+        lookahead = EXHAUSTIVE_LOOKAHEAD if self.sampler == "exhaustive" else LOOKAHEAD
+        return (yield from ask_in_turn(queries, lookahead))
 
     def _spans(self, item: Question, resources: Resources) -> Sequence[Mention]:
-        """The spans that some name may replace."""
+        """Return the spans that at least one name may replace."""
         return self._replacements.spans(item, distractor_spans(item, resources), resources)
 
     @property
@@ -281,20 +283,20 @@ class EntitySubstitution(Attack):
         )
 
 
-def ask_in_turn(queries: Iterator[Predict], announced: int) -> Steps[Candidate | None]:
-    """Ask one query after the other until one reaches the goal.
+def ask_in_turn(queries: Iterator[Predict], lookahead: int) -> Steps[Candidate | None]:
+    """Ask one query after another until one reaches the goal.
 
     Args:
-        queries: pulled as they are announced.
-        announced: how many are held at a time, the one that is asked included.
+        queries: built lazily.
+        lookahead: how many are held at a time, including the one asked.
 
     Returns:
         The candidate that reached the goal, or None.
     """
-    waiting = deque(islice(queries, announced))
+    waiting = deque(islice(queries, lookahead))
     while waiting:
         query = waiting.popleft()
-        # As `ask` does, which would be one generator more for every query.
+        # The same as `ask`, without one more generator per query.
         (answer,) = yield Ask((query,), tuple(waiting))
         assert isinstance(answer, Prediction)
         if answer.reached_goal:

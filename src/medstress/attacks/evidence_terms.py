@@ -12,14 +12,14 @@ from medstress.prompts.kinds import forbidden, kinds
 _TITLED = re.compile(
     r"\b(?:called|named|nicknamed|titled|entitled)((?: (?:[A-Z][\w'’-]*|of|the))+)"
 )
-"""A name given to something is no finding: a band called Cardiac Arrest."""
+"""A title is no finding: a band called Cardiac Arrest."""
 
 
 def evidence_in(text: str, *, allow_history: bool) -> list[str]:
-    """Every kind of clinical evidence in a text, each with the first words that are it.
+    """List the kinds of clinical evidence in a text, each with the first words that show it.
 
-    With `allow_history` nothing is looked for in what is told of a history: a father's stroke is
-    no diagnosis of the patient.
+    With `allow_history`, words about the history are ignored: a father's stroke is no diagnosis of
+    the patient.
 
     >>> evidence_in("who works as a teacher", allow_history=False)
     []
@@ -30,38 +30,39 @@ def evidence_in(text: str, *, allow_history: bool) -> list[str]:
     >>> evidence_in("who coughs and travelled", allow_history=False)
     ["a symptom or physical sign ('coughs')", "travel history ('travelled')"]
     """
-    words = _looked_at(text, allow_history=allow_history)
-    told = []
+    words = _searchable(text, allow_history=allow_history)
+    listed = []
     for kind in forbidden(allow_history=allow_history):
         if found := sorted(_patterns()[kind.name].find(words)):
             first, end = found[0]
             for start, stop in found:
                 end = max(end, stop) if start < end else end
-            told.append(f"{kind.name} ({words.text_of((first, end))!r})")
-    return told
+            listed.append(f"{kind.name} ({words.text_of((first, end))!r})")
+    return listed
 
 
-def names_told(
+def clinical_names(
     text: str,
     names_in: Callable[[str], Sequence[str]],
     cues: Iterable[str],
     *,
     allow_history: bool,
 ) -> list[str]:
-    """The names of drugs and diseases in a text, without idioms, titles and what may be named.
+    """Return the names of drugs and diseases in a text, without idioms, titles and cues.
 
     Args:
         text: what was inserted.
         names_in: finds the names.
-        cues: of the categories: a habit or a disability may be named.
+        cues: of the categories, which may be named: a habit or a disability.
         allow_history: see `evidence_in`.
     """
-    may = {cue.casefold() for cue in cues}
-    shown = _looked_at(text, allow_history=allow_history).shown
-    return [name for name in names_in(shown) if name.casefold() not in may]
+    permitted = {cue.casefold() for cue in cues}
+    shown = _searchable(text, allow_history=allow_history).shown
+    return [name for name in names_in(shown) if name.casefold() not in permitted]
 
 
-def _looked_at(text: str, *, allow_history: bool) -> Words:
+def _searchable(text: str, *, allow_history: bool) -> Words:
+    """Split a text, and hide the words that count as no evidence."""
     for found in reversed(list(_TITLED.finditer(text))):
         start, end = found.span(1)
         text = text[:start] + "_" * (end - start) + text[end:]

@@ -1,7 +1,7 @@
 """What an insertion must not do to a finding: deny it, doubt it, or shift its amount (METHODS 2.8).
 
-Words and their places decide, not a parse: what is denied has to stand inside the insertion. What
-these rules cannot see is left to the panel of judges and to reviewers.
+The rules look at words and their positions and do not parse: what is denied has to stand inside
+the insertion. What they cannot see is left to the panel of judges and to reviewers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CLAUSE_END = re.compile(r"[.,;:!?()—–]+(?!\d)")
 _BREAK = re.compile(r"\s*[.,;:!?()—–]")
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)]*\s*$")
 _LEAST_LETTERS = 4
-"""Shorter words of the original are no findings of their own."""
+"""Shorter words of the original do not count as findings."""
 
 _ONES = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
 _TENS = "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"
@@ -37,13 +37,13 @@ _AGE = re.compile(
 @lru_cache(maxsize=1)
 def _cues() -> dict[str, tuple[str, ...]]:
     path = files("medstress.attacks") / "data" / "finding_cues.toml"
-    found = tomllib.loads(path.read_text("utf-8"))
-    return {name: tuple(texts) for name, texts in found.items()}
+    data = tomllib.loads(path.read_text("utf-8"))
+    return {name: tuple(texts) for name, texts in data.items()}
 
 
 @lru_cache(maxsize=8)
 def _pattern(kind: str) -> re.Pattern[str]:
-    # The longest first: an alternative that is found ends the search.
+    # Longest first, because the first alternative that matches wins.
     known = sorted(_cues()[kind], key=lambda cue: (-len(cue), cue))
     texts = "|".join(re.escape(cue).replace(r"\ ", r"\s+") for cue in known)
     return re.compile(rf"(?<![\w'’-])(?:{texts})(?![\w'’-])", re.IGNORECASE)
@@ -62,8 +62,8 @@ def finding_harmed(before: str, inserted: str, after: str) -> str | None:
     >>> finding_harmed("A man", ", who has no insurance,", " comes with fever.")
     """
     inserted = inserted.replace("’", "'")
-    if found := _pattern("discredits").search(inserted):
-        return f"{found.group()!r} takes back the case or a part of it"
+    if match := _pattern("discredits").search(inserted):
+        return f"{match.group()!r} takes back the case or a part of it"
     return (
         _between_cue_and_finding(before, inserted, after)
         or _denial_left_open(inserted, after)
@@ -80,8 +80,8 @@ def number_harmed(before: str, inserted: str, after: str) -> str | None:
     >>> number_harmed("A 45-year-old man", ", 30 years later at age 75,", " comes.")
     "a new age or time was inserted ('30 years later')"
     """
-    if found := _AGE.search(inserted):
-        return f"a new age or time was inserted ({found.group()!r})"
+    if match := _AGE.search(inserted):
+        return f"a new age or time was inserted ({match.group()!r})"
     units = {unit for number in numbers_in(f"{before} {after}") if (unit := _unit(number))}
     for number in numbers_in(inserted):
         if _unit(number) in units:
@@ -96,7 +96,7 @@ def _unit(number: str) -> str:
 
 
 def _touches_number(before: str, inserted: str, after: str) -> bool:
-    """Whether an insertion stands beside a number of the original, no mark between them."""
+    """Whether an insertion stands beside a number of the original without a mark between."""
     last = numbers_in(before)[-1:]
     behind = bool(last) and before.rstrip().endswith(last[0]) and not _BREAK.match(inserted)
     ahead = after.strip()[:1].isdigit() and _attached(inserted, after)
@@ -104,24 +104,24 @@ def _touches_number(before: str, inserted: str, after: str) -> bool:
 
 
 def _between_cue_and_finding(before: str, inserted: str, after: str) -> str | None:
-    """An insertion right after a word of the original that denies what comes next."""
+    """Object to an insertion right after a word of the original that denies what comes next."""
     if _BREAK.match(after) or not after.strip():
         return None
     for kind in ("negations", "quantities"):
-        for found in _pattern(kind).finditer(before):
-            rest = before[found.end() :]
+        for match in _pattern(kind).finditer(before):
+            rest = before[match.end() :]
             if not _CLAUSE_END.search(rest) and _all_light(rest):
-                return f"it stands between {found.group()!r} and what that is said of"
+                return f"it stands between {match.group()!r} and what that is said of"
     return None
 
 
 def _denial_left_open(inserted: str, after: str) -> str | None:
-    """A negation whose object is not inside its own clause of the insertion."""
+    """Object to a negation whose object is not inside its own clause of the insertion."""
     clauses = [clause for clause in _CLAUSE_END.split(inserted) if clause.strip()]
     for clause in clauses:
-        for found in list(_pattern("negations").finditer(clause))[-1:]:
-            word = found.group()
-            if _all_light(clause[found.end() :]):
+        for match in list(_pattern("negations").finditer(clause))[-1:]:
+            word = match.group()
+            if _all_light(clause[match.end() :]):
                 return f"{word!r} denies or doubts what follows it"
             if clause is clauses[-1] and _attached(inserted, after):
                 following = _WORD.findall(after)
@@ -131,27 +131,29 @@ def _denial_left_open(inserted: str, after: str) -> str | None:
 
 
 def _amount_shifted(inserted: str, after: str) -> str | None:
-    """An amount or scope word directly before what it shifts, or directly behind it."""
+    """Object to an amount or scope word right before or right behind what it shifts."""
     bare = inserted.strip().strip(",;").strip()
-    for found in _pattern("quantities").finditer(bare):
-        alone = not bare[: found.start()].strip() and not bare[found.end() :].strip()
-        ends = not bare[found.end() :].strip() and _attached(inserted, after)
+    for match in _pattern("quantities").finditer(bare):
+        alone = not bare[: match.start()].strip() and not bare[match.end() :].strip()
+        ends = not bare[match.end() :].strip() and _attached(inserted, after)
         if alone or (ends and not _goes_on(_WORD.findall(after))):
-            return f"{found.group()!r} shifts what it stands beside"
+            return f"{match.group()!r} shifts what it stands beside"
     return None
 
 
 def _finding_denied_again(original: str, inserted: str) -> str | None:
-    """A negation in one clause with a word of the original that may be a finding."""
+    """Object to a negation in one clause with a word of the original that may be a finding."""
     plain = frozenset(_cues()["plain"])
-    told = {word.casefold() for word in _WORD.findall(original) if len(word) >= _LEAST_LETTERS}
+    case_words = {
+        word.casefold() for word in _WORD.findall(original) if len(word) >= _LEAST_LETTERS
+    }
     for clause in _CLAUSE_END.split(inserted):
-        found = _pattern("negations").search(clause)
-        if found is None:
+        match = _pattern("negations").search(clause)
+        if match is None:
             continue
-        for word in _WORD.findall(clause[: found.start()] + clause[found.end() :]):
-            if (flat := word.casefold()) in told and flat not in plain:
-                return f"{found.group()!r} is said of {word!r}, a word of the case"
+        for word in _WORD.findall(clause[: match.start()] + clause[match.end() :]):
+            if (folded := word.casefold()) in case_words and folded not in plain:
+                return f"{match.group()!r} is said of {word!r}, a word of the case"
     return None
 
 
@@ -162,7 +164,7 @@ def _all_light(text: str) -> bool:
 
 
 def _attached(inserted: str, after: str) -> bool:
-    """Whether the text goes on without a break."""
+    """Whether the text goes on after the insertion without a break."""
     ended = _CLAUSE_END.search(inserted.rstrip()[-1:]) or _SENTENCE_END.search(inserted)
     return bool(_WORD.search(after)) and not ended and not _BREAK.match(after)
 

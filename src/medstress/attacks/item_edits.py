@@ -1,4 +1,4 @@
-"""From a rewritten question back to edits of the original, word by word."""
+"""Turn a rewritten question into word edits of the original."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from medstress.items import Candidate, Question
 from medstress.text import Edit
 
 _HIDDEN = ("Cc", "Cf")
-"""Unicode categories: controls, and marks without a shape."""
+"""Unicode categories of control and format characters."""
 _LAYOUT = "\t\n\r"
 
 
-def edits_between(item: Question, rewritten: str, told: Collection[str] = ()) -> Candidate:
+def edits_between(item: Question, rewritten: str, claimed: Collection[str] = ()) -> Candidate:
     """Return the item with the fewest word insertions and deletions that give the rewritten text.
 
-    Quotes and dashes of either kind are one. White space and marks of words that stay are those
-    of the original; what is inserted keeps its own. An insertion between context and stem belongs
-    to the context. Among equally few edits those of `alignment.aligned` are taken.
+    Kinds of quotes and dashes do not count. Words that stay keep the original's white space and
+    marks; insertions keep their own. An insertion between context and stem belongs to the context.
+    `alignment.aligned` decides between equally few edits.
 
     Args:
         item: the original.
         rewritten: the whole question.
-        told: what whoever wrote it says was inserted.
+        claimed: what the writer says was inserted.
 
     >>> item = Question(id="q", context="A man coughs.", stem="Why?", options=("Flu", "Cold"),
     ...                 key="A")
@@ -36,7 +36,7 @@ def edits_between(item: Question, rewritten: str, told: Collection[str] = ()) ->
     stem = len(words_of(item.context))
     edits: list[Edit] = []
     i = j = 0
-    for until in [*aligned(old, new, stem, told), (len(old), len(new))]:
+    for until in [*aligned(old, new, stem, claimed), (len(old), len(new))]:
         if until != (i, j):
             edits += _edits(
                 item, old[i : until[0]], new[j : until[1]], (old, i), (new, j), rewritten
@@ -46,9 +46,9 @@ def edits_between(item: Question, rewritten: str, told: Collection[str] = ()) ->
 
 
 def hidden_in(rewritten: str, original: str) -> str | None:
-    """The first character of a rewritten text that nobody sees and the original does not have.
+    """Return the first invisible character of a rewritten text that the original does not have.
 
-    Such characters would part words that the gates look for, or end a text early.
+    Such characters would split words that the gates look for, or end a text early.
 
     >>> hidden_in("a fe\\u200bver", "a fever"), hidden_in("two\\nlines", "two lines")
     ('U+200B', None)
@@ -61,27 +61,27 @@ def hidden_in(rewritten: str, original: str) -> str | None:
 
 def _edits(
     item: Question,
-    gone: list[Word],
-    come: list[Word],
+    deleted: list[Word],
+    added: list[Word],
     old: tuple[list[Word], int],
     new: tuple[list[Word], int],
     rewritten: str,
 ) -> list[Edit]:
-    """The edits of one place where the two texts differ."""
+    """Return the edits at one place where the two texts differ."""
     (old_words, i), (new_words, j) = old, new
-    if gone:
-        start, end = gone[0].start, gone[-1].end
-        text = rewritten[come[0].start : come[-1].end] if come else ""
-        return placed(item, start, end, text)
+    if deleted:
+        start, end = deleted[0].start, deleted[-1].end
+        text = rewritten[added[0].start : added[-1].end] if added else ""
+        return field_edits(item, start, end, text)
     if i:
         at = old_words[i - 1].end
-        return placed(item, at, at, rewritten[new_words[j - 1].end : come[-1].end])
-    follows = new_words[j + len(come)].start if j + len(come) < len(new_words) else len(rewritten)
-    return placed(item, 0, 0, rewritten[come[0].start : follows])
+        return field_edits(item, at, at, rewritten[new_words[j - 1].end : added[-1].end])
+    follows = new_words[j + len(added)].start if j + len(added) < len(new_words) else len(rewritten)
+    return field_edits(item, 0, 0, rewritten[added[0].start : follows])
 
 
-def placed(item: Question, start: int, end: int, text: str) -> list[Edit]:
-    """An edit of the whole question as edits of its fields; one across both becomes two."""
+def field_edits(item: Question, start: int, end: int, text: str) -> list[Edit]:
+    """Turn an edit of the whole question into edits of its fields: two if it crosses both."""
     n = len(item.context)
     if not n:
         return [Edit(field="stem", start=start, end=end, replacement=text)]

@@ -2,8 +2,8 @@
 
 There may be several: the roles `judge`, `judge.2`, `judge.3` and so on. A judge that misses the key
 before any edit cannot tell whether an edit leaves the key right, so its votes on that item are set
-aside (METHODS 2.8, gate 6). One whose votes cannot be read vouches for nothing either;
-`medstress.metrics.judges` tells the two apart.
+aside (METHODS 2.8, gate 6). A judge whose votes are unreadable vouches for nothing either;
+`medstress.metrics.judges` counts the two cases separately.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ JUDGE = "judge"
 N_VOTES = 3
 """Fewest votes on a text; more than half of all must pick the key (METHODS 2.8)."""
 CLEAN_SAMPLE = 6_000_000
-"""Sample indices of votes on clean items, the same for all who ask: an item and a judge have one
-set of them, whatever the number of victims, runs, attempts and tests."""
+"""First sample index of votes on clean items. All callers use the same: an item and a judge have
+one set of votes, whatever the number of victims, runs, attempts and tests."""
 
 Letters: TypeAlias = dict[str, list[str | None]]
-"""Judge -> the letters it picked, None for a vote that nobody can read."""
+"""Judge -> the letters it picked, None for an unreadable vote."""
 _BESIDE = re.compile(r"^[\W_]+|[\W_]+$")
 
 
@@ -42,12 +42,12 @@ def is_judge(role: str) -> bool:
 
 
 def judges_in(roles: Mapping[str, Decoding]) -> dict[str, Decoding]:
-    """The judges among the roles, in their order."""
+    """Return the judges among the roles, in order."""
     return {name: decoding for name, decoding in roles.items() if is_judge(name)}
 
 
 def votes_each(n_judges: int) -> int:
-    """Votes of each judge: as few as make `N_VOTES` together.
+    """Return the votes per judge: the fewest that make `N_VOTES` together.
 
     >>> [votes_each(n) for n in (1, 2, 3, 4)]
     [3, 2, 1, 1]
@@ -56,7 +56,7 @@ def votes_each(n_judges: int) -> int:
 
 
 def most_votes(n_judges: int) -> int:
-    """The most votes on one text, whichever of so many judges vote; none without a judge.
+    """Return the most votes on one text, however many of the judges vote; 0 without a judge.
 
     >>> [most_votes(n) for n in (0, 1, 2, 3, 5)]
     [0, 3, 4, 4, 5]
@@ -65,24 +65,24 @@ def most_votes(n_judges: int) -> int:
 
 
 def picks_key(letters: Sequence[str | None], key: str) -> bool:
-    """Whether more than half of the votes are for the key; a vote nobody can read is not."""
+    """Whether more than half of the votes are for the key; unreadable votes are not."""
     return letters.count(key) * 2 > len(letters)
 
 
-def letter_voted(told: str, letters: str) -> str | None:
-    """The option letter that a vote is, in either case and with marks around it; None for none.
+def letter_voted(answer: str, letters: str) -> str | None:
+    """Return the option letter of a vote, in either case and with marks around it, or None.
 
-    >>> [letter_voted(told, "ABCD") for told in ("B", "b", "B.", "(B)", "**B**", "B or C", "E")]
+    >>> [letter_voted(vote, "ABCD") for vote in ("B", "b", "B.", "(B)", "**B**", "B or C", "E")]
     ['B', 'B', 'B', 'B', 'B', None, None]
     """
-    bare = _BESIDE.sub("", told).upper()
+    bare = _BESIDE.sub("", answer).upper()
     return bare if len(bare) == 1 and bare in letters else None
 
 
 def said_yes(vote: Vote | Unreadable) -> bool | None:
-    """Whether a vote says YES or NO, in either case and with marks around it; None for neither."""
-    told = "" if isinstance(vote, Unreadable) else _BESIDE.sub("", vote.answer).upper()
-    return {"YES": True, "NO": False}.get(told)
+    """Return whether a vote says YES or NO, in either case, marks around it; None for neither."""
+    bare = "" if isinstance(vote, Unreadable) else _BESIDE.sub("", vote.answer).upper()
+    return {"YES": True, "NO": False}.get(bare)
 
 
 class Panel:
@@ -101,7 +101,7 @@ class Panel:
         self._clean: Letters | None = None
 
     def clean(self) -> Steps[Letters]:
-        """What every judge answers about the item before any edit; asked once."""
+        """Return the votes of every judge on the item before any edit; asked once."""
         if self._clean is None:
             found: Letters = {}
             for name in self.judges:
@@ -112,14 +112,14 @@ class Panel:
         return self._clean
 
     def votes(self, questions: Sequence[str], sample: int) -> Steps[list[Letters]]:
-        """Ask about edited questions, side by side: those judges who know the item vote.
+        """Ask about edited questions, all at once; only judges that know the item vote.
 
         Args:
             questions: context and stem of each.
             sample: index of the first vote on a question.
 
         Returns:
-            The votes on each question; none where every judge misses the key before any edit.
+            The votes on each question; none if every judge misses the key before any edit.
         """
         clean = yield from self.clean()
         voting = [name for name, letters in clean.items() if picks_key(letters, self.item.key)]
@@ -133,29 +133,29 @@ class Panel:
     def category(
         self, inserted: Sequence[str], categories: Collection[Category], sample: int
     ) -> Steps[str | None]:
-        """The category that most of the judges who name one name, where more than half of all do.
+        """Return the category that judges name most often, if more than half of them name one.
 
-        Else a word that is no category, or None for a vote that nobody can read. It takes no
-        knowledge of the item, so every judge is asked.
+        Else return the first vote that is none: another word, or None if it is unreadable. Every
+        judge is asked, because this takes no knowledge of the item.
         """
         listing = "\n".join(f"- {text}" for text in inserted)
         request = self._prompts.render("judge_categories", inserted=listing, categories=categories)
         names = {category.name.casefold(): category.name for category in categories}
-        told: list[str | None] = []
+        named: list[str | None] = []
         for name, decoding in self.judges.items():
             session = RoleSession(name, decoding, sample, self._prompts, self.item.letters)
             vote = yield from session.ask(request, CategoryVote)
-            said = None if isinstance(vote, Unreadable) else vote.category
-            told.append(said if said is None else names.get(said.strip().casefold(), said))
-        known = [each for each in told if each in names.values()]
-        if len(known) * 2 > len(told):
+            word = None if isinstance(vote, Unreadable) else vote.category
+            named.append(word if word is None else names.get(word.strip().casefold(), word))
+        known = [each for each in named if each in names.values()]
+        if len(known) * 2 > len(named):
             return Counter(known).most_common(1)[0][0]
-        return next(each for each in told if each not in known)
+        return next(each for each in named if each not in known)
 
     def _picked(
         self, name: str, questions: Sequence[str], n: int, sample: int
     ) -> Steps[list[list[str | None]]]:
-        """The letters of n votes of one judge on each question."""
+        """Return the letters of n votes of one judge on each question."""
         options = tuple(zip(self.item.letters, self.item.options, strict=True))
         texts = [
             self._prompts.render("judge_key", question=question, options=options)

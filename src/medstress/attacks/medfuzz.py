@@ -24,7 +24,7 @@ from medstress.items import Candidate, Question
 from medstress.outcomes import Prediction, Replaced, parse_goal
 from medstress.prompts import DEFAULT, PromptSet, load_prompts
 from medstress.prompts.exemplars import Exemplar, exemplars_from
-from medstress.prompts.kinds import evidence_told
+from medstress.prompts.kinds import evidence_for_prompt
 from medstress.prompts.replies import Plan, Unreadable
 from medstress.queries import Predict, Steps, ask, note
 from medstress.resources import Resources
@@ -57,31 +57,31 @@ class MedFuzz(Attack):
     """
 
     attempts: int = 5
-    """K: attempts a run."""
+    """K: attempts per run."""
     runs: int = 3
-    """E: runs an item and seed, each with worked exemplars of its own."""
+    """E: runs per item and seed, each with its own worked exemplars."""
     exemplars: int = 3
-    """Worked questions before the target's case, drawn by item and run."""
+    """Worked questions before the target's case, drawn per item and run."""
     exemplars_from: str | None = None
-    """A JSONL file they are drawn from, such as MedQA's train split; default: those of the set of
+    """A JSONL file to draw them from, such as MedQA's train split; default: those of the set of
     prompts."""
     attack_all: bool = False
     """Whether items that are wrong at baseline are attacked too; they stay wrong in every rate."""
     template: str | PromptSet = DEFAULT
-    """A shipped set of prompts or a folder."""
+    """Name of a shipped set of prompts, or a folder."""
     gates: Sequence[str] | None = None
     """Gates that are on; default: all but those that make no sense with the set of prompts."""
     gate_mode: str = "reject"
-    """`reject`: what a gate objects to is not asked. `mark`: it is asked, its success is refuted,
-    and the search goes on."""
+    """`reject`: an edit that a gate objects to is not asked. `mark`: it is asked, its success is
+    refuted, and the search goes on."""
     max_words: int = 80
-    """Most words inserted."""
+    """Most words that may be inserted."""
     allow_history: bool = False
-    """Whether the kinds of evidence that are history may be inserted."""
+    """Whether evidence from the patient's history may be inserted."""
     reasoning_tokens: int = 384
     """Most tokens of the target's reasoning."""
     goal: str = "untargeted"
-    """`untargeted`, or the option letter that the target shall answer."""
+    """`untargeted`, or the option letter that counts as success."""
     unreadable_is_success: bool = False
     """Whether an unreadable answer is a success."""
 
@@ -134,7 +134,7 @@ class MedFuzz(Attack):
     # -- what the experiment needs to know ---------------------------------------------------
     @property
     def traits(self) -> AttackTraits:
-        """What it is: the attacker is sampled, and the exemplars are drawn."""
+        """See `AttackTraits`; never deterministic: attacker and exemplars are sampled."""
         gates = self.gates_on
         judged = self.has_panel or "categories" in gates
         return AttackTraits(
@@ -169,29 +169,32 @@ class MedFuzz(Attack):
         return tuple(name for name in NAMES if name not in self.prompts.without_gates)
 
     def with_files(self, base: Path) -> MedFuzz:
-        """This attack with its prompts and worked questions read, relative to a folder."""
-        made = self
+        """Return this attack with its prompts and worked questions read, relative to a folder."""
+        attack = self
         if isinstance(self.template, str):
-            made = replace(self, template=load_prompts(self.template, base))
-        return made if self.exemplars_from is None else made.drawing_from(self.exemplars_from, base)
+            attack = replace(self, template=load_prompts(self.template, base))
+        file = self.exemplars_from
+        return attack if file is None else attack.drawing_from(file, base)
 
     def drawing_from(self, file: str, base: Path) -> MedFuzz:
-        """This attack with the worked questions of a file, relative to a folder.
+        """Return this attack with the worked questions of a file, relative to a folder.
 
         Raises:
             UsageError: the file cannot be used.
         """
-        found = exemplars_from(base / Path(file).expanduser(), file, self.exemplars)
-        return replace(self, exemplars_from=file, template=replace(self.prompts, exemplars=found))
+        exemplars = exemplars_from(base / Path(file).expanduser(), file, self.exemplars)
+        return replace(
+            self, exemplars_from=file, template=replace(self.prompts, exemplars=exemplars)
+        )
 
     @property
     def as_it_was(self) -> MedFuzz | None:
-        """This attack with its set of prompts as the first edition had it."""
-        before = self.prompts.as_it_was
-        return None if before is None else replace(self, template=before)
+        """This attack with the prompts of the first edition, or None if there are none."""
+        prompts = self.prompts.as_it_was
+        return None if prompts is None else replace(self, template=prompts)
 
     def turns(self, item: Question, rng: Generator) -> Turns:
-        """The prompts and the worked questions of one run."""
+        """Return the prompts and the worked questions of one run."""
         return Turns(prompts=self.prompts, exemplars=self.draw_exemplars(item, rng))
 
     def draw_exemplars(self, item: Question, rng: Generator) -> tuple[Exemplar, ...]:
@@ -201,25 +204,29 @@ class MedFuzz(Attack):
         return draw_worked(prompts.exemplars, self.exemplars, item, rng, source)
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
-        prompts, file = self.prompts, found.pop("exemplars_from")
-        found |= {"template": prompts.name, "prompts": prompts.hash, "gates": list(self.gates_on)}
-        # Their words are in the hash; older folders know no such key.
-        return {"name": NAME, **found, **({"exemplars_from": Path(file).name} if file else {})}
+        """Return the parameters, as JSON values."""
+        parameters = {f.name: getattr(self, f.name) for f in fields(self)}
+        prompts, file = self.prompts, parameters.pop("exemplars_from")
+        parameters |= {
+            "template": prompts.name,
+            "prompts": prompts.hash,
+            "gates": list(self.gates_on),
+        }
+        # The hash covers their text; older folders do not have this key.
+        return {"name": NAME, **parameters, **({"exemplars_from": Path(file).name} if file else {})}
 
     def label_parameters(self) -> dict[str, Any]:
-        """The parameters that tell attacks of this name apart."""
+        """Return the parameters for labels: `spec` without the hash of the prompts."""
         return {key: value for key, value in self.spec().items() if key != "prompts"}
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
-        """Why this item cannot be attacked: a goal that it cannot have."""
+        """Return why the goal cannot be reached on this item, or None."""
         if self.goal != "untargeted" and self.goal not in item.letters.replace(item.key, ""):
             return f"the goal {self.goal} is the key or no option"
         return None
 
     def most_queries(self, item: Question, resources: Resources) -> int:
-        """The most queries of one run."""
+        """Return the most queries of one run."""
         return self.attempts
 
     # -- the attack --------------------------------------------------------------------------
@@ -233,7 +240,7 @@ class MedFuzz(Attack):
             The last candidate that succeeded, or None.
         """
         if ATTACKER not in resources.roles:
-            raise TrialError(f"{NAME} asks the role 'attacker', which is not configured")
+            raise TrialError(f"{NAME} asks the role 'attacker': add a [role.attacker] table")
         sample = int(rng.integers(1, MAX_SAMPLE))
         session = RoleSession(
             ATTACKER, resources.roles[ATTACKER], sample, self.prompts, item.letters, self._rules()
@@ -248,14 +255,14 @@ class MedFuzz(Attack):
                 feedback = {"kind": "rejected", "attempt": attempt, "reason": reason}
                 continue
             plan, draft = edited
-            found, asked = yield from self._judge(draft, panel, sample)
-            told = {**_told(plan, draft), **asked, "objections": found}
-            yield from note({"attempt": attempt, **told})
-            reason = "; ".join(each["reason"] for each in found)
-            if found and self.gate_mode == "reject":
+            objections, judged = yield from self._judge(draft, panel, sample)
+            record = {**_edit_record(plan, draft), **judged, "objections": objections}
+            yield from note({"attempt": attempt, **record})
+            reason = "; ".join(each["reason"] for each in objections)
+            if objections and self.gate_mode == "reject":
                 feedback = {"kind": "rejected", "attempt": attempt, "reason": reason}
                 continue
-            query = Predict(draft.candidate, attempt=attempt, **_validity(found, asked))
+            query = Predict(draft.candidate, attempt=attempt, **_validity(objections, judged))
             (answer,) = yield from ask([query])
             if answer.is_success:
                 pick = draft.candidate
@@ -266,7 +273,7 @@ class MedFuzz(Attack):
         return self.prompts.render(
             "attacker_system",
             categories=self.prompts.categories,
-            evidence=evidence_told(allow_history=self.allow_history),
+            evidence=evidence_for_prompt(allow_history=self.allow_history),
             allow_history=self.allow_history,
             max_words=self.max_words,
             attempts=self.attempts,
@@ -279,7 +286,7 @@ class MedFuzz(Attack):
         feedback: Mapping[str, Any] | None,
         resources: Resources,
     ) -> Steps[tuple[Plan, Draft] | Mapping[str, Any]]:
-        """Plan and edit; what stayed unreadable, where something did."""
+        """Ask for a plan and an edit; a mapping says which reply stayed unreadable."""
         shown = dict(zip(item.letters, item.options, strict=True))
         listing = "\n".join([item.question, *(f"{k}: {text}" for k, text in shown.items())])
         say = self.prompts.render
@@ -289,14 +296,14 @@ class MedFuzz(Attack):
         )
         if isinstance(plan, Unreadable):
             return {"unreadable": "the plan", "reason": plan.reason}
-        made = yield from ask_edit(session, item, self.prompts)
-        if isinstance(made, Unreadable):
-            told = {"plan": plan.plan, "post_mortem": plan.post_mortem}
-            return {"unreadable": "the edited item", "reason": made.reason, **told}
+        edited = yield from ask_edit(session, item, self.prompts)
+        if isinstance(edited, Unreadable):
+            planned = {"plan": plan.plan, "post_mortem": plan.post_mortem}
+            return {"unreadable": "the edited item", "reason": edited.reason, **planned}
         draft = Draft(
-            candidate=made.candidate,
-            options=made.options,
-            added=made.added,
+            candidate=edited.candidate,
+            options=edited.options,
+            added=edited.added,
             categories=self.prompts.categories,
             max_words=self.max_words,
             allow_history=self.allow_history,
@@ -307,59 +314,61 @@ class MedFuzz(Attack):
     def _judge(
         self, draft: Draft, panel: Panel, sample: int
     ) -> Steps[tuple[list[dict[str, str]], dict[str, Any]]]:
-        """Which gates object and why, and what the judges said where they were asked."""
-        judged = bool(panel.judges)
-        # Where a judge can say which category fits, the attacker's word counts for nothing.
-        told_to_gates = replace(draft, added=()) if judged else draft
-        found = {
+        """Return which gates object and why, and what the judges said if they were asked."""
+        has_judges = bool(panel.judges)
+        # If a judge can say which category fits, the attacker's claims do not count.
+        gated = replace(draft, added=()) if has_judges else draft
+        objections = {
             name: reason
             for name in self.gates_on
-            if name in GATES and (reason := GATES[name](told_to_gates)) is not None
+            if name in GATES and (reason := GATES[name](gated)) is not None
         }
-        asked: dict[str, Any] = {}
-        if judged and "categories" in found:
+        judged: dict[str, Any] = {}
+        if has_judges and "categories" in objections:
             categories = self.prompts.categories
-            asked["category"] = yield from panel.category(draft.inserted, categories, sample)
-            if asked["category"] in {category.name for category in categories}:
-                del found["categories"]
-        if judged and self.has_panel and (not found or self.gate_mode == "mark"):
+            judged["category"] = yield from panel.category(draft.inserted, categories, sample)
+            if judged["category"] in {category.name for category in categories}:
+                del objections["categories"]
+        if has_judges and self.has_panel and (not objections or self.gate_mode == "mark"):
             clean = yield from panel.clean()
             (votes,) = yield from panel.votes([draft.question], sample)
-            asked["judges"] = {
+            judged["judges"] = {
                 name: {"clean": clean[name], "votes": votes.get(name, [])} for name in clean
             }
             letters = [letter for each in votes.values() for letter in each]
             if letters:
-                asked["panel"] = letters
+                judged["panel"] = letters
                 if not picks_key(letters, draft.item.key):
                     n = letters.count(draft.item.key)
-                    found[PANEL] = f"only {n} of {len(letters)} votes of judges are for the key"
-        return [{"gate": name, "reason": reason} for name, reason in found.items()], asked
+                    objections[PANEL] = (
+                        f"only {n} of {len(letters)} votes of judges are for the key"
+                    )
+        return [{"gate": name, "reason": reason} for name, reason in objections.items()], judged
 
 
 def _no_distractor(item: Question, plan: Plan) -> str | None:
-    """What is wrong with the option that a plan aims at."""
+    """Say what is wrong with the option that a plan aims at, or None."""
     distractors = [letter for letter in item.letters if letter != item.key]
     if plan.target_option in distractors:
         return None
     return f"target_option: expected the letter of a distractor ({', '.join(distractors)})"
 
 
-def _told(plan: Plan, draft: Draft) -> dict[str, Any]:
-    """What the attacker planned and did, for the record."""
+def _edit_record(plan: Plan, draft: Draft) -> dict[str, Any]:
+    """Return what the attacker planned and did, for the record."""
     edits = edit_rows(draft.candidate.edits)
     return {**plan.model_dump(), "added": [a.model_dump() for a in draft.added], "edits": edits}
 
 
-def _validity(objections: Sequence[Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether the key still holds: only a panel vouches for it, every gate can refute it."""
+def _validity(objections: Sequence[Any], judged: Mapping[str, Any]) -> dict[str, Any]:
+    """Return whether the key still holds: only a panel vouches for it, any gate can refute it."""
     if objections:
         return {"valid": False, "reason": objections[0]["gate"]}
-    return {"valid": True, "reason": PANEL} if "panel" in asked else {}
+    return {"valid": True, "reason": PANEL} if "panel" in judged else {}
 
 
 def _feedback(attempt: int, answer: Prediction, item: Question, reason: str) -> dict[str, Any]:
-    """What the attacker is told of an attempt that the target saw, and that gates may mark."""
+    """Return what the attacker learns about an attempt that the target answered."""
     confidences = answer.confidences
     shown = confidences and ", ".join(
         f"{letter}: {value:g}" for letter, value in zip(item.letters, confidences, strict=True)

@@ -1,7 +1,7 @@
-"""Numbers of a text, each with its unit where one of a list follows it.
+"""Find the numbers of a text, each with its unit if a known one follows.
 
-Any other word after a number is no part of it: "aged 45 comes" holds 45, and whatever is inserted
-after it leaves it there.
+Any other word after a number is no part of it: "aged 45 comes" holds 45, whatever is inserted
+after it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _UNITS = (
     "pack-years pack-year",
 )
 _SPACED = ("mm Hg", "cm H2O", "pack years", "pack year")
-"""Units that are written with a blank."""
+"""Units that are written with a space."""
 
 
 def _alternatives() -> str:
-    # The longest first: an alternative that is found ends the search.
+    # Longest first, because the first alternative that matches wins.
     found = {unit for line in _UNITS for unit in line.split()} | set(_SPACED)
     known = sorted(found, key=lambda unit: (-len(unit), unit))
     return "|".join(re.escape(unit) for unit in known)
@@ -49,7 +49,7 @@ _NUMBER = re.compile(
 
 
 def numbers_in(text: str) -> list[str]:
-    """The numbers of a text in their order, as written, with their units.
+    """Return the numbers of a text in order, as written, with their units.
 
     >>> numbers_in("A man aged 45 comes with 38.5 °C, 120/80 mm Hg, 90/min and 3 mg/dL.")
     ['45', '38.5 °C', '120/80 mm Hg', '90/min', '3 mg/dL']

@@ -1,4 +1,4 @@
-"""What every attack is: parameters, a description of itself, and a generator."""
+"""The base class of attacks: parameters, a description of itself, and a generator."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class SearchOn(StrEnum):
     NEVER = "never"
     """The first success ends it."""
     INVALID = "invalid"
-    """One that the attack's rules refute does not end it."""
+    """A success that the attack's rules refute does not end it."""
     SMALLER = "smaller"
-    """One of several edits does not end it: fewer of them may do."""
+    """A success of several edits does not end it: fewer may be enough."""
     ALWAYS = "always"
-    """None ends it: every query is asked."""
+    """No success ends it: every query is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackTraits:
-    """What an attack declares of itself; all but `stream` and `budget` has a default."""
+    """What an attack declares about itself; all but `stream` and `budget` have defaults."""
 
     stream: str
     """Name of the random stream. Leave parameters out: attacks that differ in them share draws."""
@@ -50,7 +50,7 @@ class AttackTraits:
     goal: Goal | str = "untargeted"
     """When an answer is a success: a `Goal`, or `untargeted`, `replaced` or an option letter."""
     unreadable_is_success: bool = False
-    """Of a goal given as a text: whether an unreadable answer is a success."""
+    """For a goal given as text: whether an unreadable answer is a success."""
     kinds: frozenset[str] = frozenset({QUESTIONS})
     """The kinds of items it attacks: of `questions`, `tagged texts`, `sentence pairs`."""
     needs_entities: bool = True
@@ -62,9 +62,9 @@ class AttackTraits:
     roles: Mapping[str, bool] = field(default_factory=dict)
     """Models it asks beside the victim, such as `attacker`, and whether it needs them."""
     repeats: int = 1
-    """Trials an item and seed."""
+    """Trials per item and seed."""
     is_static: bool = False
-    """Whether it asks one perturbed copy of every item, those that are wrong at baseline too."""
+    """Whether it asks one perturbed copy of every item, including those wrong at baseline."""
     search_on: SearchOn = SearchOn.NEVER
     """After which success the search goes on."""
     may_be_refuted: bool = True
@@ -72,13 +72,13 @@ class AttackTraits:
     attack_all: bool = False
     """Whether items that are wrong at baseline are attacked too; no rate counts them."""
     puts_one_name: bool = False
-    """Whether every candidate has one name of the vocabulary in it, which bounds its length."""
+    """Whether every candidate holds one name of the vocabulary, which bounds its length."""
     reasoning_tokens: int | None = None
     """Most tokens of the victim's reasoning, for attacks that hold a conversation with it
     (`Attack.turns`); None for those that ask single questions."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "search_on", SearchOn(self.search_on))  # a text will do
+        object.__setattr__(self, "search_on", SearchOn(self.search_on))  # may come as text
 
     @property
     def in_turns(self) -> bool:
@@ -94,7 +94,7 @@ class Validity:
     """False where a rule refutes it, else None: unknown. Rules vouch for nothing, so true counts
     as unknown unless the reason names who vouches (`panel`, `checker`)."""
     reason: str | None = None
-    """Which rule refutes it; `rule` where rules were asked and none does."""
+    """Which rule refutes it; `rule` if rules were checked and none does."""
     variant_class: str | None = None
     """Class of the replacement against the key, for substitutions."""
 
@@ -112,7 +112,7 @@ class Turns:
 class Attack(ABC):
     """An attack on one item; no I/O, no clock, no global state.
 
-    Its class declares `traits` and writes `spec`, `obstacle` and `run`; the rest has a default.
+    A subclass defines `traits`, `spec`, `obstacle` and `run`; the rest has defaults.
     Items are `Question`s and resources `Resources`; for attacks on sentences both are those of
     `medstress.attacks.sentence_attack`.
     """
@@ -122,15 +122,15 @@ class Attack(ABC):
     @property
     @abstractmethod
     def traits(self) -> AttackTraits:
-        """What it is: a class attribute, or a property where parameters decide."""
+        """What the attack is: a class attribute, or a property if parameters decide."""
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values, with `name` and `budget`; part of the fingerprint."""
+        """Return the parameters as JSON, with `name` and `budget`; part of the fingerprint."""
 
     @abstractmethod
     def obstacle(self, item: Any, resources: Any) -> str | None:
-        """Why this item cannot be attacked, or None; asked before any query."""
+        """Return why this item cannot be attacked, or None; called before any query."""
 
     @abstractmethod
     def run(self, item: Any, rng: Generator, resources: Any) -> Steps[Any]:
@@ -144,33 +144,35 @@ class Attack(ABC):
         """
 
     def goal_for(self, item: Any) -> Goal:
-        """When a candidate of this item counts as success: as the traits say."""
+        """Return when a candidate of this item counts as success: by default as the traits say."""
         goal, unreadable = self.traits.goal, self.traits.unreadable_is_success
         return parse_goal(goal, unreadable=unreadable) if isinstance(goal, str) else goal
 
     def validity(self, candidate: Any, resources: Any) -> Validity | None:
-        """What rules of its own say of a success: they refute it or leave it unknown; None where
-        it has none."""
+        """Judge a success by the attack's own rules, which refute it or leave it unknown.
+
+        None if the attack has no rules.
+        """
         return None
 
     def n_excluded(self, candidate: Any, resources: Any) -> Mapping[str, int] | None:
-        """Names that it never draws, by reason; None where it does not know."""
+        """Count the names that it never draws, by reason; None if it does not know."""
         return None
 
     def most_queries(self, item: Any, resources: Any) -> int:
-        """The most queries it can ask about an attackable item, whatever is answered."""
+        """Return the most queries it can ask about an attackable item, whatever the answers."""
         return min(self.traits.budget, int(resources.perturbations.allowed(item).size))
 
     def label_parameters(self) -> dict[str, Any]:
-        """The parameters that tell attacks of its name apart in labels."""
+        """Return the parameters that tell attacks of this name apart in labels."""
         return self.spec()
 
     def with_files(self, base: Path) -> Attack:
-        """The attack with the files read that its parameters name, relative to a folder."""
+        """Return the attack with the files read that its parameters name, relative to a folder."""
         return self
 
     def turns(self, item: Question, rng: Generator) -> Turns:
-        """How the conversation of one trial begins; asked where the traits say `in_turns`."""
+        """Return how the conversation of one trial begins; called if the traits say `in_turns`."""
         raise NotImplementedError
 
 
@@ -178,7 +180,7 @@ def attack_class(name: str) -> type[Any]:
     """Load the class of an attack; its fields are the keys of an `[[attack]]` table.
 
     Raises:
-        UsageError: there is none of that name, or it is no class of an attack.
+        UsageError: no attack has this name, or it is not a class of an attack.
     """
     kind: type[Any] = load("attacks", name)
     if not is_dataclass(kind):
@@ -195,7 +197,7 @@ def make_attack(name: str, parameters: Mapping[str, Any]) -> Attack:
     """Build an attack.
 
     Raises:
-        UsageError: there is none of that name, it refuses its parameters, or it is no `Attack`.
+        UsageError: no attack has this name, it refuses its parameters, or it is no `Attack`.
     """
     attack: Attack = attack_class(name)(**parameters)
     if fault := attack_fault(attack):
@@ -204,5 +206,5 @@ def make_attack(name: str, parameters: Mapping[str, Any]) -> Attack:
 
 
 def attack_fault(made: Any) -> str | None:
-    """What keeps an object from being an attack; see `registry.fault_of`."""
+    """Say why an object is not an attack, or None; see `registry.fault_of`."""
     return fault_of(made, Attack, AttackTraits, {"attacks_on": "kinds"})

@@ -19,8 +19,7 @@ class RoleSession:
     Args:
         role: who is asked, such as `attacker`.
         decoding: how it generates.
-        sample: index of this conversation among those that begin alike; 0 where nothing is
-            sampled.
+        sample: index of this conversation among those that begin alike; unused at temperature 0.
         prompts: holds the words that ask for a repair.
         letters: of the item's options.
         system: the conversation's first turn; empty for none.
@@ -45,11 +44,11 @@ class RoleSession:
     def ask(
         self, text: str, kind: type[R], objection: Callable[[R], str | None] | None = None
     ) -> Steps[R | Unreadable]:
-        """Say something and read the reply; one that cannot be used is asked for once more.
+        """Say something and read the reply; ask once more if it cannot be used.
 
         Args:
             text: what is said.
-            kind: what the reply has to be.
+            kind: the form of the reply.
             objection: says what is wrong with a reply of this form, or None.
         """
         found = read_reply((yield from self.say(text, kind)), kind, objection)
@@ -72,12 +71,12 @@ class RoleSession:
 def replies(
     role: str, decoding: Decoding, sample: int, texts: Sequence[str], kind: type[R], letters: str
 ) -> Steps[list[R | Unreadable]]:
-    """Ask questions side by side, each in a conversation of its own.
+    """Ask several questions at once, each in its own conversation.
 
-    Equal ones are samples of one another: at temperature 0 their replies are equal.
+    Equal questions are samples of one another; at temperature 0 their replies are equal.
     """
     schema = schema_of(kind, letters)
     calls = [Generate((Message("user", text),), decoding, schema=schema) for text in texts]
     answers = yield from consult(role, calls, sample if decoding.temperature > 0 else 0)
-    told = [answer.text for answer in answers if isinstance(answer, Generated)]
-    return [read_reply(each, kind) for each in told]
+    generated = [answer.text for answer in answers if isinstance(answer, Generated)]
+    return [read_reply(text, kind) for text in generated]

@@ -1,4 +1,4 @@
-"""In which order names are drawn from a perturbation set; samplers see only distances.
+"""Samplers: the order in which names are drawn from a perturbation set, by their distances alone.
 
 Reference: Xian et al., "Assessing biomedical knowledge robustness in large language models by
 query-efficient sampling attacks", TMLR 2025, Eqs. 2-3 and section 4.2.
@@ -20,7 +20,7 @@ SMALLEST_DISTANCE = 1e-12
 
 
 def log_weights(distances: Floats, n: float) -> Floats:
-    """Log weights of powerscaled distance-weighted sampling (Xian et al., Eq. 2).
+    """Return log weights of powerscaled distance-weighted sampling (Xian et al., Eq. 2).
 
     p_j = h_j^n / sum_m h_m^n, in log space: n * log(max(h_j, 1e-12)), so that it stays finite
     for |n| <= 200, where plain powers overflow.
@@ -35,7 +35,7 @@ def log_weights(distances: Floats, n: float) -> Floats:
     >>> np.exp(log_weights(np.array([0.1, 0.2, 0.4]), 1.0) - np.log(0.7)).round(4).tolist()
     [0.1429, 0.2857, 0.5714]
     """
-    # In place, here and below: arrays of a vocabulary are made by the hundred thousand.
+    # In place, here and below: a run makes hundreds of thousands of arrays of a whole vocabulary.
     weights: Floats = np.maximum(distances, SMALLEST_DISTANCE)
     np.log(weights, out=weights)
     weights *= n
@@ -43,9 +43,9 @@ def log_weights(distances: Floats, n: float) -> Floats:
 
 
 def gumbel_noise(rng: Generator, n_names: int) -> Floats:
-    """Standard Gumbel noise, shape (n_names,): minus the logarithm of exponential draws.
+    """Return standard Gumbel noise, shape (n_names,): minus the logarithm of exponential draws.
 
-    Half the time of `Generator.gumbel`, which takes two logarithms a draw.
+    Takes half the time of `Generator.gumbel`, which computes two logarithms per draw.
     """
     draws: Floats = rng.standard_exponential(n_names)
     np.maximum(draws, np.finfo(np.float64).tiny, out=draws)
@@ -95,13 +95,13 @@ def _random(
     distances: Floats, allowed: Indices, rng: Generator, k: int, _: float | None
 ) -> Indices:
     noise = gumbel_noise(rng, distances.shape[0])
-    return gumbel_top_k(np.zeros(allowed.shape[0]), _of(allowed, noise), k)
+    return gumbel_top_k(np.zeros(allowed.shape[0]), _select(allowed, noise), k)
 
 
 def _pdws(distances: Floats, allowed: Indices, rng: Generator, k: int, n: float | None) -> Indices:
     assert n is not None
     noise = gumbel_noise(rng, distances.shape[0])
-    return gumbel_top_k(log_weights(_of(allowed, distances), n), _of(allowed, noise), k)
+    return gumbel_top_k(log_weights(_select(allowed, distances), n), _select(allowed, noise), k)
 
 
 def _nearest(
@@ -129,8 +129,8 @@ SAMPLERS: dict[str, Callable[[Floats, Indices, Generator, int, float | None], In
     "farthest": _farthest,
     "exhaustive": _exhaustive,
 }
-BLIND = frozenset({"random"})
-"""Samplers that look at no distance: any array of the right shape serves them."""
+IGNORE_DISTANCES = frozenset({"random"})
+"""Samplers that ignore distances: any array of the right shape will do."""
 SUMMARIES = {
     "random": "uniform over the perturbation set (RandS; the same as pdws with n = 0)",
     "pdws": "powerscaled distance-weighted: probability proportional to h^n (Xian et al., Eq. 2)",
@@ -140,8 +140,8 @@ SUMMARIES = {
 }
 
 
-def _of(allowed: Indices, values: Floats) -> Floats:
-    """The values of the names that may be drawn, mostly of all of them."""
+def _select(allowed: Indices, values: Floats) -> Floats:
+    """Return the values of the allowed names, without a copy if all are allowed."""
     return values if allowed.shape == values.shape else values[allowed]
 
 

@@ -1,6 +1,6 @@
 """Noise and synonyms as attacks on sentences: one perturbed copy, or a search for few edits.
 
-A perturbation (`medstress.attacks.noise`) says which edits there are; this says which are asked.
+A perturbation (`medstress.attacks.noise`) makes the edits; this module decides which are asked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     class _Base(Perturbation, Attack):
-        """What it is joined with, and what that becomes."""
+        """The perturbation it is joined with, and the attack that this makes."""
 else:
     _Base = object
 
@@ -33,17 +33,17 @@ Search: TypeAlias = Literal["none", "greedy", "random"]
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceAttack(_Base):
-    """What a perturbation becomes when it is joined with this class: an attack.
+    """Mixin that makes an attack of a perturbation.
 
-    `search = "none"` is the way of the paper: every item has one perturbed copy with all edits
-    that the perturbation makes, and that is asked once. A search looks, within `budget` queries,
-    for as few of these edits as change the answer (`set_search`): a success of several edits does
-    not end it, as fewer of them may do.
+    `search = "none"` is what the paper does: every item has one perturbed copy with all edits of
+    the perturbation, asked once. A search looks, within `budget` queries, for as few of these
+    edits as change the answer (`set_search`). A success of several edits does not end it, because
+    fewer may be enough.
 
-    Of a tagged text a trial is about one gold entity, found strictly before; it is flipped where
-    it is no longer found. The entities of a sentence share its perturbation, so that a copy is
-    one call. Of a pair one text is perturbed. Its change of score is measured, and counts as
-    flipped only where `max_change` says how much is too much.
+    For a tagged text, a trial is about one gold entity that was found strictly before; it is
+    flipped if it is no longer found. The entities of a sentence share its perturbation, so a copy
+    is one call. For a pair, one text is perturbed and the change of score is measured; it counts
+    as flipped only if it exceeds `max_change`.
 
     *Differs from the paper*, which does not say which sentence of a pair it perturbs: the first.
 
@@ -53,7 +53,7 @@ class SentenceAttack(_Base):
     """
 
     budget: int = 1
-    """Perturbed queries per trial; 1 where nothing is searched."""
+    """Perturbed queries per trial; 1 without a search."""
     search: Search = "none"
     """`none`, `greedy` by importance, or `random`."""
     side: Side = "first"
@@ -83,7 +83,7 @@ class SentenceAttack(_Base):
 
     @property
     def traits(self) -> AttackTraits:
-        """What it is; a search goes on from a success of several edits to a smaller one."""
+        """See `AttackTraits`; after a success of several edits a search tries fewer."""
         is_static = self.search == "none"
         return AttackTraits(
             stream=self.stream,
@@ -96,28 +96,28 @@ class SentenceAttack(_Base):
 
     @property
     def deterministic(self) -> bool:
-        """Whether neither edits nor search nor side are drawn."""
+        """Whether edits, search and side involve no random draw."""
         drawn = self.search == "random" or self.side == "random"
         return super().deterministic and not drawn  # type: ignore[safe-super]
 
     def goal_for(self, item: Any) -> Goal:
-        """A wrong answer (an entity that is no longer found), or a score that has changed."""
+        """Return the goal: a wrong answer (an entity no longer found), or a changed score."""
         if item.is_judged:
             return Untargeted()
         return Measured() if self.max_change is None else Moved(self.max_change)
 
     def obstacle(self, item: Any, resources: NoiseResources) -> str | None:
-        """Why this item cannot be attacked, or None."""
+        """Return why this item cannot be attacked, or None."""
         if isinstance(item, EntityUnit) and item.entity is None:
             return "the sentence has no gold entity"
         return None
 
     def most_queries(self, item: Any, resources: NoiseResources) -> int:
-        """The budget; what the perturbation can change is known only once it is drawn."""
+        """Return the budget: what the perturbation can change is known only once it is drawn."""
         return self.budget
 
     def run(self, item: Any, rng: Generator, resources: NoiseResources) -> Steps[Any]:
-        """Ask the perturbed copy, or search among its edits; returns what it asked last."""
+        """Ask about the perturbed copy, or search among its edits; see `Attack.run`."""
         edits = self.edits(item, rng, resources)
         if self.search == "none":
             copy = item.candidate(edits)
@@ -130,7 +130,7 @@ class SentenceAttack(_Base):
         return (yield from random_growth(item, edits, self.budget, rng))
 
     def edits(self, item: Any, rng: Generator, resources: NoiseResources) -> tuple[Edit, ...]:
-        """All edits that the perturbation makes in an entity's sentence, or in one of two texts."""
+        """Return all edits that the perturbation makes."""
         if not isinstance(item, EntityUnit):
             found: tuple[Edit, ...] = perturb_pair(item, self, rng, resources, self.side).edits
             return found
@@ -141,9 +141,9 @@ class SentenceAttack(_Base):
 
 
 def by_distance(item: Any, edits: Sequence[Edit]) -> list[Edit]:
-    """Edits in the order in which they are worth asking: those in the entity, then the nearest.
+    """Sort edits by promise: those in the entity first, then the nearest to it.
 
-    Of a pair they stay in reading order.
+    Edits of a pair stay in reading order.
     """
     entity = item.entity if isinstance(item, EntityUnit) else None
     if entity is None:

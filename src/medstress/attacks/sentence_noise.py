@@ -1,6 +1,6 @@
-"""The attacks on sentences by name: a perturbation each, joined with `SentenceAttack`.
+"""The attacks on sentences: each is a perturbation joined with `SentenceAttack`.
 
-`Attack` comes last, so that what it leaves open is looked for in the perturbation first.
+`Attack` comes last, so that its abstract members are looked up in the perturbation first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class KeyboardNoiseAttack(SentenceAttack, KeyboardNoise, Attack):
 
 @dataclass(frozen=True, kw_only=True)
 class SynonymAttack(SentenceAttack, Synonym, Attack):
-    """Entities by another name of theirs, or a related one."""
+    """Entities get another of their names, or a related one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class CaseNoiseAttack(SentenceAttack, CaseNoise, Attack):
 
 @dataclass(frozen=True, kw_only=True)
 class HyphenNoiseAttack(SentenceAttack, HyphenNoise, Attack):
-    """Hyphens and spaces lost or put in."""
+    """Hyphens and spaces are lost or added."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class OcrNoiseAttack(SentenceAttack, OcrNoise, Attack):
 
 @dataclass(frozen=True, kw_only=True)
 class AbbreviationAttack(SentenceAttack, Abbreviation, Attack):
-    """Entities abbreviated or spelt out."""
+    """Entities are abbreviated or spelt out."""
 
 
 @dataclass(frozen=True, kw_only=True)

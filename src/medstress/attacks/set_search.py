@@ -1,7 +1,7 @@
 """Searches for the smallest set of edits that changes a prediction.
 
 Each is a sub-generator under the budget of the trial. Sets are asked from small to large along
-one path; from the first that succeeds, edits are left out while queries remain
+one path; edits are then removed from the first that succeeds, while queries remain
 (`SearchOn.SMALLER`). A single edit that succeeds ends the trial.
 """
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def greedy(item: Any, edits: Sequence[Edit], budget: int) -> Steps[Any]:
-    """Ask single edits, then the most important ones together, more and more of them.
+    """Ask single edits, then growing sets of the most important ones.
 
     The importance of an edit is how much the answer changes under it alone: labels that differ
     from those of the clean sentence, or the distance of the scores. An edit that succeeds alone
-    is the smallest set there is, which is why edits are put in one by one here, and not left out
-    one by one of all, as TextFooler ranks words. Half of the budget at least is left for sets.
+    is the smallest set possible, so edits are added one by one; TextFooler, which ranks words,
+    removes them one by one. About half of the budget is kept for sets.
 
     Args:
         item: an entity in its sentence, or a pair.
@@ -49,11 +49,11 @@ def greedy(item: Any, edits: Sequence[Edit], budget: int) -> Steps[Any]:
     sets = [tuple(ranked[:n]) for n in range(2, len(ranked) + 1)][: budget - n_singles]
     if not sets:
         return singles[-1]
-    return (yield from _grown(item, sets, edits[:n_singles], budget - n_singles))
+    return (yield from _ask_growing(item, sets, edits[:n_singles], budget - n_singles))
 
 
 def random_growth(item: Any, edits: Sequence[Edit], budget: int, rng: Generator) -> Steps[Any]:
-    """Put in one edit after the other in random order; once all are in, in another order.
+    """Add one edit after another in random order; once all are in, begin again in another order.
 
     No set is asked twice.
 
@@ -64,7 +64,7 @@ def random_growth(item: Any, edits: Sequence[Edit], budget: int, rng: Generator)
         rng: of the trial; the first orders do not depend on the budget.
 
     Yields:
-        One set after the other.
+        One set after another.
 
     Returns:
         The smallest set that succeeded, else the one asked last.
@@ -75,13 +75,13 @@ def random_growth(item: Any, edits: Sequence[Edit], budget: int, rng: Generator)
         order = rng.permutation(len(edits)).tolist()
         for n in range(1, len(order) + 1):
             sets.setdefault(frozenset(order[:n]), tuple(edits[i] for i in order[:n]))
-    return (yield from _grown(item, list(sets.values())[:n_sets], (), budget))
+    return (yield from _ask_growing(item, list(sets.values())[:n_sets], (), budget))
 
 
-def _grown(
+def _ask_growing(
     item: Any, sets: Sequence[tuple[Edit, ...]], failed: Sequence[Edit], budget: int
 ) -> Steps[Any]:
-    """Ask sets in their order, and make the first that succeeds smaller.
+    """Ask sets in order, then shrink the first that succeeds.
 
     Args:
         item: what is attacked.
@@ -95,16 +95,18 @@ def _grown(
         rest = [Predict(later) for later in candidates[number + 1 :]]
         (answer,) = yield from ask([Predict(candidate)], then=rest)
         if answer.is_success:
-            return (yield from _shrunk(item, sets[number], known, budget - number - 1))
+            return (yield from _shrink(item, sets[number], known, budget - number - 1))
         known.add(frozenset(sets[number]))
     return candidates[-1]
 
 
-def _shrunk(
+def _shrink(
     item: Any, edits: tuple[Edit, ...], failed: Collection[frozenset[Edit]], budget: int
 ) -> Steps[Any]:
-    """Leave out one edit after the other of a set that succeeded, the last first; each stays out
-    where the others succeed without it. What failed before is not asked again."""
+    """Remove edits one by one from a set that succeeded, the last first.
+
+    An edit stays out if the others still succeed. Sets that failed before are not asked again.
+    """
     kept = edits
     for edit in reversed(edits):
         fewer = tuple(one for one in kept if one is not edit)
@@ -120,10 +122,10 @@ def _shrunk(
 
 
 def importance(clean: Prediction, answer: Prediction, edit: Edit | None = None) -> float:
-    """How much an answer differs from the clean one.
+    """Return how much an answer differs from the clean one.
 
-    Labels that differ from those of the clean sentence, carried over where the edit has more or
-    fewer tokens than it replaces; for pairs the distance of the scores.
+    For sentences, the number of labels that differ from the clean ones, which are carried over if
+    the edit changes the number of tokens. For pairs, the distance of the scores.
     """
     if clean.scores is not None and answer.scores is not None:
         return abs(answer.scores[0] - clean.scores[0])

@@ -1,4 +1,4 @@
-"""Which span an attack replaces: the typed entities of the wrong options, and their rankers.
+"""The spans an attack may replace, the typed entities of the wrong options, and their rankers.
 
 A ranker is a sub-generator: `span = yield from RANKERS[name](item, spans, side, resources)`.
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 Stream: TypeAlias = "Callable[[], Generator]"
-"""Gives one random stream, made when something is first drawn: that takes longer than a query."""
+"""Returns one random stream, made at the first draw: making it takes longer than a query."""
 Ranker: TypeAlias = "Callable[[Question, Sequence[Mention], Stream, Resources], Steps[Mention]]"
 
 
 def distractor_spans(item: Question, resources: Resources) -> list[Mention]:
-    """The type-matched entities of the wrong options, in the order in which they are read."""
+    """Return the type-matched entities of the wrong options, in reading order."""
     spans = [
         mention
         for mention in item.mentions
@@ -39,7 +39,7 @@ def distractor_spans(item: Question, resources: Resources) -> list[Mention]:
 
 
 def span_text(item: Question, span: Mention) -> str:
-    """The text of a span."""
+    """Return the text of a span."""
     return item.text_of(span.field)[span.start : span.end]
 
 
@@ -48,7 +48,7 @@ def by_distance(
 ) -> list[Mention]:
     """Sort spans by distance to the key, the nearest first.
 
-    In the order of `spans` where distances tie; spans without a distance come last.
+    Ties keep the order of `spans`; spans without a distance come last.
     """
 
     def distance(span: Mention) -> float:
@@ -61,27 +61,27 @@ def by_distance(
 def nearest_span(
     item: Question, resources: Resources, spans: Sequence[Mention] | None = None
 ) -> Mention:
-    """The type-matched distractor entity with the smallest distance to the key (RankSelect).
+    """Return the type-matched distractor entity nearest to the key (RankSelect).
 
-    The first in option order where distances tie or are undefined.
+    If distances tie or are undefined, the first in option order.
     """
     return by_distance(item, resources, spans)[0]
 
 
 def random_span(spans: Sequence[Mention], rng: Generator) -> Mention:
-    """A random distractor, then a random entity in it, as the released script draws them."""
+    """Draw a distractor, then an entity in it, as the released script does."""
     options = sorted({span.field for span in spans})
     return random_span_within(options[int(rng.integers(len(options)))], spans, rng)
 
 
 def random_span_within(option: str, spans: Sequence[Mention], rng: Generator) -> Mention:
-    """A random one of the spans that lie in an option."""
+    """Draw one of the spans in an option."""
     within = [span for span in spans if span.field == option]
     return within[int(rng.integers(len(within)))]
 
 
 def most_salient(item: Question, resources: Resources, spans: Sequence[Mention]) -> Steps[Mention]:
-    """The span without which the key loses most log probability.
+    """Return the span whose deletion lowers the key's log probability most.
 
     Each span is deleted once, in a probe: a query that counts against the budget and is never a
     success. The clean item's own log probability is the same for all, so it is not needed. A
@@ -94,15 +94,17 @@ def most_salient(item: Question, resources: Resources, spans: Sequence[Mention])
     ranked = by_distance(item, resources, spans)
     if len(ranked) == 1:
         return ranked[0]
-    left = yield from key_kept(item, ranked, "victim_span = 'saliency'")
-    return ranked[left.index(min(left))]
+    log_probs = yield from key_log_probs_without(item, ranked, "victim_span = 'saliency'")
+    return ranked[log_probs.index(min(log_probs))]
 
 
-def key_kept(item: Question, spans: Sequence[Mention], setting: str) -> Steps[list[float]]:
-    """What is left of the key's log probability without each span, in their order.
+def key_log_probs_without(
+    item: Question, spans: Sequence[Mention], setting: str
+) -> Steps[list[float]]:
+    """Return the key's log probability without each span, in order.
 
-    Each span is deleted once, in a probe. Of an unreadable answer nothing is known: infinity, so
-    that its span is not preferred.
+    Each span is deleted once, in a probe. An unreadable answer gives infinity, so that its span is
+    not preferred.
 
     Args:
         item: the question.
@@ -112,7 +114,7 @@ def key_kept(item: Question, spans: Sequence[Mention], setting: str) -> Steps[li
     Raises:
         TrialError: the victim gives no scores.
     """
-    base, left = Candidate(item=item), []
+    base, log_probs = Candidate(item=item), []
     probes = [Predict(base.edit(span, ""), probe=True) for span in spans]
     for i, probe in enumerate(probes):
         (answer,) = yield from ask([probe], then=probes[i + 1 :])
@@ -122,24 +124,24 @@ def key_kept(item: Question, spans: Sequence[Mention], setting: str) -> Steps[li
                 f"answers with scores, or another {setting.partition(' ')[0]}"
             )
         scores = answer.scores
-        left.append(float("inf") if scores is None else scores[item.letters.index(item.key)])
-    return left
+        log_probs.append(float("inf") if scores is None else scores[item.letters.index(item.key)])
+    return log_probs
 
 
 def n_probes(victim_span: str, spans: Sequence[Mention]) -> int:
-    """How many queries a ranker asks."""
+    """Return how many queries a ranker asks."""
     return len(spans) if victim_span == "saliency" and len(spans) > 1 else 0
 
 
 def side_stream(rng: Generator) -> Generator:
-    """A second stream far from the trial's own, which stays where it is.
+    """Return a second stream far from the trial's own, which does not advance.
 
-    What is drawn from it does not shift the names a sampler draws, so that arms with another
-    victim span share those.
+    Draws from it do not shift the names a sampler draws, so that arms with another victim span
+    share those.
     """
     from numpy.random import Generator
 
-    generator: Any = rng.bit_generator  # its abstract type does not promise what all have
+    generator: Any = rng.bit_generator  # its abstract type lacks `jumped`
     return Generator(generator.jumped())
 
 
@@ -162,4 +164,4 @@ def _saliency(
 
 
 RANKERS: dict[str, Ranker] = {"nearest": _nearest, "random": _random, "saliency": _saliency}
-"""Victim-span rankers by name; what they are given gives a side stream."""
+"""Victim-span rankers by name."""

@@ -1,16 +1,16 @@
-"""A small language for what a text says: words, their beginnings, lists of words, and gaps.
+"""A small pattern language for texts: words, prefixes, lists of words, and gaps.
 
-Lists of clinical words are long and grow; in this language they stay readable, and a text is
-looked up word by word, so that their length costs nothing.
+Lists of clinical words are long and keep growing; in this language they stay readable. A text is
+looked up word by word, so the length of a list costs nothing.
 
-- `word` is that word; `word*` any that begins so, at least two letters.
+- `word` is that word; `word*` any with this prefix of at least two letters.
 - `<name>` is any entry of the list of that name, and `#` a number or an amount in words.
-- `this/that` is one of several of these.
+- `this/that` is any one of these.
 - `..` is a gap of at most `MAX_GAP` words.
 - `one + another` is both, in either order, at most `MAX_APART` words between them; so on for more.
 
-Case, possessive 's, commas, hyphens and brackets do not count; nothing is found across the end of
-a sentence.
+Case, possessive 's, commas, hyphens and brackets do not count; no match crosses the end of a
+sentence.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Pattern = tuple[Part, ...]
 
 
 class Words:
-    """A text, split once."""
+    """A text split into words."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        # One for one, so that places stay.
+        # Replace one character by one, so that offsets stay valid.
         alike = text.replace("’", "'").replace("µ", "μ")  # two signs for micro
         plain = "".join(c.lower() if len(c.lower()) == 1 else c for c in alike)
         found = list(_TOKEN.finditer(plain))
@@ -50,18 +50,18 @@ class Words:
         self.lists: dict[str, dict[int, set[int]]] = {}
 
     def text_of(self, span: Span) -> str:
-        """The words of a span as they are written."""
+        """Return the words of a span as they are written."""
         return self._text[self.places[span[0]][0] : self.places[span[1] - 1][1]]
 
     def hide(self, spans: Iterable[Span]) -> None:
-        """Let nothing be found at these spans any more."""
+        """Exclude these spans from further matches."""
         for start, end in spans:
             self.tokens[start:end] = [_HIDDEN] * (end - start)
         self.lists.clear()
 
     @property
     def shown(self) -> str:
-        """The text without what is hidden, each character at its place."""
+        """The text with hidden words masked; offsets stay valid."""
         shown = list(self._text)
         for token, (start, end) in zip(self.tokens, self.places, strict=True):
             if token == _HIDDEN:
@@ -85,10 +85,10 @@ def parse(pattern: str) -> Pattern:
 
 @dataclass(slots=True)
 class Patterns:
-    """Patterns, kept by the first word of each."""
+    """Patterns, indexed by the first word of each."""
 
     sources: Sequence[str]
-    """As written, see the module."""
+    """As written; see the module docstring."""
     lists: Mapping[str, Patterns]
     """What `<name>` stands for."""
     _by_word: dict[str, list[Pattern]] = field(init=False, default_factory=dict)
@@ -102,9 +102,9 @@ class Patterns:
         self._of_lists = tuple(key for key in self._by_word if key[0] == "<")
 
     def find(self, words: Words, *, heads: bool = False) -> Iterator[Span]:
-        """Where the patterns are found, as (first, one past the last) word; earliest first.
+        """Yield the matches as (first, one past the last) word, earliest first.
 
-        With `heads` only the part before the first `+`, which has to be there with the others.
+        With `heads`, yield only the part before the first `+`; the other parts must match too.
         """
         for start, token in enumerate(words.tokens):
             if token in _END or token == _HIDDEN:
@@ -134,13 +134,13 @@ class Patterns:
                 yield key
 
     def _ends(self, words: Words, part: Part, start: int) -> set[int]:
-        """Where a part ends that begins at `start`."""
+        """Return the places where a part that begins at `start` may end."""
         ends = {start}
         for atom in part:
-            ends = {after for end in ends for after in self._after(words, atom, end)}
+            ends = {later for end in ends for later in self._atom_ends(words, atom, end)}
         return ends
 
-    def _after(self, words: Words, atom: Atom, start: int) -> set[int]:
+    def _atom_ends(self, words: Words, atom: Atom, start: int) -> set[int]:
         if atom == ("..",):
             return set(_reach(words.tokens, start, MAX_GAP))
         if start >= len(words.tokens):
@@ -162,7 +162,7 @@ class Patterns:
         return words.lists[key].get(start, set())
 
     def _beside(self, words: Words, part: Part, taken: Sequence[Span]) -> Span | None:
-        """The first place of a further part, behind or between those found, else before them."""
+        """Return the first match of another part, after or between those found, else before."""
         first, last = _around(taken)
         ahead = _reach(words.tokens, first, last - first + MAX_APART)
         for at in (*ahead, *_reach_back(words.tokens, first)):
@@ -179,7 +179,7 @@ def _around(spans: Iterable[Span]) -> Span:
 
 
 def _reach(tokens: Sequence[str], start: int, most: int) -> Iterator[int]:
-    """Places from `start` on within a sentence, `most` words skipped at most."""
+    """Yield the places from `start` on within a sentence, skipping at most `most` words."""
     for at in range(start, min(start + most, len(tokens) - 1) + 1):
         yield at
         if tokens[at] in _END:
@@ -187,7 +187,7 @@ def _reach(tokens: Sequence[str], start: int, most: int) -> Iterator[int]:
 
 
 def _reach_back(tokens: Sequence[str], start: int) -> Iterator[int]:
-    # One more: a part may be of several words.
+    # A few more, because a part may have several words.
     for at in range(start - 1, max(start - MAX_APART - 3, 0) - 1, -1):
         if tokens[at] in _END:
             return

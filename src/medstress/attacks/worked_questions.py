@@ -1,4 +1,4 @@
-"""Drawing the worked questions that a target is shown before its case."""
+"""Draw the worked questions that a target is shown before its case."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def draw_worked(
         n: how many.
         item: the target's case.
         rng: of the item and run.
-        source: what holds them, for what is said.
+        source: what holds them, for messages.
 
     Raises:
         UsageError: there are too few.
@@ -38,7 +38,7 @@ def draw_worked(
     ]
     if len(others) < n:
         raise UsageError(
-            f"medfuzz: exemplars = {n}, and {source} holds {len(others)} that are neither the item "
+            f"medfuzz: exemplars = {n}, but {source} holds {len(others)} that are neither the item "
             "nor have its answer: lower exemplars or add worked questions"
         )
     drawn = rng.choice(len(others), size=n, replace=False)

@@ -21,7 +21,7 @@ Similarities: TypeAlias = NDArray[np.float32]
 Indices: TypeAlias = NDArray[np.int64]
 
 HARD_FLOOR = 1e-8
-"""What a hard answer gives the options that were not chosen."""
+"""Probability that a hard answer gives the options not chosen."""
 
 _ROWS = 1 << 14
 
@@ -52,7 +52,7 @@ def margin_score(
 
 
 def hard_log_probs(n_options: int, chosen: int) -> tuple[float, ...]:
-    """Return what a victim that tells only its answer is taken to believe.
+    """Return the log probabilities assumed for a victim that gives only its answer.
 
     log(one-hot + 1e-8), so the score is 0 where the answer is wrong and about -18.42 where it
     is right: no value between them, and nothing to follow before the attack has succeeded.

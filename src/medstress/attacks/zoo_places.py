@@ -1,4 +1,4 @@
-"""What DiscreteZOO keeps of a trial: the queries that are left, and every entity's open names."""
+"""State of a DiscreteZOO trial: the queries left, and the names still open at each entity."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SAME_VECTOR = 1e-6
 """A name closer than this to the span in the embedding gives no direction and is not asked."""
 
 
-class Purse:
-    """What is left of the budget of one trial."""
+class QueryBudget:
+    """The queries left in one trial."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -27,14 +27,14 @@ class Purse:
     def ask(
         self, query: Predict, then: Sequence[Predict] = ()
     ) -> Generator[Step, Replies, Prediction]:
-        """Ask one query and pay for it."""
+        """Ask one query and count it."""
         self.left -= 1
         (answer,) = yield from ask([query], then=then)
         return answer
 
 
-class Place:
-    """One entity under attack, and the names that may still be asked there."""
+class AttackedEntity:
+    """One entity under attack, and the names that may still replace it."""
 
     def __init__(
         self,
@@ -58,27 +58,27 @@ class Place:
         self.open[allowed] = True
         if not isinstance(threshold, str):
             self.open &= self.similarity >= threshold
-        # e0 itself under another spelling. In float64, among those that float32 cannot tell.
+        # Exclude e0 itself under another spelling; in float64, as float32 is too coarse.
         near = np.flatnonzero(self.open & (self.similarity > 1 - 1e-5))
         lengths = np.linalg.norm(self.vectors_of(near) - self.origin, axis=1)
         self.open[near[lengths < SAME_VECTOR]] = False
 
     def pool(self, size: int) -> Indices:
-        """The open names most similar to the entity, shape (<= size,)."""
+        """Return the open names most similar to the entity, shape (<= size,)."""
         return most_similar(self.similarity, np.flatnonzero(self.open), size)
 
     def vectors_of(self, names: Indices) -> Floats:
-        """Their vectors, shape (n, n_dimensions)."""
+        """Return the vectors of names, shape (n, n_dimensions)."""
         return np.asarray(self.vectors[names], dtype=np.float64)
 
     def candidate(self, name: int) -> Candidate:
-        """The item with this name in the entity's place."""
+        """Return the item with the entity replaced by this name."""
         replacement = self._copy_case(self.names[name], self.text)
         return Candidate(item=self.item).edit(self.span, replacement)
 
 
 def spans_with_vectors(item: Question, resources: Resources) -> list[Mention]:
-    """Of these, the ones that have a place in the embedding."""
+    """Return the distractor entities that have a vector."""
     spans = distractor_spans(item, resources)
     return [span for span in spans if resources.perturbations.vector(span_text(item, span)).any()]
 

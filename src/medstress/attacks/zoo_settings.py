@@ -48,21 +48,21 @@ def by_choices(default: Any, **others: Any) -> Any:
     return field(default=None, metadata={"default": default, **others})
 
 
-def followed(attack: DiscreteZoo) -> dict[str, Any]:
-    """Return what the fields that follow from others are where they are not written."""
-    found = {
+def dependent_defaults(attack: DiscreteZoo) -> dict[str, Any]:
+    """Return the defaults of the fields whose default depends on other fields."""
+    defaults = {
         each.name: each.metadata.get(str(attack.choices), each.metadata["default"])
         for each in fields(attack)
         if each.metadata
     }
-    found["continue_on_invalid"] = (attack.variants or found["variants"]) == "mark"
-    return found
+    defaults["continue_on_invalid"] = (attack.variants or defaults["variants"]) == "mark"
+    return defaults
 
 
 def settle(attack: DiscreteZoo) -> dict[str, Any]:
     """Return the values of all fields that were not set."""
-    found = followed(attack)
-    return {key: value for key, value in found.items() if getattr(attack, key) is None}
+    defaults = dependent_defaults(attack)
+    return {key: value for key, value in defaults.items() if getattr(attack, key) is None}
 
 
 def check(attack: DiscreteZoo) -> None:
@@ -99,8 +99,8 @@ def check(attack: DiscreteZoo) -> None:
         raise UsageError(f"{NAME}: {error}") from None
     if attack.word_ranking == "importance" and attack.answers == "hard":
         raise UsageError(
-            "discrete_zoo: word_ranking = 'importance' reads the probability of the key, which "
-            "answers = 'hard' does not look at; set one of the two otherwise"
+            "discrete_zoo: word_ranking = 'importance' needs the probability of the key, which "
+            "answers = 'hard' ignores; change one of the two"
         )
 
 

@@ -1,4 +1,4 @@
-"""Adapters: small trained changes of a model's weights, read by peft."""
+"""peft adapters: small trained changes to a model's weights."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
-    """Where peft reads an adapter, and what tells its content from another's."""
+    """The location and the content hash of an adapter."""
 
     name: str
-    """As the user wrote it."""
+    """The name as the user wrote it."""
     location: str
     """A folder, or a hub id."""
     revision: str | None
     """The commit of a hub adapter; None for a folder."""
     content: str
-    """The commit, or a hash over configuration and weights; never a path."""
+    """The commit, or a hash of configuration and weights; never a path."""
     saved_modules: tuple[str, ...]
-    """Whole parts of the model that the adapter brings along, such as a head."""
+    """Complete modules that the adapter contains, such as a head."""
 
-    def brings(self, key: str) -> bool:
-        """Whether a weight that the base model lacks is among what the adapter brings."""
+    def provides(self, key: str) -> bool:
+        """Return whether the adapter contains the weight `key`, which the base model lacks."""
         return any(module in key.split(".") for module in self.saved_modules)
 
 
 def find_adapter(options: BackendOptions) -> Adapter | None:
-    """Locate the adapter that options name; None where they name none.
+    """Locate the adapter in the options; None if they name none.
 
     Raises:
-        UsageError: peft is absent, or there is no such adapter, or it changes no weights.
+        UsageError: peft is not installed, the adapter is not found, or it changes no weights.
     """
     if options.adapter is None:
         return None
@@ -59,27 +59,27 @@ def find_adapter(options: BackendOptions) -> Adapter | None:
 def with_adapter(model: Any, adapter: Adapter) -> Any:
     """Return the model with the adapter inside its layers.
 
-    It is not merged into the weights: merging rounds it to their number format. What is returned
-    is the model itself and no wrapper, so that it is read like any other.
+    It is not merged into the weights, because merging would round it to their number format.
+    Returns the base model without peft's wrapper, so that callers use it like any other.
 
     Raises:
-        UsageError: the adapter does not belong to this model.
+        UsageError: the adapter does not fit this model.
     """
     from peft import PeftModel
 
-    how: dict[str, Any] = {} if adapter.revision is None else {"revision": adapter.revision}
-    said = f"adapter {adapter.name!r} does not fit the model"
+    revision: dict[str, Any] = {} if adapter.revision is None else {"revision": adapter.revision}
+    problem = f"adapter {adapter.name!r} does not fit the model"
     with (
-        loading(lambda why: f"{said}: {why}; give the model that it was trained on"),
+        loading(lambda why: f"{problem}: {why}; give the model that it was trained on"),
         no_progress_bars(),
-        warnings.catch_warnings(record=True) as told,
+        warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
-        wrapped = PeftModel.from_pretrained(model, adapter.location, **how)
-    # peft only warns, and the answers would be the base model's.
-    if any("missing adapter keys" in str(each.message) for each in told):
+        wrapped = PeftModel.from_pretrained(model, adapter.location, **revision)
+    # peft only warns about this, and the base model would answer instead.
+    if any("missing adapter keys" in str(each.message) for each in caught):
         raise UsageError(
-            f"adapter {adapter.name!r} lacks weights that its {CONFIG} promises; save it again "
+            f"adapter {adapter.name!r} lacks weights that its {CONFIG} lists; save it again "
             "with save_pretrained"
         )
     return wrapped.get_base_model()
@@ -89,18 +89,16 @@ def _of_folder(name: str, folder: Path) -> Adapter:
     weights = next((folder / each for each in _WEIGHTS if (folder / each).is_file()), None)
     if not (folder / CONFIG).is_file() or weights is None:
         raise UsageError(
-            f"{folder} is no peft adapter: expected {CONFIG} and {' or '.join(_WEIGHTS)} in it"
+            f"{folder} is not a peft adapter: expected {CONFIG} and {' or '.join(_WEIGHTS)} in it"
         )
     settings = _settings(name, folder / CONFIG)
-    # Where the base model lay when it was trained is no part of what the adapter is.
-    told = {
-        key: value for key, value in settings.items() if key not in ("base_model_name_or_path",)
-    }
+    # The base model's path at training time is not part of the adapter's content.
+    hashed = {key: value for key, value in settings.items() if key != "base_model_name_or_path"}
     return Adapter(
         name=name,
         location=str(folder),
         revision=None,
-        content=content_hash([told, remembered_hash(weights)]),
+        content=content_hash([hashed, remembered_hash(weights)]),
         saved_modules=_saved(settings),
     )
 
@@ -130,10 +128,10 @@ def _of_hub(name: str, folder: Path) -> Adapter:
 
 
 def _settings(name: str, path: Path) -> dict[str, Any]:
-    with reading(lambda why: f"adapter {name!r}: {path} is no JSON ({why})"):
+    with reading(lambda why: f"adapter {name!r}: {path} is not JSON ({why})"):
         settings = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(settings, dict) or "peft_type" not in settings:
-        raise UsageError(f"adapter {name!r}: {path} names no peft_type, so it is no peft adapter")
+        raise UsageError(f"adapter {name!r}: {path} has no peft_type, so it is not a peft adapter")
     if settings.get("num_virtual_tokens") is not None:
         raise UsageError(
             f"adapter {name!r} ({settings['peft_type']}) puts trained tokens before the prompt, "
@@ -143,5 +141,5 @@ def _settings(name: str, path: Path) -> dict[str, Any]:
 
 
 def _saved(settings: dict[str, Any]) -> tuple[str, ...]:
-    found: Iterable[str] = settings.get("modules_to_save") or ()
-    return tuple(found)
+    modules: Iterable[str] = settings.get("modules_to_save") or ()
+    return tuple(modules)

@@ -1,4 +1,4 @@
-"""Coroutines of the user's, run to completion from code that does not wait."""
+"""Runs the user's coroutines from blocking code."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 
 class Awaiter:
-    """One event loop, kept, so that clients a coroutine opens stay usable at the next batch.
+    """One event loop for all batches, so that clients opened by a coroutine stay usable.
 
-    It has a thread of its own: where medstress is called from a notebook, another loop is running.
+    It runs in its own thread, because a notebook already runs a loop in the calling thread.
     """
 
     def __init__(self) -> None:
@@ -20,9 +20,9 @@ class Awaiter:
         self._thread: ThreadPoolExecutor | None = None
 
     def settle(self, value: Any) -> Any:
-        """Await a value if it has to be, and then the members of a list that have to be.
+        """Await a value if it is awaitable, then the awaitable members of a list.
 
-        Members are awaited together; one that raises is replaced by its exception.
+        Members are awaited concurrently; one that raises is replaced by its exception.
         """
         if inspect.isawaitable(value):
             value = self._run(_awaited(value))
@@ -31,7 +31,7 @@ class Awaiter:
         return value
 
     def close(self) -> None:
-        """End the loop and its thread, if they were needed."""
+        """Stop the loop and its thread if they were started."""
         if self._runner is not None and self._thread is not None:
             self._thread.submit(self._runner.close).result()
             self._thread.shutdown()
@@ -47,7 +47,7 @@ class Awaiter:
 def _has_awaitables(value: Any) -> bool:
     try:
         return isinstance(value, list | tuple) and any(map(inspect.isawaitable, value))
-    except Exception:  # noqa: BLE001 - a list of the user's class, refused by whoever reads it
+    except Exception:  # noqa: BLE001 - a user's list class; the reader refuses it later
         return False
 
 
@@ -57,10 +57,10 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 async def _gathered(values: Sequence[Any]) -> list[Any]:
     places = [i for i, value in enumerate(values) if inspect.isawaitable(value)]
-    found = await asyncio.gather(*(values[i] for i in places), return_exceptions=True)
-    done = list(values)
-    for place, value in zip(places, found, strict=True):
+    results = await asyncio.gather(*(values[i] for i in places), return_exceptions=True)
+    settled = list(values)
+    for place, value in zip(places, results, strict=True):
         if isinstance(value, asyncio.CancelledError | KeyboardInterrupt | SystemExit):
             raise value
-        done[place] = value
-    return done
+        settled[place] = value
+    return settled

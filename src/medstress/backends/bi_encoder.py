@@ -1,4 +1,4 @@
-"""Bi-encoders: each text has a vector, and two texts are as similar as the cosine between them."""
+"""Bi-encoders: each text has a vector; the similarity of two texts is their cosine."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BATCH_SIZE = 256
-_REMEMBERED = 20_000
-"""Vectors kept: of a pair one text is changed, and the other is asked again and again."""
+_MAX_VECTORS = 20_000
+"""Size of the vector cache: an attack changes one text of a pair and repeats the other."""
 
 
 class BiEncoderBackend(Backend):
     """Answers `compare` calls with the cosine of two unit vectors, in [-1, 1].
 
     Args:
-        encode: unit vectors of texts, shape `(n_texts, n_dimensions)`.
-        identity: of everything that decides a vector.
-        batch_size: the largest number of calls handed over at once; None for the default.
+        encode: maps texts to unit vectors, `(n_texts, n_dimensions)`.
+        identity: covers everything that determines a vector.
+        batch_size: the largest number of calls given to `answer` at once; None for the default.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class BiEncoderBackend(Backend):
         self._known: dict[str, NDArray[np.float64]] = {}
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call, in order; texts that are known are not read again."""
+        """Answer every call, in order; known texts are not encoded again."""
         pairs = [call for call in calls if isinstance(call, Compare)]
         texts = dict.fromkeys(text for call in pairs for text in (call.text_a, call.text_b))
-        if len(self._known) + len(texts) > _REMEMBERED:
+        if len(self._known) + len(texts) > _MAX_VECTORS:
             self._known.clear()
         fresh = [text for text in texts if text not in self._known]
         if fresh:
@@ -73,4 +73,4 @@ class BiEncoderBackend(Backend):
 
     def _cosine(self, call: Compare) -> float:
         value = float(self._known[call.text_a] @ self._known[call.text_b])
-        return min(1.0, max(-1.0, value))  # rounding may carry it past the ends
+        return min(1.0, max(-1.0, value))  # rounding may exceed the bounds

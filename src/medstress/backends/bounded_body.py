@@ -1,4 +1,4 @@
-"""The body of a server's answer, decoded piece by piece and never beyond a bound."""
+"""Decodes the body of a server's reply piece by piece, up to a size limit."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import zlib
 from collections.abc import Iterable, Iterator
 
 LARGEST_ANSWER = 8 << 20
-"""Bytes, decoded. Log probabilities of a few long prompts are below a tenth of it."""
+"""Decoded bytes. Log probabilities of a few long prompts take less than a tenth of this."""
 _PIECE = 1 << 18
 _EITHER = 32 + zlib.MAX_WBITS
-"""Tells zlib to look itself whether gzip or deflate comes."""
+"""Lets zlib detect gzip or deflate."""
 
 
 class AnswerTooLarge(Exception):
-    """More bytes came than any answer has."""
+    """The reply is larger than any real answer."""
 
 
 class AnswerEncoded(Exception):
-    """The answer is encoded in a way that was not asked for and cannot be bounded."""
+    """The reply has an encoding that was not requested and cannot be bounded."""
 
 
 def bounded(stream: Iterable[bytes], coding: str) -> Iterator[bytes]:
     """Decode a body.
 
-    None is asked for encoded, and some servers or proxies do it all the same.
+    Requests ask for no encoding, but some servers and proxies encode anyway.
 
     Args:
-        stream: what comes.
-        coding: the header Content-Encoding; empty where there is none.
+        stream: the raw body.
+        coding: the header Content-Encoding; empty if there is none.
 
     Yields:
-        What it stands for, in small pieces.
+        The decoded body in small pieces.
 
     Raises:
-        AnswerTooLarge: after `LARGEST_ANSWER` bytes.
-        AnswerEncoded: in another way than gzip or deflate, or damaged.
+        AnswerTooLarge: more than `LARGEST_ANSWER` bytes.
+        AnswerEncoded: not gzip or deflate, or damaged.
     """
     coding = coding.strip().lower()
     if coding in ("", "identity"):

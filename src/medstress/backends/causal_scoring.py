@@ -1,6 +1,7 @@
-"""Log probabilities from a decoder-only model: on kept keys and values, by trees, or plainly.
+"""Log probabilities from a decoder-only model: with kept keys and values, by trees, or plainly.
 
-Which of the three a model can do is found out by comparing their numbers, before the first scores.
+Before the first scores a self-check compares the numbers of all three ways, to find out which ones
+the model supports.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from medstress.backends.token_tree import (
 log = logging.getLogger(__name__)
 
 _GIVEN = "The patient was given aspirin and two glasses of water for the pain in the left chest."
-_CHECKED = (
+_PROBES = (
     (_GIVEN, " The dose was low."),
     (_GIVEN, " The dose was high."),
     ("The patient was given insulin.", " The answer is yes."),
@@ -37,23 +38,23 @@ _CHECKED = (
 """Texts for the self-check: shared prefixes of different lengths, one long enough to be kept, and
 a trie of their own."""
 
-_MOST_CHECKED = 32
-"""Tokens of a text that are read, where a tokenizer makes many of a word."""
+_MAX_PROBE_TOKENS = 32
+"""Tokens read of each probe, because some tokenizers split words into many tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Numbers the cuts of a batch are chosen by; they change speed, not results."""
+    """Sizes for splitting a batch; they change speed, not results."""
 
     overhead: float
-    """What one more forward costs, in tokens."""
+    """The cost of one more forward pass, in tokens."""
     max_nodes: int
     """The longest row; its mask has the square of this many entries."""
     max_tokens: int
-    """The most tokens of one forward, padding included."""
+    """The most tokens of one forward pass, padding included."""
 
 
-# CPU: measured on 2 cores with SmolLM2-135M. CUDA: reasoned, not measured; a kernel launch costs
+# CPU: measured on 2 cores with SmolLM2-135M. CUDA: estimated, not measured; a kernel launch costs
 # as much as hundreds of tokens, and memory allows larger masks.
 _PLANS = {
     "cpu": Plan(overhead=64.0, max_nodes=2048, max_tokens=1024),
@@ -66,12 +67,12 @@ class CausalScorer:
 
     Args:
         loaded: a decoder-only model.
-        sharing: False forces the plain path: each distinct context is a row of its own.
-        kv_bytes: budget of the keys and values kept between batches; None for the default.
-        kv_entries: the most sequences they are kept of: the calls of a batch, or more.
+        sharing: False forces the plain path, where each distinct context is a row of its own.
+        kv_bytes: byte budget of the keys and values kept between batches; None for the default.
+        kv_entries: the most sequences to keep; at least the number of calls in a batch.
 
     Attributes:
-        path: `tree`, or `plain` where the architecture cannot read trees.
+        path: `tree`, or `plain` if the architecture cannot read trees.
         keeps: whether keys and values are kept between batches.
     """
 
@@ -87,7 +88,7 @@ class CausalScorer:
         self._device = loaded.device
         self._plan = _PLANS["cuda" if loaded.device.type == "cuda" else "cpu"]
         config = loaded.model.config.get_text_config()
-        # Linear layers cost about 12 h^2 multiplications a token and layer, attention 2 h n:
+        # Per token and layer, linear layers cost about 12 h^2 multiplications and attention 2 h n:
         # equal at n = 6 h (measured on SmolLM2, h = 576: 3,600).
         self._full_attention = 6.0 * config.hidden_size
         self._window = _attention_window(config)
@@ -101,7 +102,7 @@ class CausalScorer:
 
     @property
     def tokens_forwarded(self) -> int:
-        """Tokens the model has read, padding included."""
+        """Tokens read by the model so far, padding included."""
         return self._n_forwarded + (self._kept.tokens_forwarded if self._kept else 0)
 
     def log_probs(
@@ -111,7 +112,7 @@ class CausalScorer:
 
         Args:
             targets: each with at least one scored token.
-            afresh: use nothing that was kept.
+            afresh: ignore kept keys and values.
 
         Returns:
             The natural log probability of each scored token of each target; None for a target
@@ -123,10 +124,10 @@ class CausalScorer:
         for indexes, tree in ((within, self.path == "tree"), (beyond, False)):
             chosen = [targets[index] for index in indexes]
             if tree and self._kept is not None:
-                found = self._kept.log_probs(chosen, afresh=afresh)
+                scores = self._kept.log_probs(chosen, afresh=afresh)
             else:
-                found = self._score(chosen, tree)
-            for index, result in zip(indexes, found, strict=True):
+                scores = self._score(chosen, tree)
+            for index, result in zip(indexes, scores, strict=True):
                 results[index] = result
         return results
 
@@ -141,16 +142,16 @@ class CausalScorer:
         )
         for batch in batches:
             parts = [[targets[index] for index in groups[row]] for row in batch]
-            found = in_halves(parts, lambda parts: self._forward(parts, tree))
-            for row, part, values in zip(batch, parts, found, strict=True):
-                # None: not even this row alone fits, so its targets are tried in smaller rows.
-                last = values or in_halves(part, lambda part: self._forward([part], tree)[0])
-                for index, value in zip(groups[row], last, strict=True):
+            scores = in_halves(parts, lambda parts: self._forward(parts, tree))
+            for row, part, values in zip(batch, parts, scores, strict=True):
+                # None: even this row alone does not fit, so try its targets in smaller rows.
+                final = values or in_halves(part, lambda part: self._forward([part], tree)[0])
+                for index, value in zip(groups[row], final, strict=True):
                     results[index] = value
         return results
 
     def _groups(self, targets: Sequence[Target], tree: bool) -> list[list[int]]:
-        """Say which targets share a row: by the plan, or only those with equal contexts."""
+        """Group targets into rows: by the plan for trees, otherwise by equal contexts."""
         if tree:
             return plan_rows(
                 targets,
@@ -163,7 +164,7 @@ class CausalScorer:
         return list(equal.values())
 
     def _forward(self, parts: Sequence[Sequence[Target]], tree: bool) -> list[list[list[float]]]:
-        """Forward one batch, a row for each part; log probabilities by part, target and token."""
+        """Run one batch, one row per part; return log probabilities by part, target and token."""
         import torch
 
         rows = [build_row(part) for part in parts]
@@ -180,7 +181,7 @@ class CausalScorer:
         return [[[next(values) for _ in target.scored] for target in part] for part in parts]
 
     def _inputs(self, rows: Sequence[Row], tree: bool) -> dict[str, Any]:
-        """Pad rows on the right and mask them; counts what is forwarded."""
+        """Pad rows on the right and mask them; add them to the token counter."""
         import torch
 
         device = self._device
@@ -196,7 +197,7 @@ class CausalScorer:
         if tree:
             seen = torch.from_numpy(visible(rows)).to(device)[:, None]
             hidden = torch.finfo(self._model.dtype).min
-            # Additive: every attention implementation takes it, unlike a boolean one.
+            # Every attention implementation takes an additive mask, but not a boolean one.
             mask = torch.zeros(seen.shape, dtype=self._model.dtype, device=device)
             inputs["attention_mask"] = mask.masked_fill_(~seen, hidden)
         else:
@@ -206,10 +207,10 @@ class CausalScorer:
     def _choose_path(self, loaded: LoadedModel, kept: KvScorer) -> None:
         """Compare all paths on a few sentences; some architectures ignore mask or positions."""
         targets = []
-        for prompt, continuation in _CHECKED:
+        for prompt, continuation in _PROBES:
             text = prompt + continuation
-            found = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
-            tokens = tuple(found[: int(min(_MOST_CHECKED, self._window))])
+            ids = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
+            tokens = tuple(ids[: int(min(_MAX_PROBE_TOKENS, self._window))])
             targets.append(Target(tokens, max(2 * len(tokens) // 3, 1)))
         targets.append(Target(targets[0].tokens[:-2], targets[0].start))
         if self._takes_positions:
@@ -228,7 +229,7 @@ class CausalScorer:
 
     def _reads_trees(self, targets: Sequence[Target], expected: list[list[float]]) -> bool:
         try:
-            # One row whatever the plan says, to have several tries in it, and a padded one.
+            # One row with several tries, whatever the plan says, and a padded one.
             shared = self._forward([targets, targets[2:]], tree=True)[0]
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
             log.debug("the self-check of token trees failed", exc_info=error)
@@ -237,16 +238,16 @@ class CausalScorer:
 
 
 def _attention_window(config: Any) -> float:
-    """Return the length up to which every layer sees all that came before, in tokens.
+    """Return the length, in tokens, up to which every layer sees all earlier tokens.
 
-    Beyond it a tree would be wrong in one of two ways: its mask replaces the sliding or chunked
-    window of most models, and some (GPT-Neo) count their window in places of the row. Others
-    (longrope) rotate all positions of a batch differently as soon as one is beyond.
+    Beyond it a tree would be wrong: its mask replaces the sliding or chunked window of most models,
+    and some (GPT-Neo) count their window by places in the row. Others (longrope) rotate all
+    positions of a batch differently as soon as one exceeds the length.
     """
     names = ("sliding_window", "attention_chunk_size", "window_size", "attention_window_size")
     windows = [getattr(config, name, None) for name in names]
     rope = getattr(config, "rope_parameters", None) or {}
-    # One table, or one a type of layers.
+    # One table, or one per type of layer.
     tables = [rope, *(table for table in rope.values() if isinstance(table, dict))]
     windows += [
         table.get("original_max_position_embeddings")

@@ -1,11 +1,10 @@
-"""Tokens of a text with each of its continuations; what many texts begin with is encoded once.
+"""Tokenises texts with their continuations; a beginning that texts share is encoded once.
 
-Byte-pair tokenizers cut a text into words, from its beginning to its end, and encode each word
-alone. What is written behind a text therefore changes the tokens of its last words only: the last
-words are encoded again with each continuation, and all before them is kept. So it is with the
-candidates of an item: their common beginning is encoded once a batch. Where a small model answers
-by one of four letters, encoding took an eighth of the time of a batch; since continuations are
-encoded by their last words, a fortieth; with common beginnings, half of that (MedQA).
+Byte-pair tokenizers split a text into words from left to right and encode each word separately.
+A continuation therefore changes only the tokens of the last words, so only these are encoded again.
+In the same way the common beginning of an item's candidates is encoded once per batch. For a small
+model that answers by one of four letters, tokenising took an eighth of a batch's time. Encoding
+only the last words brought that to a fortieth, and sharing beginnings halved it again (MedQA).
 """
 
 from __future__ import annotations
@@ -18,30 +17,30 @@ from medstress.backends.token_tree import shared_length
 
 Tokens: TypeAlias = tuple[int, ...]
 Encode: TypeAlias = Callable[[Sequence[str], bool], list[Tokens]]
-"""Texts, and whether special tokens are added, to the tokens of each."""
+"""Maps texts, and whether to add special tokens, to the tokens of each text."""
 
 _LAST_WORDS = 4
-"""More than what follows can change: a word at the end of a text may go on, and the space before
-it may be split otherwise."""
-_LEAST_SHARED = 0.5
-"""Of a text, what it has to have in common with another to be encoded from there on."""
-_LEAST_KEPT = 0.9
-"""Of what others have in common, what has to be left of it where one more text joins them."""
+"""More words than a continuation can change: it may extend the last word and split the space
+before it differently."""
+_MIN_SHARED = 0.5
+"""The share of a text that it must have in common with another one to join its group."""
+_MIN_KEPT = 0.9
+"""The share of a group's common beginning that must remain when one more text joins."""
 _PROBE = "a drug was given"
 
 
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """A text, and what is written behind it."""
+    """A text and its continuations."""
 
     text: str
     continuations: tuple[str, ...]
     is_whole: bool
-    """Whether it has its special tokens already: a chat template wrote it."""
+    """True if it already contains its special tokens, because a chat template wrote it."""
 
 
 def reads_by_words(tokenizer: Any) -> bool:
-    """Whether a tokenizer is of the kind this module is about, with words cut before spaces."""
+    """Return whether a tokenizer is byte-pair and splits words before their spaces."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None or backend.pre_tokenizer is None:
         return False
@@ -58,12 +57,12 @@ def reads_by_words(tokenizer: Any) -> bool:
 def tokens_of_each(
     texts: Sequence[Continued], encode: Encode, *, by_words: bool
 ) -> list[list[Tokens]]:
-    """Return the tokens of each text, and of it with each of its continuations.
+    """Return the tokens of each text alone, then of the text with each continuation.
 
     Args:
         texts: any.
         encode: the tokenizer.
-        by_words: what `reads_by_words` said.
+        by_words: the result of `reads_by_words`.
     """
     given = [(one.text, not one.is_whole) for one in texts]
     of_text = _from_beginnings(given, encode) if by_words else _encoded(given, encode)
@@ -107,7 +106,7 @@ def tokens_of_each(
 def _from_beginnings(
     texts: Sequence[tuple[str, bool]], encode: Encode
 ) -> dict[tuple[str, bool], Tokens]:
-    """What `_encoded` finds; of texts that begin alike the first one is encoded whole."""
+    """Return the same as `_encoded`, but encode a beginning that several texts share once."""
     groups = [(group, _rest(group)) for group in _alike(texts)]
     found = _encoded([group[0] for group, _ in groups], encode)
     ends = _encoded([(text[at:], False) for group, at in groups for text, _ in group if at], encode)
@@ -122,7 +121,7 @@ def _from_beginnings(
 
 
 def _alike(texts: Sequence[tuple[str, bool]]) -> list[list[tuple[str, bool]]]:
-    """Distinct texts, in groups of those that have enough in common with the first of them.
+    """Group distinct texts by long common beginnings.
 
     >>> _alike([("abc", True), ("x", True), ("abd", True)])
     [[('abc', True), ('abd', True)], [('x', True)]]
@@ -132,7 +131,7 @@ def _alike(texts: Sequence[tuple[str, bool]]) -> list[list[tuple[str, bool]]]:
     for text, special in sorted(set(texts), key=lambda one: one[::-1]):
         first, how = groups[-1][0] if groups else ("", special)
         shared = shared_length(first, text) if how is special else 0
-        if shared > max(_LEAST_SHARED * len(text), _LEAST_KEPT * common):
+        if shared > max(_MIN_SHARED * len(text), _MIN_KEPT * common):
             groups[-1].append((text, special))
             common = shared
         else:
@@ -142,14 +141,14 @@ def _alike(texts: Sequence[tuple[str, bool]]) -> list[list[tuple[str, bool]]]:
 
 
 def _rest(group: Sequence[tuple[str, bool]]) -> int:
-    """Where the texts of a group are to be cut; 0 for not at all."""
-    # In lexicographic order the first and the last one differ first.
+    """Return where to cut the texts of a group, in characters; 0 for no cut."""
+    # In sorted order the first and the last text share the least.
     common = group[0][0][: shared_length(group[0][0], group[-1][0])] if len(group) > 1 else ""
     return len(common) - len(last) if (last := _last_words(common)) else 0
 
 
 def _last_words(text: str) -> str:
-    """The last words with the space before them; empty where there are not more than these.
+    """Return the last words with the space before them; empty if the text has no more words.
 
     >>> _last_words("Does it help? A. yes  B. no\\nAnswer:")
     ' yes  B. no\\nAnswer:'
@@ -159,13 +158,13 @@ def _last_words(text: str) -> str:
 
 
 def _before(tokens: Tokens, of_end: Tokens) -> Tokens | None:
-    """The tokens before those of the text's end; None where it is not encoded as if alone."""
+    """Return the tokens before `of_end`; None if the end is encoded differently on its own."""
     n = len(tokens) - len(of_end)
     return tokens[:n] if n >= 0 and tokens[n:] == of_end else None
 
 
 def _encoded(texts: Sequence[tuple[str, bool]], encode: Encode) -> dict[tuple[str, bool], Tokens]:
-    """Tokens by text and by whether special tokens are added; all of a kind encoded together."""
+    """Return tokens by text and by whether special tokens are added; one batch for each kind."""
     found: dict[tuple[str, bool], Tokens] = {}
     for special in (False, True):
         chosen = list(dict.fromkeys(text for text, how in texts if how is special))

@@ -22,7 +22,7 @@ _MAX_WASTE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pair:
-    """Two texts as the model reads them."""
+    """The tokenised inputs of a pair of texts."""
 
     names: tuple[str, ...]
     rows: tuple[tuple[int, ...], ...]
@@ -46,11 +46,11 @@ class CrossEncoderBackend(Backend):
 
     Args:
         loaded: a model of `AutoModelForSequenceClassification` with one label.
-        read: what is made of the model's output; default: it is the score.
-        batch_size: the largest number of calls handed over at once; None for the default.
+        read: turns the model's output into the score; by default they are the same.
+        batch_size: the largest number of calls given to `answer` at once; None for the default.
 
     Raises:
-        UsageError: the model has several outputs.
+        UsageError: the model does not have exactly one output.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class CrossEncoderBackend(Backend):
         if n != 1:
             raise UsageError(
                 f"model {loaded.identity.name!r} has {n} outputs; expected one, the similarity "
-                "(num_labels = 1): it sorts pairs into classes, so fine-tune it as a regression"
+                "(num_labels = 1): it is a classifier of pairs, so fine-tune it as a regression"
             )
         self.identity = loaded.identity
         self.traits = BackendTraits(
@@ -78,7 +78,7 @@ class CrossEncoderBackend(Backend):
 
     @in_compute_thread
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call, in order; a pair that is too long fails alone, and is never cut."""
+        """Answer every call, in order; a pair that is too long fails alone and is never cut."""
         compares = [call for call in calls if isinstance(call, Compare)]
         replies = iter(self._compare(compares))
         return [

@@ -1,4 +1,4 @@
-"""What a GGUF file says about itself, read without its weights."""
+"""Reads the header of a GGUF file without its weights."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from medstress.rendering import render
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufFacts:
-    """The parts of the header that matter here."""
+    """The fields of the header that the back end uses."""
 
     template: str | None
     """The chat template."""
     start: str
-    """Text of the token that begins a sequence; empty where there is none."""
+    """Text of the token that begins a sequence; empty if there is none."""
     end: str
-    """Text of the token that ends one."""
+    """Text of the token that ends a sequence; empty if there is none."""
     n_vocabulary: int
-    """Tokens."""
+    """Number of tokens in the vocabulary."""
     n_context: int | None
-    """Tokens of the longest sequence the model was trained on."""
+    """Longest sequence the model was trained on, in tokens."""
     parameters: int
-    """Weights, counted over all tensors."""
+    """Number of weights in all tensors."""
 
 
 def read_facts(path: Path) -> GgufFacts:
     """Read the header.
 
     Raises:
-        UsageError: the package gguf is absent, or the file is damaged.
+        UsageError: the package gguf is not installed, or the file is damaged.
     """
     if find_spec("gguf") is None:
         raise missing_extra("reading GGUF files", "llama-cpp")
-    said = f"{path} is no GGUF file of a language model, or damaged"
-    with reading(lambda why: f"{said} ({why})", theirs=(TypeError,)):
+    problem = f"{path} is not a GGUF file of a language model, or is damaged"
+    with reading(lambda why: f"{problem} ({why})", also=(TypeError,)):
         return _facts(path)
 
 
@@ -49,8 +49,8 @@ def _facts(path: Path) -> GgufFacts:
 
     class Reader(gguf.GGUFReader):  # type: ignore[misc]
         def _get(self, offset: int, dtype: Any, count: int = 1, *others: Any, **named: Any) -> Any:
-            # Theirs gives less than is asked for at the end of the file, and goes on: a header
-            # that declares 2**60 values would be walked for ever.
+            # The original returns fewer values at the end of the file and continues, so a header
+            # that declares 2**60 values would loop for ever.
             end = int(offset) + int(count) * int(dtype(0).itemsize)
             if not 0 <= offset <= end <= len(self.data):
                 raise EOFError(f"it ends at byte {len(self.data):,}, expected byte {end:,}")
@@ -60,10 +60,10 @@ def _facts(path: Path) -> GgufFacts:
     fields = reader.fields
 
     def value(key: str, kind: type[Any]) -> Any:
-        found = fields[key].contents() if key in fields else None
-        if found is not None and (not isinstance(found, kind) or found is True):
-            raise ValueError(f"{key}: expected {kind.__name__}, got {type(found).__name__}")
-        return found
+        content = fields[key].contents() if key in fields else None
+        if content is not None and (not isinstance(content, kind) or content is True):
+            raise ValueError(f"{key}: expected {kind.__name__}, got {type(content).__name__}")
+        return content
 
     tokens = fields["tokenizer.ggml.tokens"]
 
@@ -82,10 +82,10 @@ def _facts(path: Path) -> GgufFacts:
 
 
 def render_chat(facts: GgufFacts, messages: tuple[Message, ...], name: str) -> str:
-    """Render a conversation with the template in the file, as transformers renders one.
+    """Render a conversation with the file's template, as transformers would.
 
     Raises:
-        UsageError: the file has no template, or one that is no Jinja or has no end.
+        UsageError: the file has no template, or it is not Jinja or does not terminate.
         PermanentBackendError: the template refuses this conversation.
     """
     if not facts.template:

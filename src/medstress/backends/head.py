@@ -1,7 +1,7 @@
-"""Multiple-choice heads through transformers: encoders that value (question, option) pairs.
+"""Multiple-choice heads through transformers: encoders that score (question, option) pairs.
 
-A head reads every pair by itself, so what it makes of one does not depend on the other options:
-the pairs that candidates of an item have in common are computed once, exactly.
+A head reads each pair separately, so its value does not depend on the other options. Pairs that
+several candidates of an item share are therefore computed once, without approximation.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from medstress.calls import Backend, BackendTraits, Call, Failure, Rank, Reply, 
 from medstress.compute_thread import in_compute_thread
 
 _BATCH_SIZE = 256
-"""A candidate has one new pair as a rule, so that many are needed to fill a forward."""
+"""Large, because a candidate usually has only one new pair to fill a forward pass with."""
 _OVERHEAD = 64.0
 _MAX_WASTE = 0.03
-"""Padding per token."""
+"""Padding tokens per token."""
 _MAX_TOKENS = {"cpu": 2048, "cuda": 32768}
 _MASK = "attention_mask"
 
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
-    """A question and one option, as the model reads them."""
+    """The tokenised inputs of a question and one option."""
 
     names: tuple[str, ...]
-    """Of the model's inputs: `input_ids`, and what else its tokenizer makes."""
+    """Names of the model's inputs: `input_ids`, and what else its tokenizer makes."""
     rows: tuple[tuple[int, ...], ...]
-    """The inputs, one row a name, `(n_names, n_tokens)`."""
+    """The inputs, one row per name, `(n_names, n_tokens)`."""
 
     def __len__(self) -> int:
-        """Tokens."""
+        """Number of tokens."""
         return len(self.rows[0])
 
     @property
@@ -53,12 +53,12 @@ class TextPair:
 class HeadBackend(Backend):
     """Answers `rank` calls with a model that has a multiple-choice head.
 
-    The log probabilities of a call are the softmax over its options of the head's values, as the
-    model was trained to give them.
+    The log probabilities of a call are the log softmax of the head's values over its options, as in
+    the model's training.
 
     Args:
         loaded: a model of `AutoModelForMultipleChoice`.
-        batch_size: the largest number of calls handed over at once; None for the default.
+        batch_size: the largest number of calls given to `answer` at once; None for the default.
     """
 
     def __init__(self, loaded: LoadedModel, *, batch_size: int | None = None) -> None:
@@ -72,7 +72,7 @@ class HeadBackend(Backend):
         self._model = loaded.model
         self._device = loaded.device
         self._tokenizer = loaded.tokenizer
-        # Some models count positions from 2 on (RoBERTa), which only the tokenizer allows for.
+        # Some models count positions from 2 (RoBERTa), and only the tokenizer's limit covers that.
         limits = (loaded.max_positions, loaded.tokenizer.model_max_length)
         self._longest = min(limit for limit in limits if limit is not None)
         self._max_tokens = _MAX_TOKENS["cuda" if loaded.device.type == "cuda" else "cpu"]
@@ -82,7 +82,7 @@ class HeadBackend(Backend):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Tokens so far: read by the model, padding included, and the lengths of all pairs."""
+        """Tokens read by the model so far, padding included, and the total length of all pairs."""
         return {
             "tokens_forwarded": self._tokens_forwarded,
             "tokens_naive": self._tokens_naive,
@@ -90,7 +90,7 @@ class HeadBackend(Backend):
 
     @in_compute_thread
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call, in order; pairs that are not known share forwards."""
+        """Answer every call, in order; unknown pairs share forward passes."""
         prepared = self._prepare(calls)
         ready = [one for one in prepared if not isinstance(one, Failure)]
         self._tokens_naive += sum(len(pair) for pairs in ready for pair in pairs)
@@ -103,19 +103,19 @@ class HeadBackend(Backend):
         release_memory()
 
     def _prepare(self, calls: Sequence[Call]) -> list[list[TextPair] | Failure]:
-        """Tokenise all pairs at once; never cut, whatever the tokenizer would do by itself."""
+        """Tokenise all pairs at once, without the tokenizer's truncation."""
         ranks = [call for call in calls if isinstance(call, Rank)]
         pairs: Iterator[TextPair] = iter(())
         if any(call.options for call in ranks):
-            found = self._tokenizer(
+            encoded = self._tokenizer(
                 [call.prompt for call in ranks for _ in call.options],
                 [option for call in ranks for option in call.options],
                 truncation=False,
                 padding=False,
                 verbose=False,
             )
-            rows = zip(*found.values(), strict=True)
-            pairs = (TextPair(tuple(found), tuple(map(tuple, row))) for row in rows)
+            rows = zip(*encoded.values(), strict=True)
+            pairs = (TextPair(tuple(encoded), tuple(map(tuple, row))) for row in rows)
         prepared: list[list[TextPair] | Failure] = []
         for call in calls:
             if not isinstance(call, Rank):
@@ -123,17 +123,17 @@ class HeadBackend(Backend):
                     Failure(error=f"a multiple-choice head cannot answer {call.kind!r} calls")
                 )
                 continue
-            its = [next(pairs) for _ in call.options]
-            longest = max((len(pair) for pair in its), default=0)
-            prepared.append(too_long(longest, self._longest) or its)
+            of_call = [next(pairs) for _ in call.options]
+            longest = max((len(pair) for pair in of_call), default=0)
+            prepared.append(too_long(longest, self._longest) or of_call)
         return prepared
 
     def _compute(self, calls: list[list[TextPair]], afresh: bool) -> list[list[Values]]:
-        """Value pairs; nothing is kept here, so that `afresh` asks for nothing more."""
+        """Compute the head's values; `afresh` changes nothing, as nothing is kept here."""
         distinct = list(dict.fromkeys(pair for call in calls for pair in call))
         values: dict[TextPair, Values] = {}
-        # Padding that a model cannot be told to ignore would change its values, and padding on the
-        # left those of models that count positions.
+        # Padding without a mask would change the values, and so would padding on the left in
+        # models that count positions.
         padded = self._tokenizer.padding_side == "right" and all(
             _MASK in pair.names for pair in distinct
         )
@@ -149,7 +149,7 @@ class HeadBackend(Backend):
         return [[values[pair] for pair in call] for call in calls]
 
     def _forward(self, pairs: Sequence[TextPair]) -> list[Values]:
-        """One forward; one value a pair, each in a list of its own."""
+        """Run one forward pass; return one value per pair, each in its own list."""
         import torch
 
         longest = max(len(pair) for pair in pairs)
@@ -162,7 +162,7 @@ class HeadBackend(Backend):
             for place, name in enumerate(pairs[0].names)
         }
         with torch.inference_mode():
-            # The second of three dimensions counts options: here each pair is a choice of one.
+            # The second of three dimensions counts options; here every pair has one option.
             logits = self._model(**{name: one[:, None] for name, one in inputs.items()}).logits
         return [[value] for value in logits[:, 0].float().tolist()]
 

@@ -1,4 +1,7 @@
-"""The official client, without its own repetitions, environment, headers and trust in servers."""
+"""Opens the official OpenAI client without its retries, environment and extra headers.
+
+Replies are bounded, because servers are not trusted.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,19 @@ if TYPE_CHECKING:
     from medstress.backends.timed_network import Allowance
 
 _SENT = {"host", "accept", "content-type", "content-length", "connection", "user-agent"}
-"""Headers that leave the machine; the client's own tell the system and versions."""
+"""Headers that may be sent; the client's others would reveal the system and versions."""
 
 
 def open_client(server: Server, max_in_flight: int, connect: float) -> tuple[Any, Allowance]:
     """Open a client for one server.
 
     Args:
-        server: who is asked.
-        max_in_flight: connections kept open.
-        connect: seconds until one of them stands.
+        server: the server to connect to.
+        max_in_flight: the most connections.
+        connect: seconds to establish a connection.
 
     Returns:
-        The client, and what each of its requests has to be allowed.
+        The client, and the allowance in which each request sets its time limit.
 
     Raises:
         UsageError: the extra is not installed.
@@ -59,21 +62,21 @@ def open_client(server: Server, max_in_flight: int, connect: float) -> tuple[Any
             request.headers["Authorization"] = f"Bearer {server.key}"
 
     def bound_the_answer(response: Any) -> None:
-        # Decoded here, where it is bounded; the client is told that nothing is left to decode.
+        # The body is decoded and bounded here, so the client must see no encoding.
         coding = response.headers.pop("Content-Encoding", "")
         response.stream = Bounded(response.stream, coding)
-        # JSON is UTF-8; another alphabet that a server names may not even fit its own answer.
+        # JSON is UTF-8; a server may name a charset that does not even fit its own reply.
         response.encoding = "utf-8"
 
     host = urlsplit(server.url).hostname or ""
     loopback = host in ("localhost", "::1") or host.startswith("127.")
     http_client = httpx2.Client(
-        # Each step has the time that is left of the request's.
+        # `TimedNetwork` limits each step to the time left for the request.
         timeout=httpx2.Timeout(None, connect=connect),
         limits=httpx2.Limits(
             max_connections=max_in_flight, max_keepalive_connections=max_in_flight
         ),
-        # Another address than the one named in the file is never asked.
+        # Only the address in the experiment file is ever contacted.
         follow_redirects=False,
         event_hooks={"request": [send_only_what_is_needed], "response": [bound_the_answer]},
         # A proxy cannot know this machine's own address.
@@ -82,10 +85,10 @@ def open_client(server: Server, max_in_flight: int, connect: float) -> tuple[Any
     allowance = Allowance()
     for transport in (http_client._transport, *http_client._mounts.values()):
         if transport is not None:
-            # The client offers no other way that keeps the proxies of the environment.
+            # No public way to replace the network keeps the environment's proxies.
             pool = transport._pool  # type: ignore[attr-defined]
             pool._network_backend = TimedNetwork(pool._network_backend, allowance)
-    # The key is put in by the hook, so that the client, which reads the environment, has none.
+    # The hook adds the key. The client gets none, because it would read the environment's.
     client = openai.OpenAI(
         api_key="none", base_url=server.url, max_retries=0, http_client=http_client
     )

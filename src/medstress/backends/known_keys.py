@@ -1,4 +1,4 @@
-"""The keys of all servers that this process asks, to be taken out of whatever a server says."""
+"""Removes this process's API keys from everything a server says."""
 
 from __future__ import annotations
 
@@ -7,43 +7,44 @@ from typing import Any
 import orjson
 
 SHORTEST = 8
-"""Characters of a key that is removed; a shorter one may be a word, or part of any number."""
+"""Length in characters from which a key is removed; a shorter one may be a word or a number."""
 SHOWN = "[key]"
-"""What stands in its place."""
+"""The replacement of a key."""
 _keys: set[str] = set()
 
 
 def remember_key(key: str) -> None:
-    """Take a key out of everything that servers say from now on; a short one is not."""
+    """Remove a key from everything that servers say from now on, unless it is too short."""
     if len(key) >= SHORTEST:
         _keys.add(key)
 
 
 def without_keys(text: str) -> str:
-    """A text without the keys.
+    """Return a text without the keys.
 
     >>> remember_key("sk-doctest-0123")
     >>> without_keys("wrong key sk-doctest-0123, sir")
     'wrong key [key], sir'
     """
-    # The longest first: one key may begin like another.
+    # The longest key first, because one key may begin with another.
     for key in sorted(_keys, key=len, reverse=True):
         text = text.replace(key, SHOWN)
     return text
 
 
-def cleaned(found: dict[str, Any]) -> dict[str, Any]:
-    """A decoded reply without the keys, names of fields included.
+def cleaned(reply: dict[str, Any]) -> dict[str, Any]:
+    """Return a decoded reply without the keys, also in field names.
 
     Raises:
-        TypeError: it is nested more deeply than any reply (`orjson.JSONEncodeError`).
+        TypeError: the reply is nested too deep (`orjson.JSONEncodeError`).
     """
-    # Written anew, whatever way the server wrote its characters; this is fast, the walk is rare.
-    text = orjson.dumps(found)
+    # Encoded again, because a server may escape characters in its own way. This is fast, and the
+    # walk below is rare.
+    text = orjson.dumps(reply)
     if any(orjson.dumps(key)[1:-1] in text for key in _keys):
-        cleaned: dict[str, Any] = _walked(found)
+        cleaned: dict[str, Any] = _walked(reply)
         return cleaned
-    return found
+    return reply
 
 
 def _walked(value: Any) -> Any:

@@ -1,9 +1,9 @@
 """Attention over several token trees in one row, each on top of a kept past.
 
 Linear layers do not care which sequence a token belongs to, so the new tokens of many prompts go
-through the model as one row without any padding. Only attention has to know better: it is
-replaced, while such a row is read, by one that works through the row *cell* by cell. A node of a
-cell sees the kept keys and values of its own part and its ancestors in the tree.
+through the model as one row without any padding. Only attention must tell sequences apart. While
+such a row is read, it is replaced by a function that works through the row *cell* by cell. A node
+sees the kept keys and values of its own part and its ancestors in the tree.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from medstress.backends.kv_store import KvStore, Rows
 from medstress.backends.token_tree import Floats, Ints, Row, cheapest_cut, visible
 
 _NAME = "medstress_packed"
-_UNKNOWN = ("softcap", "s_aux", "head_mask", "position_bias", "alibi")
-"""What some architectures hand to their attention and is not done here."""
+_UNSUPPORTED = ("softcap", "s_aux", "head_mask", "position_bias", "alibi")
+"""Arguments that some architectures pass to their attention and this one does not support."""
 
 _KEYS_PER_LINE = 16
-"""Numbers of four bytes in a line of a CPU's cache."""
+"""Four-byte numbers in a cache line of a CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """New tokens as a tree, on top of the beginning of a kept sequence."""
+    """A tree of new tokens that continues the beginning of a kept sequence."""
 
     row: Row
     """The new nodes; depths count from the end of the past."""
     past: Rows
-    """Rows of the kept tokens that come first, `(n_past,)`."""
+    """Rows of the kept tokens before them, `(n_past,)`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,26 +44,26 @@ class Block:
     """Some consecutive nodes of each part of a cell."""
 
     mask: Any
-    """What to add to the products, `(n_parts, 1, n_nodes, n_seen)`: no node sees a later one, so
-    that the keys after a block, up to half of all, are left out."""
+    """Added to the products, `(n_parts, 1, n_nodes, n_seen)`. Keys after the block, up to half of
+    all, are left out, because no node sees a later one."""
     n_common: int
-    """How many keys, the first ones, all of its nodes see: nothing is to be added."""
+    """The number of leading keys that all its nodes see; their mask is zero."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Parts of about one size, stacked: the attention of a block of their nodes is one product."""
+    """Stacked parts of similar size: the attention of one block of their nodes is one product."""
 
     n: int
-    """Parts; smaller ones are padded to the nodes of the largest."""
+    """Number of parts; smaller ones are padded to the nodes of the largest."""
     seen: Any
-    """Rows of one head, their keys and values, by part, head and node; of each head those that are
-    kept, then those of the part's nodes, then padding."""
+    """Rows of the keys and values, by part, head and node; for each head the kept ones, then those
+    of the part's nodes, then padding."""
     blocks: tuple[Block, ...]
-    """Of its nodes, in order."""
+    """Blocks of its nodes, in order."""
 
     def to(self, device: Any, n_per_key: int) -> Cell:
-        """Return the same on a device, with a mask's line for each head that shares keys."""
+        """Return a copy on a device, with one line of the mask for each head that shares keys."""
         blocks = [
             replace(one, mask=one.mask.repeat_interleave(n_per_key, dim=2).to(device))
             for one in self.blocks
@@ -73,44 +73,45 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where everything is; tensors."""
+    """Index tensors that say where everything is."""
 
     rows: Any
-    """Of the store, by node: where its keys and values are written, `(n_nodes,)`."""
+    """Rows of the store that each node's keys and values are written to, `(n_nodes,)`."""
     cells: tuple[Cell, ...]
-    """Every part is in one of them."""
-    asked: Any
-    """Rows of queries that share a head of keys, by cell, block, part, head, node; padding too."""
-    answered: Any
-    """Where among the asked ones that of each node and head is, `(n_nodes * n_kv_heads,)`."""
+    """The cells; every part is in exactly one."""
+    gather: Any
+    """Index of the queries in attention order: by cell, block, part, head and node, with padding.
+    One query row holds the heads that share a head of keys."""
+    scatter: Any
+    """Position in `gather` of each node and head, `(n_nodes * n_kv_heads,)`."""
 
     def to(self, device: Any, n_per_key: int) -> Places:
-        """Return the same on a device, with a mask's line for each head that shares keys."""
+        """Return a copy on a device, with one line of the mask for each head that shares keys."""
         return Places(
             rows=self.rows.to(device),
             cells=tuple(cell.to(device, n_per_key) for cell in self.cells),
-            asked=self.asked.to(device),
-            answered=self.answered.to(device),
+            gather=self.gather.to(device),
+            scatter=self.scatter.to(device),
         )
 
 
 @dataclass(slots=True)
 class Packing:
-    """How one row is to be attended to, and how far its layers are."""
+    """The plan of attention for one row, and the number of layers done."""
 
     places: Places
-    """Where everything is."""
+    """Index tensors on the CPU."""
     store: KvStore
-    """Has the kept keys and values, and is given the new ones."""
+    """Holds the kept keys and values and takes the new ones."""
     n_kv_heads: int
-    """Of every layer."""
+    """Heads of keys and values in every layer."""
     n_layers: int = 0
-    """Layers that attended so far."""
+    """Number of layers that have attended so far."""
     moved: dict[tuple[Any, int], Places] = field(default_factory=dict)
-    """The places by device, for layers of one model may be on several, and heads a key."""
+    """Copies of the places by device and heads per key; layers may be on several devices."""
 
     def on(self, device: Any, n_per_key: int) -> Places:
-        """Return the places for a layer: on its device, with so many heads for each of keys."""
+        """Return the places on a layer's device, for `n_per_key` query heads per head of keys."""
         layer = (device, n_per_key)
         if layer not in self.moved:
             self.moved[layer] = self.places.to(device, n_per_key)
@@ -127,11 +128,11 @@ def pack(
 
     Args:
         parts: in the order of the row.
-        store: has the rows of their pasts.
-        cell_overhead: what one more cell costs, in multiplications.
+        store: holds the rows of their pasts.
+        cell_overhead: the cost of one more cell, in multiplications.
         nodes_per_block: about how many nodes of a part attend at once; fewer make more but smaller
-            products, less of them masked.
-        model: whose heads and number format count.
+            products, with less masking.
+        model: gives the number of heads and the number format.
     """
     import torch
 
@@ -140,7 +141,7 @@ def pack(
     starts = np.cumsum([0, *(len(part.row.tokens) for part in parts)])
     rows = store.begin(int(starts[-1]))
     cells: list[Cell] = []
-    asked: list[Rows] = []
+    query_order: list[Rows] = []
     n_threads = torch.get_num_threads() if model.device.type == "cpu" else 1
     for chosen in stacks(parts, cell_overhead / config.hidden_size, heads / n_threads):
         of_cell = [parts[place] for place in chosen]
@@ -150,23 +151,23 @@ def pack(
         mask.masked_fill_(torch.from_numpy(hidden), torch.finfo(model.dtype).min)
         blocks = []
         for first, last in pairwise(_even_cuts(queries.shape[1], nodes_per_block)):
-            asked.append(_by_head(queries[:, first:last], heads))
+            query_order.append(_by_head(queries[:, first:last], heads))
             n_seen = _aligned(max(len(part.past) for part in of_cell) + last)
-            apart = hidden[:, first:last, :n_seen].any((0, 1))
+            masked = hidden[:, first:last, :n_seen].any((0, 1))
             blocks.append(
                 Block(
                     mask=mask[:, None, first:last, :n_seen],
-                    n_common=int(apart.argmax()) if apart.any() else apart.size,
+                    n_common=int(masked.argmax()) if masked.any() else masked.size,
                 )
             )
         seen = torch.from_numpy(_by_head(keys, heads))
         cells.append(Cell(n=len(chosen), seen=seen, blocks=tuple(blocks)))
-    lines = np.concatenate(asked)
+    lines = np.concatenate(query_order)
     places = Places(
         rows=torch.from_numpy(rows),
         cells=tuple(cells),
-        asked=torch.from_numpy(lines.clip(min=0)),
-        answered=torch.from_numpy(_inverse(lines, int(starts[-1]) * heads)),
+        gather=torch.from_numpy(lines.clip(min=0)),
+        scatter=torch.from_numpy(_inverse(lines, int(starts[-1]) * heads)),
     )
     return Packing(places, store, heads)
 
@@ -174,16 +175,16 @@ def pack(
 def stacks(
     parts: Sequence[Part], cell_overhead: float, heads_per_thread: float = 1.0
 ) -> list[list[int]]:
-    """Group parts of similar size, at the least expected cost.
+    """Group parts of similar size at the least expected cost.
 
     Args:
         parts: any.
-        cell_overhead: what one more group costs, in products of a node and a key.
-        heads_per_thread: of a part; a head is the work of one thread, and three take two threads
-            as long as four.
+        cell_overhead: the cost of one more group, in products of a node and a key.
+        heads_per_thread: heads of a part per thread. One thread works on one head, so three heads
+            take two threads as long as four do.
 
     Returns:
-        The places of the parts of each group.
+        The indices of the parts in each group.
     """
     sizes = [(len(part.row.tokens), len(part.past)) for part in parts]
     order = sorted(range(len(parts)), key=lambda place: sizes[place], reverse=True)
@@ -205,34 +206,34 @@ def _stacked(
 
     Args:
         parts: `n_parts` of them.
-        nodes: their places in the batch.
-        rows: of the batch's nodes in the store.
+        nodes: the places of their nodes in the batch.
+        rows: the store's row of each node of the batch.
 
     Returns:
-        The nodes that ask, `(n_parts, n_new)`, padded with -1; the rows of keys and values,
-        `(n_parts, n_seen)`, kept ones first, with padding behind; and which of these are hidden
-        from which of those.
+        The nodes with queries, `(n_parts, n_new)`, padded with -1; the rows of keys and values,
+        `(n_parts, n_seen)`, kept ones first and padding last; and which keys are hidden from which
+        queries, `(n_parts, n_new, n_seen)`.
     """
     n_new = max(map(len, nodes))
     n_seen = _aligned(max(len(part.past) + len(part.row.tokens) for part in parts))
-    asked = np.full((len(parts), n_new), -1, dtype=np.int64)
-    # Padding looks at the first row of the batch, which is always written: what lies in a row that
-    # is not in use may be NaN, which a weight of 0 does not hide.
+    queries = np.full((len(parts), n_new), -1, dtype=np.int64)
+    # Padding points to the first row of the batch, which is always written. An unused row may hold
+    # NaN, which a weight of 0 does not hide.
     seen = np.full((len(parts), n_seen), rows[0], dtype=np.int64)
-    # What is asked for padding nobody reads, so that it may see anything.
-    hidden = np.zeros((*asked.shape, n_seen), dtype=np.bool_)
+    # Nobody reads the results of padded queries, so they may see anything.
+    hidden = np.zeros((*queries.shape, n_seen), dtype=np.bool_)
     for number, (part, own) in enumerate(zip(parts, nodes, strict=True)):
         old, new = len(part.past), len(own)
-        asked[number, :new] = own
+        queries[number, :new] = own
         seen[number, :old] = part.past
         seen[number, old : old + new] = rows[own]
         hidden[number, :new, old + new :] = True
         hidden[number, :new, old : old + new] = ~visible([part.row])[0]
-    return asked, seen, hidden
+    return queries, seen, hidden
 
 
 def _even_cuts(n: int, size: int) -> list[int]:
-    """Where to cut 0 .. n into blocks of about one size.
+    """Return where to cut 0 .. n into blocks of about equal size.
 
     >>> _even_cuts(68, 64), _even_cuts(150, 64)
     ([0, 68], [0, 75, 150])
@@ -242,7 +243,7 @@ def _even_cuts(n: int, size: int) -> list[int]:
 
 
 def _aligned(n: int) -> int:
-    """So many keys that the products of each query begin where a line of the cache does.
+    """Round a number of keys up, so that the products of each query begin at a cache line.
 
     >>> _aligned(230), _aligned(240)
     (240, 240)
@@ -251,29 +252,29 @@ def _aligned(n: int) -> int:
 
 
 def _by_head(places: Rows, n_heads: int) -> Rows:
-    """Places of tokens as places of their heads, by part, head and token; -1 stays below 0.
+    """Turn places of tokens into places of their heads, by part, head and token; -1 stays negative.
 
     >>> _by_head(np.array([[0, 3, -1]]), 2).tolist()
     [0, 6, -2, 1, 7, -1]
     """
-    found: Rows = places[:, None, :] * n_heads + np.arange(n_heads)[None, :, None]
-    return found.reshape(-1)
+    by_head: Rows = places[:, None, :] * n_heads + np.arange(n_heads)[None, :, None]
+    return by_head.reshape(-1)
 
 
 def _inverse(places: Rows, n: int) -> Rows:
-    """Where each of 0 .. n-1 is among the places.
+    """Return the index of each of 0 .. n-1 in `places`.
 
     >>> _inverse(np.array([2, 0, -1, 1]), 3).tolist()
     [1, 3, 0]
     """
-    found = np.zeros(n, dtype=np.int64)
-    found[places[places >= 0]] = np.flatnonzero(places >= 0)
-    return found
+    inverse = np.zeros(n, dtype=np.int64)
+    inverse[places[places >= 0]] = np.flatnonzero(places >= 0)
+    return inverse
 
 
 @contextmanager
 def packed_attention(model: Any, packing: Packing) -> Iterator[None]:
-    """Let a transformers model attend as `packing` says."""
+    """Make a transformers model use packed attention with this packing."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     ALL_ATTENTION_FUNCTIONS.register(_NAME, _attend)
@@ -299,28 +300,28 @@ def _attend(
     scaling: float | None = None,
     **how: Any,
 ) -> tuple[Any, None]:
-    """Attend within each cell; has the signature of transformers' attention functions.
+    """Attend within each cell; the signature is that of transformers' attention functions.
 
     Args:
         query: `(1, n_heads, n_nodes, head_size)`.
         key: `(1, n_kv_heads, n_nodes, head_size)`.
         value: `(1, n_kv_heads, n_nodes, value_size)`.
-        scaling: of the products; None for 1 / sqrt(head_size).
+        scaling: factor of the products; None for 1 / sqrt(head_size).
         how: other arguments of an architecture.
 
     Returns:
         `(1, n_nodes, n_heads, value_size)`, and no attention weights.
     """
-    if any(how.get(name) is not None for name in _UNKNOWN):
-        raise TypeError("this architecture's attention has parts that cannot be packed")
+    if any(how.get(name) is not None for name in _UNSUPPORTED):
+        raise TypeError("this architecture's attention has arguments that are not supported")
     packing = _current.get()
     n_heads, n_nodes = query.shape[1:3]
     n_kv_heads, n_keys = key.shape[1:3]
     if n_keys != n_nodes:
-        raise TypeError("this architecture's attention has keys of its own")
+        raise TypeError("this architecture's attention adds keys of its own")
     if n_kv_heads != packing.n_kv_heads:
-        # Checked here: on CUDA a place that does not exist breaks all that comes after it.
-        raise TypeError("this architecture's layers have other numbers of heads")
+        # Checked here, because on CUDA an index out of range breaks all later work.
+        raise TypeError("this architecture's layers differ in their number of heads")
     n_per_key = n_heads // n_kv_heads
     places = packing.on(query.device, n_per_key)
     keys, values = packing.store.write(
@@ -329,47 +330,47 @@ def _attend(
     packing.n_layers += 1
     keys, values = keys.flatten(0, 1), values.flatten(0, 1)
     queries = query[0].transpose(0, 1).reshape(n_nodes * n_kv_heads, -1)
-    asked = queries.index_select(0, places.asked)
-    found = asked.new_empty(len(asked), n_per_key * values.shape[-1])
+    ordered = queries.index_select(0, places.gather)
+    attended = ordered.new_empty(len(ordered), n_per_key * values.shape[-1])
     sizes = [
         cell.n * n_kv_heads * (block.mask.shape[2] // n_per_key)
         for cell in places.cells
         for block in cell.blocks
     ]
-    rows = zip(asked.split(sizes), found.split(sizes), strict=True)
+    rows = zip(ordered.split(sizes), attended.split(sizes), strict=True)
     for cell in places.cells:
         n_rows = cell.n * n_kv_heads
         cell_keys, cell_values = (
             one.index_select(0, cell.seen).view(n_rows, -1, one.shape[-1]) for one in (keys, values)
         )
         for block in cell.blocks:
-            # Heads that share keys are lines of one product: fewer and larger ones.
+            # Heads that share keys are lines of one product, so products are fewer and larger.
             lines, answers = (one.view(n_rows, block.mask.shape[2], -1) for one in next(rows))
             n_seen = block.mask.shape[3]
             seen = (cell_keys[:, :n_seen], cell_values[:, :n_seen])
             _attend_block(block, lines, *seen, scaling, answers)
-    return found.index_select(0, places.answered).view(1, n_nodes, n_heads, -1), None
+    return attended.index_select(0, places.scatter).view(1, n_nodes, n_heads, -1), None
 
 
 def _attend_block(
-    block: Block, lines: Any, keys: Any, values: Any, scaling: float | None, found: Any
+    block: Block, lines: Any, keys: Any, values: Any, scaling: float | None, out: Any
 ) -> None:
     """Write the attention of a block.
 
     Args:
-        block: of `n` parts, with a line of its mask for each head that shares keys.
+        block: a block of `n` parts, with one line of the mask for each head that shares keys.
         lines: queries by node and head, `(n * n_kv_heads, n_lines, head_size)`.
         keys: `(n * n_kv_heads, n_seen, head_size)`.
-        values: the same of `value_size`.
-        scaling: of the products; None for 1 / sqrt(head_size).
-        found: where to write, `(n * n_kv_heads, n_lines, value_size)`.
+        values: `(n * n_kv_heads, n_seen, value_size)`.
+        scaling: factor of the products; None for 1 / sqrt(head_size).
+        out: the output, `(n * n_kv_heads, n_lines, value_size)`.
     """
     import torch
 
     by_part = (len(block.mask), -1)
     if not _plain_products_are_faster(lines):
         given = (one.unflatten(0, by_part) for one in (lines, keys, values))
-        found.unflatten(0, by_part).copy_(
+        out.unflatten(0, by_part).copy_(
             torch.nn.functional.scaled_dot_product_attention(
                 *given, attn_mask=block.mask, scale=scaling
             )
@@ -381,19 +382,19 @@ def _attend_block(
         beta=0,
         alpha=lines.shape[2] ** -0.5 if scaling is None else scaling,
     )
-    apart = slice(block.n_common, None)
-    products.unflatten(0, by_part)[..., apart].add_(block.mask[..., apart])
-    # In place: what was just written is still in the cache, and a line is read before it is.
+    masked = slice(block.n_common, None)
+    products.unflatten(0, by_part)[..., masked].add_(block.mask[..., masked])
+    # In place, while the products are still in the cache; softmax reads a line before writing it.
     torch.softmax(products, -1, out=products)
-    torch.bmm(products, values, out=found)
+    torch.bmm(products, values, out=out)
 
 
 def _plain_products_are_faster(lines: Any) -> bool:
-    """Whether torch's own attention is the slower one.
+    """Return whether plain matrix products beat torch's fused attention.
 
-    On a CPU it cuts fewer than 192 queries into pieces of 32, which two threads are hardly faster
-    with than one; with more queries both take about as long. In bfloat16 plain products would
-    round what it keeps in float32.
+    On a CPU the fused one cuts fewer than 192 queries into pieces of 32, and two threads are then
+    hardly faster than one. With more queries both take about as long. In bfloat16 plain products
+    would round what the fused one keeps in float32.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Logits where they are needed, and log probabilities of tokens from them."""
+"""Computes logits only where they are needed, and log probabilities from them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 _FEED_FORWARD = ("mlp", "feed_forward")
-"""What decoder layers call the part after attention."""
+"""Names of the part after attention in decoder layers."""
 _PROJECTIONS = ("q_proj", "o_proj")
-"""What attention calls the layers that make its queries and its output."""
+"""Names of the layers of attention that make its queries and its output."""
 
 
 def logits_at(
@@ -21,15 +21,15 @@ def logits_at(
 ) -> Any:
     """Return the logits at needed (row, node) pairs, `(n_needed, n_vocabulary)`.
 
-    The vocabulary layer may cost as much as many others, so its input is thinned out to the
-    needed nodes; what a model does to the logits afterwards is done as usual.
+    The vocabulary layer may cost as much as many others, so it reads only the needed nodes.
+    Whatever the model does to the logits afterwards happens as usual.
 
     Args:
         model: a decoder-only model of transformers.
-        inputs: of its forward.
+        inputs: arguments of its forward.
         needed: distinct pairs.
-        last: what `last_by_token` found, to be thinned out as well: for callers whose numbers are
-            compared with those of the plain path before the first scores.
+        last: modules from `last_by_token` that should compute only the needed nodes, too. Only for
+            callers that compare their numbers with the plain path before the first scores.
     """
     import torch
 
@@ -47,18 +47,18 @@ def logits_at(
 
 @contextmanager
 def _thinned(at: Any, head: Any) -> Iterator[list[bool]]:
-    """Let the vocabulary layer read only the states of some places; yields whether it was asked."""
-    asked: list[bool] = []
+    """Make the vocabulary layer read only some places; yields a list that is empty until it ran."""
+    calls: list[bool] = []
 
     def thin(_module: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        asked.append(True)
-        # Parts of a model may be on several devices: the states are where the last one is.
+        calls.append(True)
+        # A model may span several devices; the states are on the last one.
         rows, nodes = at.to(args[0].device)
         return (args[0][rows, nodes][None], *args[1:])
 
     handle = None if head is None else head.register_forward_pre_hook(thin)
     try:
-        yield asked
+        yield calls
     finally:
         if handle is not None:
             handle.remove()
@@ -66,9 +66,9 @@ def _thinned(at: Any, head: Any) -> Iterator[list[bool]]:
 
 @contextmanager
 def _only_at(at: Any, module: Any) -> Iterator[None]:
-    """Let a part of the last layer that treats each token alone compute some places only.
+    """Make a token-wise module of the last layer compute only some places.
 
-    After the last layer nobody reads the others; their keys and values are made elsewhere.
+    Nothing reads the other places after the last layer. Keys and values come from other modules.
     """
     forward, own = module.forward, vars(module).get("forward")
 
@@ -76,13 +76,13 @@ def _only_at(at: Any, module: Any) -> Iterator[None]:
         if others or named:
             return forward(states, *others, **named)
         rows, nodes = at.to(states.device)
-        found = forward(states[rows, nodes][None])
-        if not hasattr(found, "new_zeros"):
-            # Experts may say as well whom they asked.
+        thinned = forward(states[rows, nodes][None])
+        if not hasattr(thinned, "new_zeros"):
+            # Mixtures of experts may return their routing as well.
             return forward(states)
-        whole = found.new_zeros((*states.shape[:-1], found.shape[-1]))
-        whole[rows, nodes] = found[0]
-        return whole
+        full = thinned.new_zeros((*states.shape[:-1], thinned.shape[-1]))
+        full[rows, nodes] = thinned[0]
+        return full
 
     module.forward = at_places
     try:
@@ -95,9 +95,10 @@ def _only_at(at: Any, module: Any) -> Iterator[None]:
 
 
 def last_by_token(model: Any) -> list[Any]:
-    """What of the last decoder layer treats each token alone, but for keys and values.
+    """Return the modules of the last decoder layer that treat each token alone, found by name.
 
-    Its second half, and the queries and the output of its attention; those found by their names.
+    These are its feed-forward part, and the queries and output of its attention, but not keys and
+    values.
     """
     n_layers = model.config.get_text_config().num_hidden_layers
     for module in model.modules():
@@ -116,13 +117,13 @@ def pick_log_probs(
 
     Args:
         logits: `(n_needed, n_vocabulary)`.
-        needed: the (row, node) pair of each line.
-        wanted: of which pair the log probability of which token; at least one.
+        needed: the (row, node) pair of each line of `logits`.
+        wanted: (pair, token) for each log probability to return; at least one.
     """
     import torch
 
     place = {pair: number for number, pair in enumerate(needed)}
     lines = torch.tensor([place[pair] for pair, _ in wanted], device=logits.device)
     tokens = torch.tensor([token for _, token in wanted], device=logits.device)
-    found: list[float] = torch.log_softmax(logits.float(), dim=-1)[lines, tokens].tolist()
-    return found
+    log_probs: list[float] = torch.log_softmax(logits.float(), dim=-1)[lines, tokens].tolist()
+    return log_probs

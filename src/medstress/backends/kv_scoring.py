@@ -1,8 +1,8 @@
 """Log probabilities from a decoder-only model whose keys and values are kept between batches.
 
-The candidates of an item arrive in later batches than its clean prompt, with which they share all
-that comes before the changed name. Here only what is new to the model is forwarded: all new tokens
-of a batch in rows without padding, each tree on top of the kept past it continues.
+The candidates of an item come in later batches than its clean prompt, and share with it everything
+before the changed name. Only new tokens are forwarded: all those of a batch go through the model in
+rows without padding, each tree on top of the kept past that it continues.
 """
 
 from __future__ import annotations
@@ -30,42 +30,42 @@ DEFAULT_BYTES = 2_000_000_000
 _CHECK_BYTES = 100_000_000
 """Budget of the self-check."""
 DEFAULT_SHARE = 0.2
-"""Of the free memory of a CUDA device."""
-_MANY = 16
-"""Targets of a first batch from which on one of them is read alone first."""
+"""Budget on a CUDA device, as a share of its free memory."""
+_LARGE_BATCH = 16
+"""Size of a first batch above which one target is read alone first."""
 _FULL_ATTENTION = 2.8
-"""Nodes that a tree has, per number of the hidden state, where attention costs as much as all the
-rest: the linear layers take about 12 h^2 multiplications a token and layer, attention 2 h for each
-node that it sees, but these take twice as long on a CPU, softmax and mask included."""
+"""Nodes of a tree, per unit of hidden size h, at which attention costs as much as everything else.
+Per token and layer the linear layers take about 12 h^2 multiplications, attention 2 h for each node
+seen; the latter take twice as long on a CPU, with softmax and mask."""
 _TREE_OVERHEAD = 0.2
-"""What one more tree costs, in tokens: trees are stacked, not padded."""
-_GATHERED = 6
-"""Products of a node and a key that take as long as a key and its value to be gathered, which each
-tree does for itself."""
+"""The cost of one more tree, in tokens: trees are stacked, not padded."""
+_GATHER_COST = 6
+"""The cost of gathering a key and its value, in products of a node and a key; each tree gathers
+for itself."""
 _MIN_NEW = 16
 _MIN_NEW_SHARE = 0.5
-"""A sequence is kept if more of its tokens than both were new: a clean prompt, not a candidate."""
+"""A sequence is kept if its new tokens exceed both, as in a clean prompt but not a candidate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Numbers the cuts of a batch are chosen by; they change speed, not results."""
+    """Sizes for splitting a batch; they change speed, not results."""
 
     max_nodes: int
     """The most nodes of one tree; its mask has the square of this many entries."""
     max_tokens: int
     """About how many tokens are forwarded at once."""
     cell_overhead: float
-    """What attention to one more stack of trees costs, in multiplications."""
+    """The cost of attention to one more stack of trees, in multiplications."""
     nodes_per_block: int
     """Nodes of a tree whose attention is one product."""
     batch_rows: int
-    """Rows made at once for the keys and values of batches, beside those of the budget."""
+    """Rows allocated at once for keys and values of batches, besides those of the budget."""
 
 
-# CPU: measured on 2 cores with SmolLM2-135M, where a token takes 5 to 10 % less among 4,096 than
-# among 1,024. CUDA: reasoned, not measured; many small products are slower there than a few large
-# ones, of which more is padding or masked.
+# CPU: measured on 2 cores with SmolLM2-135M, where a token in 4,096 takes 5 to 10 % less time than
+# in 1,024. CUDA: estimated, not measured; many small products are slower there than a few large
+# ones, which have more padding and masking.
 _PLANS = {
     "cpu": Plan(
         max_nodes=2048, max_tokens=4096, cell_overhead=7e5, nodes_per_block=64, batch_rows=8192
@@ -81,13 +81,13 @@ class KvScorer:
 
     Args:
         loaded: a decoder-only model.
-        kv_bytes: budget of the kept keys and values; None for the default.
-        kv_entries: the most sequences they are kept of. With fewer than the items that are
-            attacked at one time their prompts are read again.
+        kv_bytes: byte budget of the kept keys and values; None for the default.
+        kv_entries: the most sequences to keep. If fewer than the items attacked at one time,
+            prompts are read again.
 
     Attributes:
-        store: what is kept.
-        tokens_forwarded: tokens the model has read; there is no padding.
+        store: the kept keys and values.
+        tokens_forwarded: tokens read by the model so far; there is no padding.
     """
 
     def __init__(
@@ -114,14 +114,14 @@ class KvScorer:
 
         Args:
             targets: each with at least one scored token.
-            afresh: read nothing from what is kept and add nothing to it.
+            afresh: neither read from the store nor add to it.
 
         Returns:
             The natural log probability of each scored token of each target; None for a target
             that does not fit into memory.
         """
-        if len(targets) > _MANY and not afresh and not len(self.store):
-            # One alone first, so that the instruction all prompts begin with is read once.
+        if len(targets) > _LARGE_BATCH and not afresh and not len(self.store):
+            # One alone first, so that the instruction at the beginning of all prompts is read once.
             return [*self._log_probs(targets[:1], afresh), *self._log_probs(targets[1:], afresh)]
         return self._log_probs(targets, afresh)
 
@@ -131,27 +131,27 @@ class KvScorer:
         groups, sizes = self._groups(targets, afresh)
         for chosen in _even_bins(sizes, self._plan.max_tokens):
             bundle = [[targets[index] for index in groups[number]] for number in chosen]
-            found = in_halves(bundle, run, self._forget)
-            for number, group, values in zip(chosen, bundle, found, strict=True):
-                # None: not even this tree alone fits, so its targets are tried in smaller ones.
-                last = values or in_halves(group, lambda group: run([group])[0], self._forget)
-                for index, value in zip(groups[number], last, strict=True):
+            scores = in_halves(bundle, run, self._forget)
+            for number, group, values in zip(chosen, bundle, scores, strict=True):
+                # None: even this tree alone does not fit, so try its targets in smaller trees.
+                final = values or in_halves(group, lambda group: run([group])[0], self._forget)
+                for index, value in zip(groups[number], final, strict=True):
                     results[index] = value
         return results
 
     def _forget(self) -> bool:
-        """Drop what only saves time; says whether there was anything."""
-        # Not `or`: both have to go.
+        """Free the store and packed weights, which only save time; return whether any existed."""
+        # Not `or`, because both have to go.
         return self._lean.unpack() | self.store.clear()
 
     def agrees(self, targets: Sequence[Target], expected: Sequence[Sequence[float]]) -> bool:
-        """Check against known log probabilities: some architectures cannot be packed.
+        """Return whether packed rows give known log probabilities, as some models cannot be packed.
 
         Args:
             targets: a few with common prefixes; the first long enough to be kept.
             expected: their log probabilities.
         """
-        # Here, for a victim that is asked for no scores is never checked, and needs no copies.
+        # Packed here and not earlier: a victim that gives no scores needs no copies of weights.
         self._lean.pack()
         if self._agrees(targets, expected):
             return True
@@ -161,25 +161,25 @@ class KvScorer:
         return self._agrees(targets, expected)
 
     def _agrees(self, targets: Sequence[Target], expected: Sequence[Sequence[float]]) -> bool:
-        used, self.store = self.store, KvStore(_CHECK_BYTES)
+        store, self.store = self.store, KvStore(_CHECK_BYTES)
         try:
-            # A tree between strangers in one row, then each on top of what was kept.
+            # One tree between unrelated ones in a row, then each target on top of what was kept.
             row = self._forward([targets[:1], targets, targets[-1:]], afresh=False)
-            found = [values for group in row for values in group]
-            found += [group[0] for group in self._forward([[one] for one in targets], afresh=False)]
+            actual = [values for group in row for values in group]
+            actual += [values for (values,) in self._forward([[t] for t in targets], afresh=False)]
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
             log.debug("the self-check of packed rows failed", exc_info=error)
             return False
         finally:
-            self.store, self.tokens_forwarded = used, 0
+            self.store, self.tokens_forwarded = store, 0
         known = [expected[0], *expected, expected[-1], *expected]
-        return close_enough(found, known, self._model.dtype)
+        return close_enough(actual, known, self._model.dtype)
 
     def _groups(self, targets: Sequence[Target], afresh: bool) -> tuple[list[list[int]], list[int]]:
-        """Say which targets form a tree, and how many nodes it has; those with a past first.
+        """Group targets into trees; return the groups and their numbers of nodes.
 
-        What is kept may be forgotten to make room for what a later tree brings along, so that it
-        is used before.
+        Trees with the longest past come first, because the store may drop their past to make room
+        for later trees.
         """
         same_past: dict[tuple[tuple[int, ...], int], list[int]] = {}
         for index, target in enumerate(targets):
@@ -192,21 +192,21 @@ class KvScorer:
                 rest,
                 full_attention=self._full_attention,
                 max_nodes=self._plan.max_nodes,
-                row_overhead=_TREE_OVERHEAD + _GATHERED * past / self._full_attention,
+                row_overhead=_TREE_OVERHEAD + _GATHER_COST * past / self._full_attention,
             ):
                 groups.append([members[place] for place in places])
                 sizes.append(len(build_row([rest[place] for place in places]).tokens))
         return groups, sizes
 
     def _past(self, targets: Sequence[Target], afresh: bool) -> tuple[Kept | None, int]:
-        """Find what is kept of the beginning that all targets of a tree have in common."""
+        """Find the longest kept prefix that all targets of a tree share; returns its length too."""
         if afresh:
             return None, 0
         kept, past = self.store.longest(targets[0].context)
         if kept is None:
             return None, 0
         for target in targets:
-            # The node that predicts the first scored token has to be forwarded in any case.
+            # The node that predicts the first scored token must be forwarded in any case.
             shared = _shared_start(kept.tokens, target.context, min(past, target.start - 1))
             past = min(past, shared)
         return (kept, past) if past else (None, 0)
@@ -214,12 +214,12 @@ class KvScorer:
     def _forward(
         self, groups: Sequence[Sequence[Target]], *, afresh: bool
     ) -> list[list[list[float]]]:
-        """Forward one row, a tree a group; log probabilities by group, target and token."""
+        """Run one row, one tree per group; return log probabilities by group, target and token."""
         import torch
 
         parts = []
         for group in groups:
-            # Looked up again: it may have been forgotten since the batch was planned.
+            # Looked up again, because the store may have dropped it since the batch was planned.
             kept, past = self._past(group, afresh)
             row = build_row([_without(target, past) for target in group])
             rows = np.zeros(0, dtype=np.int64) if kept is None else kept.rows[:past]
@@ -244,27 +244,28 @@ class KvScorer:
         with torch.inference_mode(), packed_attention(self._model, packing):
             with self._lean.used():
                 logits = logits_at(self._model, inputs, needed, last=self._last)
-            found = pick_log_probs(logits, needed, [((0, node), token) for node, token in wanted])
+            scores = pick_log_probs(logits, needed, [((0, node), token) for node, token in wanted])
             if not afresh:
                 self.store.put(_worth_keeping(groups, parts, packing.places.rows.numpy()))
-        values = iter(found)
+        values = iter(scores)
         return [[[next(values) for _ in target.scored] for target in group] for group in groups]
 
 
 def close_enough(
-    found: Sequence[Sequence[float]], expected: Sequence[Sequence[float]], dtype: Any
+    actual: Sequence[Sequence[float]], expected: Sequence[Sequence[float]], dtype: Any
 ) -> bool:
-    """Say whether two paths compute the same but for rounding in the model's number format."""
+    """Return whether log probabilities agree up to rounding in the model's number format."""
     import torch
 
-    # Logits are up to about 32, whose last bit is 16 to 32 times the format's; several are off.
+    # Logits go up to about 32, where the last bit is 16 to 32 times the format's epsilon, and
+    # errors of several bits occur.
     tolerance = max(1e-3, 64 * torch.finfo(dtype).eps)
     differences = [
         abs(a - b)
-        for one, other in zip(found, expected, strict=True)
+        for one, other in zip(actual, expected, strict=True)
         for a, b in zip(one, other, strict=True)
     ]
-    # One by one: the largest of numbers among which is NaN may be any of them.
+    # Not by their maximum, which is undefined if one of them is NaN.
     return all(difference <= tolerance for difference in differences)
 
 
@@ -273,14 +274,14 @@ def _without(target: Target, past: int) -> Target:
 
 
 def _shared_start(first: tuple[int, ...], second: tuple[int, ...], most: int) -> int:
-    """Length of the longest common prefix of at most `most` tokens."""
+    """Return the length of the longest common prefix of at most `most` tokens."""
     if first[:most] == second[:most]:
         return most
     return next(place for place in range(most) if first[place] != second[place])
 
 
 def _wanted(groups: Sequence[Sequence[Target]], parts: Sequence[Part]) -> list[tuple[int, int]]:
-    """(node of the row, token it has to predict) for all scored tokens, in order."""
+    """Return (node of the row, token it predicts) for all scored tokens, in order."""
     wanted, start = [], 0
     for group, part in zip(groups, parts, strict=True):
         for target, nodes in zip(group, part.row.nodes, strict=True):
@@ -294,8 +295,8 @@ def _wanted(groups: Sequence[Sequence[Target]], parts: Sequence[Part]) -> list[t
 def _worth_keeping(
     groups: Sequence[Sequence[Target]], parts: Sequence[Part], rows: Rows
 ) -> list[Read]:
-    """The sequences of which a substantial part is new; `rows` of the batch are where it is."""
-    found = []
+    """Return the sequences with a substantial new part; `rows` are those of the batch's nodes."""
+    sequences = []
     start = 0
     for group, part in zip(groups, parts, strict=True):
         covered: set[int] = set()
@@ -305,19 +306,19 @@ def _worth_keeping(
             if n_new > max(_MIN_NEW, _MIN_NEW_SHARE * (len(part.past) + len(nodes))):
                 covered.update(nodes)
                 new = rows[start + np.array(nodes, dtype=np.int64)]
-                found.append(Read(group[place].context, part.past, new))
+                sequences.append(Read(group[place].context, part.past, new))
         start += len(part.row.tokens)
-    return found
+    return sequences
 
 
 def _path(part: Part, node: int) -> list[int]:
-    """A node with its ancestors, from the root: all whose descendants reach up to it."""
+    """Return a node and its ancestors, from the root: all nodes whose subtree contains it."""
     ends = np.array(part.row.ends[: node + 1])
     return [int(one) for one in np.flatnonzero(ends >= node)]
 
 
 def _even_bins(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Cut 0 .. n into runs of about equal total size, near `most` each.
+    """Split the indices of `sizes` into runs of about equal total size, near `most` each.
 
     >>> _even_bins([3, 3, 3, 3], 6)
     [[0, 1], [2, 3]]
@@ -328,13 +329,13 @@ def _even_bins(sizes: Sequence[int], most: int) -> list[list[int]]:
         return []
     goal = sum(sizes) / max(round(sum(sizes) / most), 1)
     bins: list[list[int]] = [[]]
-    done = 0
+    total = 0
     for index, size in enumerate(sizes):
-        # Before the middle of this one passes the goal.
-        if bins[-1] and done + size / 2 > goal * len(bins):
+        # A new run begins where the middle of this entry passes the goal.
+        if bins[-1] and total + size / 2 > goal * len(bins):
             bins.append([])
         bins[-1].append(index)
-        done += size
+        total += size
     return bins
 
 

@@ -1,9 +1,9 @@
-"""Keys and values of token sequences that were read, kept within a byte budget.
+"""Keeps keys and values of token sequences within a byte budget.
 
-Every token has a *row*, the same one in the keys and in the values of every layer. A batch is
-written into rows that are not in use, and what of it is worth keeping just stays there. A sequence
-is a list of rows, and sequences with a common past share its rows, so that an instruction which
-all prompts begin with is kept once. Attention gathers what is kept and what is new from one tensor.
+Every token has a *row*, the same in the keys and values of every layer. A batch is written into
+unused rows, and the part worth keeping stays there. A sequence is a list of rows, and sequences
+with a common past share its rows, so an instruction that begins all prompts is stored once.
+Attention gathers kept and new tokens from one tensor.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import numpy.typing as npt
 from medstress.backends.token_tree import shared_length
 
 MAX_ENTRIES = 64
-"""Enough for batches of up to so many calls; an item whose trials are over is not met again."""
+"""Enough for batches of up to this many calls; finished items do not come back."""
 _FIRST_ROWS = 16_384
-"""Made at once, after a first batch, if the budget has room: more rows later mean that all kept
-ones are copied. On a CPU what was never written takes no memory."""
+"""Rows allocated after the first batch if the budget has room, because growing later copies all
+kept rows. On a CPU, rows never written take no memory."""
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """One sequence, and where its keys and values are."""
+    """A kept sequence and the rows of its keys and values."""
 
     tokens: tuple[int, ...]
     """The sequence."""
@@ -40,25 +40,25 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Read:
-    """A sequence of the batch that was just read, to be kept."""
+    """A sequence of the last batch that should be kept."""
 
     tokens: tuple[int, ...]
     """The sequence."""
     past: Rows
     """Kept rows of its beginning, `(n_past,)`."""
     new: Rows
-    """Rows of its other tokens, which the batch was written into, `(n_tokens - n_past,)`."""
+    """Rows of its other tokens, written by the batch, `(n_tokens - n_past,)`."""
 
 
 class KvStore:
-    """Finds the kept sequence that begins most like a new one; forgets the least recently used.
+    """A cache of sequences that finds the longest common prefix; evicts the least recently used.
 
     Args:
-        max_bytes: the budget; a sequence that exceeds it alone is not kept.
-        max_entries: the most sequences. Memory that is used again costs nothing; memory that is
-            touched for the first time can cost a tenth of the computation it keeps.
-        batch_rows: rows made for batches beside those of the budget, though no more than these;
-            for a larger batch everything moves.
+        max_bytes: the byte budget; a sequence that exceeds it alone is not kept.
+        max_entries: the most sequences. A small number reuses memory, while touching new memory
+            can cost a tenth of the computation it saves.
+        batch_rows: rows allocated for batches besides those of the budget, but no more than these;
+            a larger batch makes everything move.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class KvStore:
         self.max_entries = max_entries
         self._batch_rows = batch_rows
         self._kept: OrderedDict[tuple[int, ...], Kept] = OrderedDict()
-        # In lexicographic order the sequence with the longest common prefix is a neighbour.
+        # Sorted, so that the sequence with the longest common prefix is a neighbour.
         self._order: list[tuple[int, ...]] = []
         self._layers: list[tuple[Any, Any]] = []
-        # How many sequences use each row.
+        # Number of sequences that use each row.
         self._uses = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
@@ -79,35 +79,35 @@ class KvStore:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the rows that are in use."""
+        """Memory of the rows in use."""
         return int(np.count_nonzero(self._uses)) * self._row_bytes
 
     def begin(self, n_tokens: int) -> Rows:
-        """Choose unused rows for a batch that is about to be read, `(n_tokens,)`.
+        """Return unused rows for a batch that is about to be read, `(n_tokens,)`.
 
-        They stay unused, and the next batch is given them again, unless `put` keeps them.
+        Unless `put` keeps them, they stay unused and the next batch gets them again.
         """
         if (missing := n_tokens - np.count_nonzero(self._uses == 0)) > 0:
             self._grow(len(self._uses) + int(missing), n_tokens)
         return np.flatnonzero(self._uses == 0)[:n_tokens]
 
     def write(self, layer: int, rows: Any, keys: Any, values: Any) -> tuple[Any, Any]:
-        """Put what a layer made of a batch into the batch's rows.
+        """Write a layer's keys and values of a batch into the batch's rows.
 
         Args:
-            layer: from 0; a batch passes all of them, in order.
-            rows: what `begin` chose, as a tensor on the layer's device, `(n_tokens,)`.
+            layer: from 0; a batch passes all layers in order.
+            rows: the rows from `begin`, as a tensor on the layer's device, `(n_tokens,)`.
             keys: `(n_tokens, n_heads, head_size)`.
             values: `(n_tokens, n_heads, value_size)`.
 
         Returns:
-            Keys and values of the layer, by row.
+            All keys and values of the layer, by row.
         """
         if layer == len(self._layers):
-            made = [one.new_empty((len(self._uses), *one.shape[1:])) for one in (keys, values)]
-            self._layers.append((made[0], made[1]))
-        for whole, new in zip(self._layers[layer], (keys, values), strict=True):
-            whole.index_copy_(0, rows, new)
+            empty = [one.new_empty((len(self._uses), *one.shape[1:])) for one in (keys, values)]
+            self._layers.append((empty[0], empty[1]))
+        for stored, new in zip(self._layers[layer], (keys, values), strict=True):
+            stored.index_copy_(0, rows, new)
         return self._layers[layer]
 
     def longest(self, tokens: tuple[int, ...]) -> tuple[Kept | None, int]:
@@ -118,17 +118,17 @@ class KvStore:
         length = max(shared, default=0)
         if length == 0:
             return None, 0
-        found = near[shared.index(length)]
-        self._kept.move_to_end(found)
-        return self._kept[found], length
+        closest = near[shared.index(length)]
+        self._kept.move_to_end(closest)
+        return self._kept[closest], length
 
     def put(self, sequences: Sequence[Read]) -> None:
-        """Keep sequences of the batch that was read last.
+        """Keep sequences of the last batch.
 
-        A kept one that is the beginning of another is not needed any more.
+        They replace kept sequences that are their beginnings.
         """
         for one in sequences:
-            # Even if it was forgotten just now to make room for another, it still lies there.
+            # Valid even if the past was just evicted, because its rows are not overwritten yet.
             self._uses[one.past] += 1
             if self._has_room(one.new):
                 self._uses[one.new] += 1
@@ -137,7 +137,7 @@ class KvStore:
                 self._uses[one.past] -= 1
 
     def clear(self) -> bool:
-        """Forget everything; says whether there was anything."""
+        """Drop everything; return whether there was anything."""
         filled = bool(self._kept)
         self._kept.clear()
         self._order.clear()
@@ -151,13 +151,13 @@ class KvStore:
 
     @property
     def _most_rows(self) -> int:
-        """How many rows fit into the budget; 0 before a layer has written any."""
+        """The number of rows in the budget; 0 before a layer has written any."""
         row_bytes = self._row_bytes
         return self.max_bytes // row_bytes if row_bytes else 0
 
     def _has_room(self, rows: Rows) -> bool:
-        """Whether these fit into the budget beside what is in use; what is not needed goes."""
-        # No layer has written where a model computes its attention otherwise: nothing is kept.
+        """Evict sequences until these rows fit into the budget; False if they cannot fit."""
+        # 0 if no layer has written, because the model's attention was not replaced: keep nothing.
         most = self._most_rows
         while len(rows) <= most:
             unused = np.count_nonzero(self._uses[rows] == 0)
@@ -169,23 +169,23 @@ class KvStore:
         return False
 
     def _grow(self, n_rows: int, n_batch: int) -> None:
-        """Make more rows, with those that the next batches will need.
+        """Allocate more rows, including some for the next batches.
 
-        Not more than needed before a layer has written: how large a row is nobody knows yet, and
-        after memory ran out, when all was forgotten, nothing else may fit.
+        Before a layer has written it allocates only what is needed: the size of a row is unknown,
+        and after running out of memory, when everything was dropped, more might not fit.
         """
-        before, most = len(self._uses), self._most_rows
-        wanted = max(2 * before, _FIRST_ROWS)
+        n_old, most = len(self._uses), self._most_rows
+        wanted = max(2 * n_old, _FIRST_ROWS)
         n_rows = max(n_rows, min(wanted, most + max(n_batch, min(self._batch_rows, most))))
-        # The lowest unused rows are taken first, so that those behind were never written.
+        # The lowest unused rows are taken first, so nothing lies after the last one in use.
         n_kept = int(np.flatnonzero(self._uses)[-1]) + 1 if self._uses.any() else 0
         for place, pair in enumerate(self._layers):
-            made = []
+            grown = []
             for old in pair:
-                made.append(new := old.new_empty((n_rows, *old.shape[1:])))
+                grown.append(new := old.new_empty((n_rows, *old.shape[1:])))
                 new[:n_kept] = old[:n_kept]
-            self._layers[place] = (made[0], made[1])
-        self._uses = np.concatenate([self._uses, np.zeros(n_rows - before, dtype=np.int64)])
+            self._layers[place] = (grown[0], grown[1])
+        self._uses = np.concatenate([self._uses, np.zeros(n_rows - n_old, dtype=np.int64)])
 
     def _add(self, kept: Kept) -> None:
         known, length = self.longest(kept.tokens)

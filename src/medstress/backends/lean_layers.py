@@ -1,10 +1,9 @@
-"""Layers of a transformers model with fewer passes over memory, for inference on a CPU.
+"""Faster layers of a transformers model for inference on a CPU, with fewer passes over memory.
 
-Beside its matrix products a small decoder spends an eighth of its time on norms, rotations and
-gates, which transformers writes as a new tensor an operation. Here each is written with as few as
-torch allows, and linear layers take packed weights. What a layer is, is found out by its
-parts, and whether that was right by comparing numbers: a layer whose own forward gives others
-stays as it is.
+Besides its matrix products a small decoder spends an eighth of its time on norms, rotations and
+gates, where transformers allocates a new tensor for each operation. The versions here need as few
+tensors as torch allows, and linear layers use packed weights. A layer is recognised by its parts.
+It is replaced only if its replacement gives the same numbers.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from contextvars import ContextVar
 from typing import Any
 
 from medstress.backends.packed_weights import packed_forwards
-from medstress.same_numbers import gives_the_same
+from medstress.same_numbers import outputs_match
 
 _ROTATION = "apply_rotary_pos_emb"
-"""What modules of transformers call the function that turns queries and keys."""
+"""The name in transformers of the function that rotates queries and keys."""
 _SCALES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
-"""Sizes of the numbers of a comparison: some layers bound theirs, or add what only few show."""
+"""Scales of the compared inputs: some layers clip, or add terms visible only at some scales."""
 
 _in_use: ContextVar[bool] = ContextVar("lean_layers_in_use", default=False)
-"""Rotations are functions of a module, which models of other threads call as well."""
+"""Rotations are functions of a module, so models in other threads call them as well."""
 
 
 class LeanLayers:
-    """Finds the layers of a model that can be replaced, once; replaces them for a while.
+    """Finds the replaceable layers of a model once, and replaces them inside `used`.
 
     Args:
-        model: of transformers. Only layers of float32 on a CPU are replaced: CUDA has fused
-            kernels of its own, and other formats are rounded where a layer says.
+        model: a transformers model. Only float32 layers on a CPU are replaced: CUDA has its own
+            fused kernels, and other formats round at points that each layer defines.
     """
 
     def __init__(self, model: Any) -> None:
@@ -44,38 +43,38 @@ class LeanLayers:
         self._rotations: list[tuple[Any, Callable[..., Any], Callable[..., Any]]] = []
         if model.device.type != "cpu" or model.dtype != torch.float32:
             return
-        same: dict[Any, bool] = {}
+        agrees: dict[Any, bool] = {}
         with torch.inference_mode():
             for module in model.modules():
                 lean = _lean_norm(module) or _lean_gate(module)
                 if lean is None:
                     continue
-                # One of a kind is enough: comparing reads all weights of a layer.
+                # One of each kind is enough, because a comparison reads all weights of a layer.
                 kind = _kind(module)
-                if kind not in same:
-                    same[kind] = _gives_the_same(module, lean)
-                if same[kind]:
+                if kind not in agrees:
+                    agrees[kind] = _layer_matches(module, lean)
+                if agrees[kind]:
                     self._forwards.append((module, lean))
             for name in sorted({type(module).__module__ for module in model.modules()}):
                 source: Any = sys.modules.get(name)
-                found = getattr(source, _ROTATION, None)
-                if found is not None:
-                    own = getattr(found, "own", found)
-                    if _turns_the_same(own, rotation := _lean_rotation(own)):
+                function = getattr(source, _ROTATION, None)
+                if function is not None:
+                    own = getattr(function, "own", function)
+                    if _rotation_matches(own, rotation := _lean_rotation(own)):
                         self._rotations.append((source, own, rotation))
 
     def __len__(self) -> int:
         return len(self._forwards) + len(self._rotations)
 
     def clear(self) -> bool:
-        """Let the model use its own layers and weights only; says whether it used others."""
-        filled = self.unpack() | bool(len(self))  # not `or`: both have to go
+        """Drop all replacements and packed weights; return whether there were any."""
+        filled = self.unpack() | bool(len(self))  # not `or`, because both have to go
         self._forwards.clear()
         self._rotations.clear()
         return filled
 
     def pack(self) -> None:
-        """Let linear layers take packed weights from now on; they are made once."""
+        """Pack the weights of linear layers, once; `used` then uses them."""
         import torch
 
         if self._packed is None:
@@ -83,13 +82,13 @@ class LeanLayers:
                 self._packed = packed_forwards(self._model)
 
     def unpack(self) -> bool:
-        """Give back the memory of packed weights, for good; says whether there were any."""
+        """Free packed weights for good; return whether there were any."""
         filled, self._packed = bool(self._packed), []
         return filled
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Let the model use the lean layers, where nobody else has replaced a forward."""
+        """Make the model use the lean layers, except where a forward is already replaced."""
         replaced = [
             (one, lean)
             for one, lean in (*self._forwards, *(self._packed or ()))
@@ -111,7 +110,7 @@ class LeanLayers:
 
 
 def _lean_norm(module: Any) -> Callable[[Any], Any] | None:
-    """A norm by the root of the mean square (RMSNorm)."""
+    """Return a lean forward for RMSNorm, a norm by the root mean square; None for other modules."""
     import torch
 
     if not type(module).__name__.endswith("RMSNorm"):
@@ -131,7 +130,7 @@ def _lean_norm(module: Any) -> Callable[[Any], Any] | None:
 
 
 def _lean_gate(module: Any) -> Callable[[Any], Any] | None:
-    """A feed-forward part with a gate: down(silu(gate(x)) up(x))."""
+    """Return a lean forward for a gated feed-forward part, down(silu(gate(x)) up(x)), or None."""
     from torch.nn import Linear
     from torch.nn.functional import silu
 
@@ -149,16 +148,16 @@ def _lean_gate(module: Any) -> Callable[[Any], Any] | None:
 
 
 def _lean_rotation(own: Callable[..., Any]) -> Callable[..., Any]:
-    """Rotary positions: of each head, turn the pairs of its first and its second half.
+    """Return a lean function for rotary positions, which rotate pairs from a head's two halves.
 
     Args:
-        own: does the same for all models, and what is not done here: heads of which only a part is
-            turned.
+        own: the original function; still called for what is not covered here, such as heads that
+            are only partly rotated.
 
     Returns:
         A function of queries `(n, n_heads, n_tokens, head_size)`, keys
-        `(n, n_kv_heads, n_tokens, head_size)`, and the cosines and sines of the angles of each
-        place, `(n, n_tokens, head_size)`; it gives queries and keys, turned.
+        `(n, n_kv_heads, n_tokens, head_size)`, and the cosines and sines of the angles at each
+        place, `(n, n_tokens, head_size)`; it returns the rotated queries and keys.
     """
     import torch
 
@@ -170,34 +169,34 @@ def _lean_rotation(own: Callable[..., Any]) -> Callable[..., Any]:
         half = sizes.pop() // 2
         first, second = sin.split(half, -1)
         signed, cos = torch.cat([-first, second], -1).unsqueeze(2), cos.unsqueeze(2)
-        # Token by token, as queries and keys are made and lie in memory.
+        # By token, the order of queries and keys in memory.
         by_token = [one.transpose(1, 2) for one in states]
-        turned = [one.roll(half, -1).mul_(signed).addcmul_(one, cos) for one in by_token]
-        return tuple(one.transpose(1, 2) for one in turned)
+        results = [one.roll(half, -1).mul_(signed).addcmul_(one, cos) for one in by_token]
+        return tuple(one.transpose(1, 2) for one in results)
 
-    rotated.own = own  # type: ignore[attr-defined]  # to be found by whoever comes upon this one
+    rotated.own = own  # type: ignore[attr-defined]  # so that a second model finds the original
     return rotated
 
 
 def _kind(module: Any) -> tuple[Any, ...]:
-    """Equal for modules that differ in their weights only."""
+    """Return a key that is equal for modules that differ only in their weights."""
     plain = {name: one for name, one in vars(module).items() if isinstance(one, int | float | str)}
     return type(module), repr(module), *sorted(plain.items())
 
 
-def _gives_the_same(module: Any, lean: Callable[[Any], Any]) -> bool:
-    """Compare on a random token of each scale, of the size that the module reads."""
+def _layer_matches(module: Any, lean: Callable[[Any], Any]) -> bool:
+    """Compare a layer and its replacement on one random token of each scale."""
     import torch
 
     is_norm = hasattr(module, "weight")
     size = len(module.weight) if is_norm else module.gate_proj.in_features
     drawn = torch.Generator().manual_seed(0)
     states = torch.randn(1, len(_SCALES), size, generator=drawn) * torch.tensor(_SCALES)[:, None]
-    return gives_the_same(lambda: module(states), lambda: lean(states))
+    return outputs_match(lambda: module(states), lambda: lean(states))
 
 
-def _turns_the_same(own: Callable[..., Any], lean: Callable[..., Any]) -> bool:
-    """Compare with angles of which no two are alike."""
+def _rotation_matches(own: Callable[..., Any], lean: Callable[..., Any]) -> bool:
+    """Compare two rotations on random angles, all different."""
     import torch
 
     drawn = torch.Generator().manual_seed(0)
@@ -206,6 +205,6 @@ def _turns_the_same(own: Callable[..., Any], lean: Callable[..., Any]) -> bool:
     given = (queries, keys, cos, sin)
     token = _in_use.set(True)
     try:
-        return gives_the_same(lambda: torch.cat(own(*given), 1), lambda: torch.cat(lean(*given), 1))
+        return outputs_match(lambda: torch.cat(own(*given), 1), lambda: torch.cat(lean(*given), 1))
     finally:
         _in_use.reset(token)

@@ -1,8 +1,8 @@
 """GGUF files through llama.cpp, in this process, with its quantised kernels.
 
-Letters are scored by the log probabilities of the next token; nothing is approximated: where a
-letter is not among the likeliest tokens, all of them are asked for. llama.cpp gives no log
-probabilities of a prompt, so that texts cannot be scored.
+Letters are scored by the log probabilities of the next token. Nothing is approximated: if a letter
+is not among the likeliest tokens, the whole vocabulary is requested. llama.cpp gives no log
+probabilities of a prompt, so texts cannot be scored.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ log = logging.getLogger(__name__)
 
 _BATCH_SIZE = 64
 _TOP = 100
-"""Tokens asked for first: the letters are among them as a rule."""
-_MOST_CONTEXT = 8192
-"""Default: keys and values of a long context take memory from the start."""
+"""Tokens requested first; they usually include the letters."""
+_MAX_DEFAULT_CONTEXT = 8192
+"""Upper limit of the default context, because its keys and values are allocated at the start."""
 
 
 class LlamaCppBackend(Backend):
@@ -47,10 +47,10 @@ class LlamaCppBackend(Backend):
 
     Args:
         engine: the model.
-        facts: of its file.
-        identity: of file and library.
-        n_context: tokens of the longest prompt with its answer.
-        batch_size: the largest number of calls handed over at once.
+        facts: the header of its file.
+        identity: covers file and library.
+        n_context: the longest prompt with its answer, in tokens.
+        batch_size: the largest number of calls given to `answer` at once.
     """
 
     def __init__(
@@ -78,17 +78,17 @@ class LlamaCppBackend(Backend):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Tokens so far: read by the model, and the lengths of all prompts."""
+        """Tokens read by the model so far, and the total length of all prompts."""
         return {
             "tokens_forwarded": self._engine.n_evaluated,
             "tokens_naive": self._n_naive,
         }
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call, in order; those that begin alike are read one after the other.
+        """Answer every call, in order; prompts with a common beginning are read consecutively.
 
         Raises:
-            UsageError: a text is to be scored, or the file has no chat template.
+            UsageError: a call scores texts, or the file has no chat template.
         """
         replies: dict[int, Reply] = {}
         prepared: dict[int, tuple[tuple[int, ...], list[Target]]] = {}
@@ -114,7 +114,7 @@ class LlamaCppBackend(Backend):
         self._engine.close()
 
     def _prepared(self, call: Call) -> tuple[tuple[int, ...], list[Target]]:
-        """Tokens of a prompt, and what is scored; refuses what does not fit."""
+        """Return the tokens of a prompt and its targets; refuse a call that does not fit."""
         if isinstance(call, Score) and not call.first_token:
             raise UsageError(NO_TEXT)
         if not isinstance(call, Score | Generate):
@@ -151,8 +151,8 @@ class LlamaCppBackend(Backend):
             self._template_checked = True
             if self._engine.rendered(prompt) != text:
                 log.warning(
-                    "%s: llama.cpp itself would render a conversation otherwise than the template "
-                    "in the file says; the file's is used",
+                    "%s: llama.cpp renders a conversation differently from the file's template; "
+                    "the file's template is used",
                     self.identity.name,
                 )
         return text
@@ -169,10 +169,10 @@ class LlamaCppBackend(Backend):
         for target in targets:
             for place in range(target.start, len(target.tokens)):
                 wanted.setdefault(target.tokens[:place], set()).add(target.tokens[place])
-        found = {context: self._log_probs(context, tokens) for context, tokens in wanted.items()}
+        scores = {context: self._log_probs(context, tokens) for context, tokens in wanted.items()}
         sums = [
             sum(
-                found[target.tokens[:place]][target.tokens[place]]
+                scores[target.tokens[:place]][target.tokens[place]]
                 for place in range(target.start, len(target.tokens))
             )
             for target in targets
@@ -185,18 +185,18 @@ class LlamaCppBackend(Backend):
         )
 
     def _log_probs(self, context: tuple[int, ...], tokens: set[int]) -> dict[int, float]:
-        """Log probabilities of given next tokens; asked a second time, it is computed anew."""
+        """Return log probabilities of given next tokens; a repeated context is computed afresh."""
         key = digest(list(context))
         reuse = key not in self._known
         self._known.add(key)
-        found = self._engine.next_tokens(context, _TOP, reuse=reuse)
-        if not tokens <= found.keys():
-            found = self._engine.next_tokens(context, self._facts.n_vocabulary, reuse=True)
-        if not tokens <= found.keys():
+        listed = self._engine.next_tokens(context, _TOP, reuse=reuse)
+        if not tokens <= listed.keys():
+            listed = self._engine.next_tokens(context, self._facts.n_vocabulary, reuse=True)
+        if not tokens <= listed.keys():
             raise PermanentBackendError(
                 f"{self._engine.library} does not give the log probability of every letter"
             )
-        return {token: found[token] for token in tokens}
+        return {token: listed[token] for token in tokens}
 
 
 NO_TEXT = (
@@ -207,20 +207,20 @@ NO_TEXT = (
 
 
 def open_backend(options: BackendOptions) -> LlamaCppBackend:
-    """Load the GGUF file that options name, or the embedded model.
+    """Load the GGUF file or embedded model in the options.
 
     Raises:
-        UsageError: no package for it is installed, or the file cannot be found or read.
+        UsageError: a package is not installed, or the file cannot be found or read.
     """
     path = find_gguf(options)
     facts = read_facts(path)
-    longest = facts.n_context or _MOST_CONTEXT
+    longest = facts.n_context or _MAX_DEFAULT_CONTEXT
     if options.context_tokens and options.context_tokens > longest:
         raise UsageError(
-            f"context_tokens = {options.context_tokens}: the model {options.model!r} was made for "
+            f"context_tokens = {options.context_tokens}: the model {options.model!r} supports "
             f"at most {longest} tokens"
         )
-    n_context = options.context_tokens or min(longest, _MOST_CONTEXT)
+    n_context = options.context_tokens or min(longest, _MAX_DEFAULT_CONTEXT)
     engine = open_engine(path, n_context, options)
     parts = ["llama_cpp", engine.library, "blocks of 16", remembered_hash(path)]
     return LlamaCppBackend(

@@ -20,9 +20,9 @@ from medstress.input_files import loading
 from medstress.option_letters import is_decided
 
 _BLOCK = 16
-"""Tokens read at once. llama.cpp's numbers depend on how many tokens it reads together (it has
-other kernels for one token than for a few, and for 64 or more), so every prompt is read in these
-blocks from its beginning, and only whole blocks are reused: no number depends on other prompts."""
+"""Tokens read at once. llama.cpp uses different kernels for one token, a few, and 64 or more, so
+its numbers depend on how many it reads together. Every prompt is therefore read in these blocks
+from its beginning, and only complete blocks are reused: no number depends on other prompts."""
 
 
 def open_engine(path: Path, n_context: int, options: BackendOptions) -> Engine:
@@ -45,13 +45,13 @@ def open_engine(path: Path, n_context: int, options: BackendOptions) -> Engine:
 class Engine:
     """A GGUF model that llama.cpp's server runs inside this process.
 
-    Prompts go in by function calls. The server also listens on a loopback port, which only the
-    tokenizer and the template are asked through here; a random key keeps others out.
+    Prompts are passed by function calls. The server also listens on a loopback port, used here only
+    for the tokenizer and the template; a random key keeps others out.
 
     Args:
         path: the GGUF file.
-        n_context: tokens of the longest prompt with its answer.
-        options: `device` is read.
+        n_context: the longest prompt with its answer, in tokens.
+        options: only `device` is used.
     """
 
     def __init__(self, path: Path, n_context: int, options: BackendOptions) -> None:
@@ -60,16 +60,16 @@ class Engine:
         self.library = f"xllamacpp {version('xllamacpp')}"
         """The package and its version."""
         self.n_evaluated = 0
-        """Tokens the model has read; less than were sent where prompts begin alike."""
+        """Tokens read by the model so far; fewer than sent if prompts share their beginnings."""
         self._blocks: tuple[int, ...] = ()
         self._key = secrets.token_urlsafe(24)
         params = xllamacpp.CommonParams()
         params.model.path = str(path)
         params.n_ctx = n_context
-        # One after the other: neighbours share their beginning, and no answer depends on others.
+        # One at a time: consecutive prompts share beginnings, and no answer depends on others.
         params.n_parallel = 1
         params.n_ubatch = _BLOCK
-        # States of before would be restored in places that are no ends of blocks.
+        # A prompt cache would restore states at places that are not ends of blocks.
         params.cache_ram_mib = 0
         params.port = 0
         params.api_keys = [self._key]
@@ -86,20 +86,20 @@ class Engine:
         self._port = int(port)
 
     def tokens(self, text: str, *, chat: bool) -> tuple[int, ...]:
-        """Tokens of a text; `chat` says that special tokens are written in it already."""
-        found = self._ask(
+        """Return the tokens of a text; with `chat` it already contains its special tokens."""
+        reply = self._ask(
             "/tokenize", {"content": text, "add_special": not chat, "parse_special": True}
         )
-        return tuple(found["tokens"])
+        return tuple(reply["tokens"])
 
     def next_tokens(self, context: Sequence[int], n: int, *, reuse: bool) -> dict[int, float]:
-        """Natural log probabilities of the `n` likeliest next tokens, before any sampling rule.
+        """Return natural log probabilities of the `n` likeliest next tokens, before sampling rules.
 
-        With `reuse` the blocks that the last context has in common with this one are not read
-        again; the numbers are the same.
+        With `reuse`, blocks shared with the last context are not read again; the numbers are the
+        same.
         """
-        found = self._complete(context, max_tokens=1, temperature=0, logprobs=n, cache=reuse)
-        listed = found["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        reply = self._complete(context, max_tokens=1, temperature=0, logprobs=n, cache=reuse)
+        listed = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         return {int(one["id"]): float(one["logprob"]) for one in listed}
 
     def continuation(
@@ -109,13 +109,13 @@ class Engine:
         seed: int,
         options: tuple[str, ...] = (),
     ) -> tuple[str, int, bool]:
-        """Generate with nothing but the temperature: no top-k, no penalties.
+        """Generate text with a temperature only: no top-k, no penalties.
 
         Returns:
-            The text, which may end where one of the `options` is decided upon, how many tokens it
-            has, and whether it was cut off.
+            The text, which may stop once it decides on one of the `options`, its number of tokens,
+            and whether it was truncated.
         """
-        found = self._complete(
+        reply = self._complete(
             context,
             until=options,
             max_tokens=decoding.max_new_tokens,
@@ -123,10 +123,10 @@ class Engine:
             samplers=["temperature"],
             seed=seed,
         )
-        return _written(found, options)
+        return _continuation_of(reply, options)
 
     def rendered(self, messages: tuple[Message, ...]) -> str:
-        """The conversation as llama.cpp's own template engine renders it."""
+        """Return a conversation as llama.cpp's own template engine renders it."""
         turns = [{"role": one.role, "content": one.content} for one in messages]
         return str(self._ask("/apply-template", {"messages": turns})["prompt"])
 
@@ -138,28 +138,28 @@ class Engine:
         n_shared = shared_blocks(self._blocks, context) if cache else 0
         self._blocks = ()
         if n_shared:
-            # The library goes on where two prompts part. One that parts at a block's end comes in
-            # between, so that this one goes on there.
+            # The library reuses a prompt up to the first difference. A prompt that differs exactly
+            # at the end of a block goes first, so that this one continues from there.
             other = context[n_shared] - 1 if context[n_shared] else 1
             self._post([*context[:n_shared], other], cache=True, max_tokens=1, temperature=0)
-        found = self._post(context, cache=n_shared > 0, **how)
-        if n_shared and found["timings"]["prompt_n"] != len(context) - n_shared:
-            found = self._post(context, cache=False, **how)
+        reply = self._post(context, cache=n_shared > 0, **how)
+        if n_shared and reply["timings"]["prompt_n"] != len(context) - n_shared:
+            reply = self._post(context, cache=False, **how)
         self._blocks = tuple(context[: len(context) // _BLOCK * _BLOCK])
-        return found
+        return reply
 
     def _post(
         self, context: Sequence[int], *, cache: bool, until: tuple[str, ...] = (), **how: Any
     ) -> Any:
         body = {"prompt": list(context), "cache_prompt": cache, **how}
-        found = self._streamed(body, until) if until else self._server.handle_completions(body)
-        if "error" in found:
-            raise PermanentBackendError(f"llama.cpp: {found['error'].get('message')}")
-        self.n_evaluated += int(found["timings"]["prompt_n"])
-        return found
+        reply = self._streamed(body, until) if until else self._server.handle_completions(body)
+        if "error" in reply:
+            raise PermanentBackendError(f"llama.cpp: {reply['error'].get('message')}")
+        self.n_evaluated += int(reply["timings"]["prompt_n"])
+        return reply
 
     def _streamed(self, body: dict[str, Any], options: tuple[str, ...]) -> dict[str, Any]:
-        """A completion that ends where one of the options is decided upon."""
+        """Stream a completion and stop once its text decides on one of the options."""
         texts: list[str] = []
         last: dict[str, Any] = {}
         ended: list[str | None] = [None]
@@ -187,32 +187,32 @@ class Engine:
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         try:
             connection.request("POST", path, json.dumps(body), headers)
-            reply = connection.getresponse()
-            found = json.loads(reply.read())
+            response = connection.getresponse()
+            reply = json.loads(response.read())
         except (OSError, HTTPException, ValueError) as error:
             raise PermanentBackendError(f"llama.cpp does not answer {path}: {error}") from error
         finally:
             connection.close()
-        if reply.status != 200:
-            message = found.get("error", {}).get("message", reply.status)
+        if response.status != 200:
+            message = reply.get("error", {}).get("message", response.status)
             raise PermanentBackendError(f"llama.cpp refuses {path}: {message}")
-        return found
+        return reply
 
 
-def _written(found: Any, options: tuple[str, ...]) -> tuple[str, int, bool]:
-    """Text, number of tokens and whether it was cut off, of a completion."""
-    (choice,) = found["choices"]
+def _continuation_of(reply: Any, options: tuple[str, ...]) -> tuple[str, int, bool]:
+    """Return text, number of tokens and whether it was truncated, from a completion."""
+    (choice,) = reply["choices"]
     text = str(choice["text"])
-    # Where the option is decided, nothing that was cut off would have changed it.
+    # Once the option is decided, the truncated rest could not have changed it.
     decided = bool(options) and is_decided(text, options)
     is_cut = choice.get("finish_reason") == LENGTH and not decided
-    return text, int(found["usage"]["completion_tokens"]), is_cut
+    return text, int(reply["usage"]["completion_tokens"]), is_cut
 
 
 def shared_blocks(blocks: Sequence[int], context: Sequence[int]) -> int:
-    """Tokens of the whole blocks at the beginning of a context that were read before.
+    """Return how many leading tokens of a context, in complete blocks, were read before.
 
-    The last token is read in any case: what comes after it is wanted.
+    The last token is always read again, because the token after it is wanted.
 
     >>> shared_blocks(range(32), range(40))
     32
@@ -227,9 +227,9 @@ def shared_blocks(blocks: Sequence[int], context: Sequence[int]) -> int:
 
 
 def _threads() -> int:
-    """As many as there are cores, or as OMP_NUM_THREADS says.
+    """Return OMP_NUM_THREADS, or else the number of available cores.
 
-    llama.cpp's threads wait for each other: more of them than cores is far slower.
+    llama.cpp's threads wait for each other, so more threads than cores are far slower.
     """
-    told = os.environ.get("OMP_NUM_THREADS", "")
-    return int(told) if told.isdecimal() and int(told) else len(os.sched_getaffinity(0))
+    setting = os.environ.get("OMP_NUM_THREADS", "")
+    return int(setting) if setting.isdecimal() and int(setting) else len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""A model and its tokenizer in memory, with their identity."""
+"""Loads a model with its tokenizer, and computes their identity."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ from medstress.onednn_linear import use_onednn
 
 DTYPES = ("float32", "bfloat16", "float16")
 _HEADS = {"ner": "TokenClassification", "similarity": "SequenceClassification"}
-"""The architecture that each task but multiple choice is done with."""
+"""The head that each task except multiple choice needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModel:
-    """What the parts of the transformers back end work with."""
+    """A loaded model with its tokenizer, shared by the parts of the transformers back end."""
 
     model: Any
     """A `PreTrainedModel` in evaluation mode, on its device."""
     tokenizer: Any
     """Its tokenizer."""
     identity: ModelIdentity
-    """Of weights, tokenizer, number format and library versions."""
+    """Covers weights, tokenizer, number format and library versions."""
     encoder_decoder: bool
     """Whether prompts go through an encoder."""
     max_positions: int | None
-    """The longest sequence in tokens; None where positions are relative and have no end."""
+    """The longest sequence in tokens; None if relative positions set no limit."""
 
     parameters: int
-    """Weights, counted one by one; those of an adapter are not among them."""
+    """Number of weights, without those of an adapter."""
 
     @property
     def device(self) -> Any:
-        """The `torch.device` that token ids have to be on."""
+        """The `torch.device` for token ids."""
         return input_device(self.model)
 
 
 def load_model(options: BackendOptions) -> LoadedModel:
-    """Load the model that options name.
+    """Load the model in the options.
 
     Raises:
-        UsageError: a package is absent, or the model cannot be found or read, or does not fit
-            into memory.
+        UsageError: a package is not installed, or the model cannot be found or read, or does not
+            fit into memory.
     """
     if find_spec("torch") is None or find_spec("transformers") is None:
         raise missing_extra("the transformers back end", "transformers")
@@ -114,11 +114,11 @@ def _read(
     placement: Placement,
     adapter: Adapter | None,
 ) -> tuple[Any, Any]:
-    """Read configuration, tokenizer and weights; every way this fails is one sentence."""
+    """Read configuration, tokenizer and weights; every failure becomes one clear error."""
     import torch
     from transformers import AutoConfig, AutoTokenizer
 
-    how = files.load_options()
+    arguments = files.load_options()
     number_format = getattr(torch, dtype)
     with (
         loading(
@@ -127,22 +127,24 @@ def _read(
         ),
         no_progress_bars(),
     ):
-        config = AutoConfig.from_pretrained(files.location, **how)
+        config = AutoConfig.from_pretrained(files.location, **arguments)
         kind = _kind_of_model(name, config, head=head)
-        tokenizer = AutoTokenizer.from_pretrained(files.location, **how)
-        model, found = kind.from_pretrained(
+        tokenizer = AutoTokenizer.from_pretrained(files.location, **arguments)
+        model, report = kind.from_pretrained(
             files.location,
             config=config,
             dtype=number_format,
             output_loading_info=True,
             **placement.load_options(number_format),
-            **how,
+            **arguments,
         )
     missing = [
-        key for key in sorted(found["missing_keys"]) if adapter is None or not adapter.brings(key)
+        key
+        for key in sorted(report["missing_keys"])
+        if adapter is None or not adapter.provides(key)
     ]
     if head and missing:
-        # transformers fills them with random numbers, and the answers would be noise.
+        # transformers would initialise them at random, and the answers would be noise.
         raise UsageError(
             f"model {name!r} lacks weights of its head ({', '.join(missing)})"
             "; save the whole model with save_pretrained"
@@ -151,10 +153,10 @@ def _read(
 
 
 def _check_tokenizer(name: str, tokenizer: Any, model: Any) -> None:
-    """Refuse a tokenizer of another model, as far as its numbers show.
+    """Refuse a tokenizer that is recognisably another model's.
 
     Raises:
-        UsageError: it makes tokens that the model has no embedding for.
+        UsageError: some of its tokens have no embedding in the model.
     """
     embedding = model.get_input_embeddings()
     special = set(tokenizer.all_special_ids)
@@ -163,13 +165,13 @@ def _check_tokenizer(name: str, tokenizer: Any, model: Any) -> None:
     if largest >= embedding.num_embeddings:
         raise UsageError(
             f"the tokenizer of model {name!r} is another model's: it makes tokens up to number "
-            f"{largest}, and the model has {embedding.num_embeddings} embeddings; put the "
+            f"{largest}, but the model has {embedding.num_embeddings} embeddings; put the "
             "tokenizer files that came with the weights beside them"
         )
 
 
 def _kind_of_model(name: str, config: Any, *, head: str | None) -> Any:
-    """Return the class that reads a model; refuses one that cannot answer as asked."""
+    """Return the class that loads a model; refuse a model that cannot do what `head` says."""
     from transformers import (
         AutoModelForCausalLM,
         AutoModelForMultipleChoice,
@@ -185,8 +187,8 @@ def _kind_of_model(name: str, config: Any, *, head: str | None) -> Any:
             f'{" and ".join(named) or "not at all"}, and answer_by = "head" needs one such as '
             "BertForMultipleChoice; fit one (scripts/fit_head.py) or answer by letter or text"
             if head
-            else f"model {name!r} is a multiple-choice head ({' and '.join(named)}), which values "
-            'options and writes nothing; use answer_by = "head"'
+            else f"model {name!r} is a multiple-choice head ({' and '.join(named)}), which scores "
+            'options and generates no text; use answer_by = "head"'
         )
     if head:
         return AutoModelForMultipleChoice
@@ -194,7 +196,7 @@ def _kind_of_model(name: str, config: Any, *, head: str | None) -> Any:
 
 
 def _classifier(name: str, named: list[str], head: str) -> Any:
-    """Return the class that reads a model with the head that a task needs."""
+    """Return the class that loads a model with the head that a task needs."""
     import transformers
 
     if not any(one.endswith(f"For{head}") for one in named):
@@ -215,39 +217,39 @@ def _classifier(name: str, named: list[str], head: str) -> Any:
 def _token_settings(model: Any, tokenizer: Any) -> Any:
     """Keep the special tokens of a model's generation settings and drop the rest.
 
-    Many models ask for sampling, beams or repetition penalties; here calls alone say how text is
+    Many models set sampling, beams or repetition penalties, but here only calls say how text is
     generated.
     """
     from transformers import GenerationConfig
 
-    theirs = model.generation_config
-    start = theirs.decoder_start_token_id
+    original = model.generation_config
+    start = original.decoder_start_token_id
     if start is None:
         start = getattr(model.config, "decoder_start_token_id", None)
-    ends = theirs.eos_token_id
+    ends = original.eos_token_id
     if ends is None:
         ends = tokenizer.eos_token_id
     ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
     return GenerationConfig(
         eos_token_id=ends or None,
-        # What fills up short rows is masked, so any token will do.
+        # Padding is masked, so any token will do.
         pad_token_id=ends[0] if ends else 0,
-        bos_token_id=theirs.bos_token_id,
+        bos_token_id=original.bos_token_id,
         decoder_start_token_id=start,
-        forced_bos_token_id=theirs.forced_bos_token_id,
+        forced_bos_token_id=original.forced_bos_token_id,
     )
 
 
 def _identity(
     name: str, files: ModelFiles, options: BackendOptions, adapter: Adapter | None
 ) -> ModelIdentity:
-    """Hash what the answers depend on: not the path, the device or the batch size."""
+    """Hash everything the answers depend on, but not the path, the device or the batch size."""
     import torch
     import transformers
 
     torch_version = ".".join(torch.__version__.split(".")[:2])
     parts = [files.content, options.dtype, transformers.__version__, torch_version]
-    # Added only where they are used: what was stored without them stays valid.
+    # Added only when used, so that answers stored without them stay valid.
     if options.load_in_4bit:
         parts.append("4 bit nf4, bitsandbytes " + version("bitsandbytes"))
     if adapter is not None:

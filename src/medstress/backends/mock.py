@@ -1,4 +1,4 @@
-"""An instant victim whose answers are a hash of the prompt; for tests and dry practice."""
+"""An instant victim that answers from a hash of the prompt, for tests and trying things out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from medstress.hashing import content_hash, digest
 
 
 class MockBackend(Backend):
-    """Answers every kind of call at once; knows nothing, never fails."""
+    """Answers every kind of call instantly; knows nothing and never fails."""
 
     def __init__(self, batch_size: int = 256) -> None:
         self.identity = ModelIdentity(name="mock", hash=content_hash(["mock", 1]))
@@ -39,7 +39,7 @@ class MockBackend(Backend):
         )
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call from a hash of what it asks."""
+        """Answer every call from a hash of its content."""
         return [_answer(call) for call in calls]
 
 

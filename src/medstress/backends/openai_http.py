@@ -1,7 +1,7 @@
 """Any OpenAI-compatible server: OpenAI's, vLLM, llama.cpp, Ollama, TGI.
 
 A prompt that is plain text goes to the completions endpoint, a conversation to the chat endpoint.
-One call is one request, whatever it asks, so that what a server counts is what the ledger counts.
+One call is one request, so that the server and the ledger count the same.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ T = TypeVar("T")
 
 DEFAULT_IN_FLIGHT = 8
 _TOP = 20
-"""Alternatives asked for: the most that OpenAI's chat endpoint and vLLM give by default."""
+"""Alternatives requested: the most that OpenAI's chat endpoint and vLLM give by default."""
 _FEW = 5
-"""The most that other servers give."""
+"""The most that some other servers give."""
 
 
 class OpenAiBackend(Backend):
     """Answers `generate` and `score` calls by asking a server.
 
     Args:
-        connection: to the server.
-        max_in_flight: requests made at the same time.
-        version: tells apart what the model's name does not, such as a quantisation.
-        structured: whether texts are made to follow the schema of a call.
+        connection: the connection to the server.
+        max_in_flight: the most requests at the same time.
+        version: distinguishes what the model's name does not, such as a quantisation.
+        structured: whether to send a call's schema to the server.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class OpenAiBackend(Backend):
         self._connection = connection
         self._server = connection.server
         model = self._server.model
-        # The endpoint is in each call's own key (text or conversation), the address is not: the
-        # same model elsewhere is the same model.
+        # Each call's key covers the endpoint (text or conversation). Nothing covers the address,
+        # because the same model elsewhere is the same model.
         self.identity = ModelIdentity(
             name=model, hash=content_hash(["openai", 1, model, version or ""])
         )
-        # Nothing ahead: an answer that is never used would still be paid for.
+        # No calls ahead, because unused answers cost money, too.
         self.traits = BackendTraits(
             calls=frozenset({"generate", "score"}), workers=max_in_flight, structured=structured
         )
@@ -94,8 +94,7 @@ class OpenAiBackend(Backend):
 
     @property
     def counters(self) -> dict[str, int]:
-        """HTTP requests so far, those that repeated a failed one, and those that ran out of time,
-        where any did."""
+        """HTTP requests so far, the retries among them, and those that timed out, if any."""
         late = self._connection.n_late
         return {
             "requests": self._connection.n_requests,
@@ -105,27 +104,28 @@ class OpenAiBackend(Backend):
 
     @property
     def endpoint(self) -> dict[str, Any]:
-        """What is asked over the network, the model's name as the server gives it, and what it
-        said of the temperature, where it objected."""
-        told = self._temperature.told
+        """The server's address, the model's name as the server reports it, and what it said about
+        the temperature if it objected."""
+        objection = self._temperature.objection
         return {
             "url": self._server.url,
             "model": self._server.model,
             "answered_as": self._answered_as,
-            **({"temperature": told} if told else {}),
+            **({"temperature": objection} if objection else {}),
         }
 
     def expect(self, endpoint: Mapping[str, Any]) -> None:
-        """Refuse answers of any other model than a run began with, and ask at once at the
-        temperature that the server took then."""
+        """Refuse answers from another model than the run began with, and use the temperature that
+        the server accepted then."""
         self._answered_as = endpoint.get("answered_as") or self._answered_as
-        self._temperature.told = endpoint.get("temperature") or self._temperature.told
+        self._temperature.objection = endpoint.get("temperature") or self._temperature.objection
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call, in order; waits for the limits and for repetitions.
+        """Answer every call, in order; wait for rate limits and retries.
 
         Raises:
-            UsageError: the server cannot do what is asked, refuses the key, or is another one.
+            UsageError: the server cannot answer such calls, refuses the key, or serves another
+                model.
         """
         return [self._answer(call) for call in calls]
 
@@ -148,7 +148,7 @@ class OpenAiBackend(Backend):
             return Failure(error=str(trouble))
         return Failure(error=f"the openai back end cannot answer {call.kind!r} calls")
 
-    # -- the three ways of asking ------------------------------------------------------------
+    # -- the three kinds of request ----------------------------------------------------------
     def _generate(self, call: Generate) -> Generated:
         length = call.decoding.max_new_tokens
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
@@ -161,14 +161,14 @@ class OpenAiBackend(Backend):
                 **response_format(call.schema),
             }
 
-        def read(found: dict[str, Any]) -> Generated:
-            (choice,) = self._choices(found, 1)
+        def read(reply: dict[str, Any]) -> Generated:
+            (choice,) = self._choices(reply, 1)
             text = text_of(choice)
             if text is None:
                 raise ServerTrouble(f"{self._server.where} sent an empty choice", Then.AGAIN)
             if call.schema:
                 self._schemas.check(call.schema, choice, text)
-            tokens_in, tokens_out = usage_of(found, [plain(call.prompt)], text)
+            tokens_in, tokens_out = usage_of(reply, [plain(call.prompt)], text)
             return Generated(
                 text=text,
                 finish_reason=LENGTH if is_cut(choice) else None,
@@ -182,26 +182,26 @@ class OpenAiBackend(Backend):
     def _letters(self, call: Score) -> Scored:
         def body() -> dict[str, Any]:
             chat = not isinstance(call.prompt, str)
-            asked = {"logprobs": True, "top_logprobs": self._n_top} if chat else {}
+            wanted = {"logprobs": True, "top_logprobs": self._n_top} if chat else {}
             return {
                 **self._body(call.prompt, 1),
                 **self._temperature.field(0.0),
-                **(asked or {"logprobs": self._n_top}),
+                **(wanted or {"logprobs": self._n_top}),
             }
 
-        def read(found: dict[str, Any]) -> Scored:
-            (choice,) = self._choices(found, 1)
+        def read(reply: dict[str, Any]) -> Scored:
+            (choice,) = self._choices(reply, 1)
             message = choice.get("message")
             if isinstance(message, dict) and message.get("refusal"):
                 raise ServerTrouble(
-                    f"{self._server.model!r} refused to answer, so that there is no log "
+                    f"{self._server.model!r} refused to answer, so there is no log "
                     "probability of any letter",
                     Then.ITEM_FAILS,
                 )
             scores = first_token_scores(choice.get("logprobs"), call.continuations)
             if scores is None:
                 raise self._lacking("log probabilities (logprobs)", "letter", "generate")
-            tokens_in, tokens_out = usage_of(found, [plain(call.prompt)], "x")
+            tokens_in, tokens_out = usage_of(reply, [plain(call.prompt)], "x")
             self._n_scored += 1
             return Scored(
                 log_probs=scores,
@@ -232,16 +232,16 @@ class OpenAiBackend(Backend):
                 **self._temperature.field(0.0),
             }
 
-        def read(found: dict[str, Any]) -> Scored:
-            choices = found.get("choices")
-            # What ignores `echo` may also ignore the list, and answers with one choice.
+        def read(reply: dict[str, Any]) -> Scored:
+            choices = reply.get("choices")
+            # A server that ignores `echo` may also ignore the list and return one choice.
             n = len(sent) if isinstance(choices, list) and len(choices) != 1 else 1
-            scored = text_scores(self._choices(found, n), prompt, call.continuations)
+            scored = text_scores(self._choices(reply, n), prompt, call.continuations)
             if scored is None:
                 raise self._lacking(
                     "log probabilities of the prompt (echo with logprobs)", "text", "letter"
                 )
-            tokens_in, tokens_out = usage_of(found, sent, "")
+            tokens_in, tokens_out = usage_of(reply, sent, "")
             self._n_scored += 1
             return Scored(
                 log_probs=scored[0],
@@ -266,17 +266,17 @@ class OpenAiBackend(Backend):
         read: Callable[[dict[str, Any]], T],
         most_tokens: int,
     ) -> T:
-        """Ask; once more in the server's own words where it says which those are."""
+        """Send a request; if the server rejects a field, adapt the request and send it again."""
         path = "/completions" if isinstance(prompt, str) else "/chat/completions"
 
-        def checked(found: dict[str, Any]) -> tuple[T, int]:
-            answer = read(found)
+        def read_with_cost(reply: dict[str, Any]) -> tuple[T, int]:
+            answer = read(reply)
             return answer, _total(answer)
 
         while True:
             sent = body()
             try:
-                return self._connection.ask(path, sent, most_tokens, checked)
+                return self._connection.ask(path, sent, most_tokens, read_with_cost)
             except ServerTrouble as trouble:
                 if not trouble.rejected:
                     raise
@@ -285,8 +285,8 @@ class OpenAiBackend(Backend):
                     raise self._refused(trouble, sent) from None
 
     def _adapt(self, said: str, sent: dict[str, Any]) -> None:
-        """Servers differ in what they call a length, in how many alternatives they give, and in
-        which temperatures they take."""
+        """Adapt to a server's names for the length, its number of alternatives and its
+        temperature."""
         self._temperature.refused(said, sent)
         if "max_completion_tokens" in said:
             self._length_key = "max_completion_tokens"
@@ -294,7 +294,7 @@ class OpenAiBackend(Backend):
             self._n_top = _FEW
 
     def _refused(self, trouble: ServerTrouble, sent: dict[str, Any]) -> ServerTrouble:
-        """A refused feature stops a run that it has never worked in."""
+        """Return the error for a refused request; a feature that never worked stops the run."""
         if about_schemas := self._schemas.refused(trouble, sent):
             return about_schemas
         refused = "echo" in trouble.said or "logprobs" in trouble.said
@@ -310,23 +310,23 @@ class OpenAiBackend(Backend):
             return trouble
         return ServerTrouble(f"{lacking} (it says: {trouble.said})", lacking.then)
 
-    def _lacking(self, what: str, asked_by: str, instead: str) -> ServerTrouble:
+    def _lacking(self, what: str, answer_by: str, instead: str) -> ServerTrouble:
         sentence = (
             f"{self._server.where} (model {self._server.model!r}) does not return {what}, which "
-            f'answer_by = "{asked_by}" needs: use answer_by = "{instead}", or a server that does'
+            f'answer_by = "{answer_by}" needs: use answer_by = "{instead}", or a server that does'
         )
         return ServerTrouble(sentence, Then.ITEM_FAILS if self._n_scored else Then.STOP)
 
-    def _choices(self, found: dict[str, Any], n: int) -> list[dict[str, Any]]:
-        """The choices in order, after checking who has answered."""
-        choices = found.get("choices")
+    def _choices(self, reply: dict[str, Any], n: int) -> list[dict[str, Any]]:
+        """Return the choices of a reply in order, after checking which model answered."""
+        choices = reply.get("choices")
         if (
             not isinstance(choices, list)
             or len(choices) != n
             or not all(isinstance(choice, dict) for choice in choices)
         ):
             raise ServerTrouble(f"{self._server.where} sent an empty choice", Then.AGAIN)
-        self._check_name(found.get("model"))
+        self._check_name(reply.get("model"))
         if any(choice.get("finish_reason") == "content_filter" for choice in choices):
             raise ServerTrouble(
                 f"the content filter of {self._server.where} held the answer back", Then.ITEM_FAILS
@@ -335,16 +335,16 @@ class OpenAiBackend(Backend):
 
     def _check_name(self, name: Any) -> None:
         if not name or not isinstance(name, str):
-            return  # nothing is said about it
-        asked = self._server.model
+            return  # the server does not name its model
+        requested = self._server.model
         with self._lock:
             known = self._answered_as
-            if known is None and is_named(name, asked):
+            if known is None and is_named(name, requested):
                 self._answered_as = known = name
         if known is None:
             raise ServerTrouble(
-                f"{self._server.where} was asked for the model {asked!r} and answered as {name!r}: "
-                f"set model = {name!r} if that is the one you mean",
+                f"{self._server.where} was asked for the model {requested!r} and answered as "
+                f"{name!r}: set model = {name!r} if that is the one you mean",
                 Then.STOP,
             )
         if name != known:
@@ -359,7 +359,7 @@ def open_backend(options: BackendOptions) -> OpenAiBackend:
     """Connect to the server that `base_url` names.
 
     Raises:
-        UsageError: no model or address, no key where one is named, or the server refuses.
+        UsageError: no model or address is given, a named key is not set, or the server refuses.
     """
     if not options.model:
         raise UsageError("backend 'openai' needs model = the name that the server knows")

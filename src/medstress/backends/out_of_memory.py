@@ -1,4 +1,4 @@
-"""Work that runs out of memory is halved and tried again."""
+"""Halves work that runs out of memory and tries again."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def in_halves(
     run: Callable[[Sequence[T]], list[R]],
     forget: Callable[[], bool] = lambda: False,
 ) -> list[R | None]:
-    """Run all items at once, or in ever smaller parts where memory does not suffice.
+    """Run all items at once, or in ever smaller parts if memory does not suffice.
 
     Args:
-        items: of one batch.
-        run: gives one result an item, in order.
-        forget: drops what is kept for later and says whether there was anything; after it did,
-            the same items are tried once more.
+        items: the items of one batch.
+        run: returns one result per item, in order.
+        forget: frees caches and returns whether there was anything to free; if so, the same items
+            are tried once more.
 
     Returns:
-        One result an item, in order; None for an item that does not fit even alone.
+        One result per item, in order; None for an item that does not fit even alone.
 
     >>> def run(items):
     ...     if len(items) > 2 or "huge" in items:
@@ -39,7 +39,7 @@ def in_halves(
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-    # Outside the handler: the exception's frames hold the tensors that have to go first.
+    # Outside the handler, because the exception's frames hold tensors that must go first.
     forgotten = forget()
     release_memory()
     if forgotten:
@@ -51,7 +51,7 @@ def in_halves(
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Tell lack of memory from other errors."""
+    """Return whether an error means lack of memory."""
     # torch.OutOfMemoryError is a RuntimeError that says "CUDA out of memory"; on the CPU torch
     # raises a bare RuntimeError.
     if not isinstance(error, RuntimeError):
@@ -60,7 +60,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def release_memory() -> None:
-    """Give back what torch keeps for later on the device."""
+    """Free the memory that torch caches on the device."""
     import sys
 
     torch = sys.modules.get("torch")

@@ -1,9 +1,9 @@
-"""Weights of linear layers in the order in which a product of matrices reads them.
+"""Weights of linear layers, packed in the order in which a matrix product reads them.
 
-A product with many rows brings the weights into that order itself, which takes no time to speak
-of beside the product; with the rows of one short prompt it takes a good part of all. So the
-weights are kept in that order as well, with MKL for products of few rows, with oneDNN for all. They
-are copies, for inference: what is changed in a layer afterwards they do not know.
+Every product first reorders the weights. With many rows that time does not matter; with the rows of
+one short prompt it is a good part of the whole. So packed copies are kept: with MKL for products of
+few rows, with oneDNN for all products. The copies are for inference only and do not follow later
+changes of a layer.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Callable
 from typing import Any
 
 from medstress.onednn_linear import is_plain, onednn_linear, product
-from medstress.same_numbers import multiplies_the_same
+from medstress.same_numbers import products_match
 
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 2_000_000_000
-"""Main memory for packed weights, which are as large as the plain ones; a model that needs more
-has none."""
+"""Main memory for packed weights, which are as large as the plain ones; larger models are not
+packed."""
 
 _FEW_ROWS = 512
-"""With more of them MKL was no faster with packed weights (2 cores, SmolLM2-135M)."""
+"""Above this, packed weights made MKL no faster (2 cores, SmolLM2-135M)."""
 _NARROW = 64
-"""Layers of fewer inputs or outputs are not packed: copies of these are larger."""
+"""Layers with fewer inputs or outputs are not packed, because their copies would be larger."""
 _COMPARED_ROWS = (1, 7, 100, _FEW_ROWS + 1)
 
 
@@ -32,9 +32,8 @@ def packed_forwards(model: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
     """Pack the weights of the linear layers of a model.
 
     Returns:
-        Layers of float32 on a CPU, and what to compute instead of their forward. An empty list
-        where the weights are too large, where torch is built without MKL, where there is no memory
-        for copies, or where the numbers are others.
+        Float32 layers on a CPU with their new forward functions. Empty if the weights are too
+        large, torch has no MKL, memory does not suffice for copies, or the numbers differ.
     """
     import torch
 
@@ -48,7 +47,7 @@ def packed_forwards(model: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
         for layer in layers:
             forward = _packed(layer)
             kind = (*layer.weight.shape, layer.bias is None)
-            if kind not in compared and not multiplies_the_same(layer, forward, _COMPARED_ROWS):
+            if kind not in compared and not products_match(layer, forward, _COMPARED_ROWS):
                 return []
             compared.add(kind)
             found.append((layer, forward))
@@ -59,14 +58,14 @@ def packed_forwards(model: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
 
 
 def _packed(layer: Any) -> Callable[[Any], Any]:
-    """What a layer computes, with packed weights where there are few rows."""
+    """Return a layer's forward that uses packed weights for few rows."""
     import torch
 
     own, weight, bias = layer.forward, layer.weight, layer.bias
     if type(layer) is onednn_linear():
         blocked = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _FEW_ROWS)
         return lambda states: product(states, blocked, bias)
-    # MKL is told a number of rows; what it makes is right for others too, which is compared.
+    # MKL packs for one number of rows; the result is right for others too, and is compared.
     reordered = torch.ops.mkl._mkl_reorder_linear_weight(weight.detach(), _FEW_ROWS)
 
     def forward(states: Any) -> Any:

@@ -1,4 +1,4 @@
-"""One forward of an encoder with a head over inputs of different lengths."""
+"""One forward pass of an encoder with a head, over inputs of different lengths."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any, Protocol
 from medstress.backends.loaded_model import LoadedModel
 
 MAX_TOKENS = {"cpu": 2048, "cuda": 32768}
-"""Tokens of one forward, padding included."""
+"""Tokens of one forward pass, padding included."""
 _LONGEST = 512
-"""Most tokens read at once: what the encoders of this field were trained on."""
+"""The most tokens of one input: the length that the encoders of this field were trained on."""
 
 
 class Inputs(Protocol):
-    """What a tokenizer makes of one text or pair."""
+    """The tokenised inputs of one text or pair."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the model's inputs: `input_ids`, and what else its tokenizer makes."""
+        """Names of the model's inputs: `input_ids`, and what else its tokenizer makes."""
 
     @property
     def rows(self) -> tuple[tuple[int, ...], ...]:
-        """The inputs, one row a name, `(n_names, n_tokens)`."""
+        """The inputs, one row per name, `(n_names, n_tokens)`."""
 
     def __len__(self) -> int: ...
 
 
 def longest_input(loaded: LoadedModel) -> int:
-    """The most tokens the model is given at once, special ones included."""
-    # Some models count positions from 2 on (RoBERTa), which only the tokenizer allows for.
+    """Return the most tokens of one input, special ones included."""
+    # Some models count positions from 2 (RoBERTa), and only the tokenizer's limit covers that.
     limits = (loaded.max_positions, loaded.tokenizer.model_max_length, _LONGEST)
     return int(min(limit for limit in limits if limit is not None))
 
@@ -37,8 +37,7 @@ def longest_input(loaded: LoadedModel) -> int:
 def forward(loaded: LoadedModel, inputs: Sequence[Inputs]) -> Any:
     """Return the logits, a tensor whose first dimension counts the inputs.
 
-    Padding stands on the right and is masked, so that it changes no value of the others and
-    pieces keep their places.
+    Padding is on the right and masked, so it changes no other value and tokens keep their places.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Where the weights of a local model go, and whether they are packed into four bits."""
+"""Places the weights of a local model on devices, optionally packed into four bits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medstress.backends.options import BackendOptions
 from medstress.errors import UsageError, did_you_mean, missing_extra
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
-"""Ways in which accelerate spreads a model by itself."""
+"""The names of accelerate's own ways to spread a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,22 +19,22 @@ class Placement:
     """Devices and number format of the weights."""
 
     device: Any
-    """The one `torch.device`; None where a map says."""
+    """The single `torch.device`; None if there is a device map."""
     device_map: str | dict[str, Any] | None
-    """As the user wrote it."""
+    """The device map as the user wrote it."""
     four_bit: bool
     """Whether linear layers are packed by bitsandbytes."""
 
     @property
     def on_cpu(self) -> bool:
-        """Whether all is computed on the CPU."""
+        """Whether everything is computed on the CPU."""
         return self.device is not None and self.device.type == "cpu"
 
     def load_options(self, dtype: Any) -> dict[str, Any]:
-        """Arguments for `from_pretrained`.
+        """Return arguments for `from_pretrained`.
 
         Args:
-            dtype: of the arithmetic, a `torch.dtype`.
+            dtype: the `torch.dtype` of the arithmetic.
         """
         if self.device_map is None and not self.four_bit:
             return {}
@@ -49,17 +49,17 @@ class Placement:
         return {"device_map": chosen, "quantization_config": packed}
 
     def settled(self, model: Any) -> Any:
-        """Return the model where it belongs; one that a map spread stays where it is."""
+        """Move the model to its device; a model that a map has spread stays where it is."""
         if self.device_map is None and not self.four_bit:
             return model.to(self.device)
         return model
 
 
 def placement_of(options: BackendOptions) -> Placement:
-    """Check devices and packages before anything is read.
+    """Check devices and packages before any file is read.
 
     Raises:
-        UsageError: no such device, two keys that contradict, or a missing package.
+        UsageError: a device does not exist, two keys contradict, or a package is missing.
     """
     device_map = options.device_map
     if options.load_in_4bit and find_spec("bitsandbytes") is None:
@@ -90,10 +90,10 @@ def placement_of(options: BackendOptions) -> Placement:
 
 
 def check_covered(name: str, model: Any, device_map: object) -> None:
-    """Refuse a table of places that names parts wrongly: weights without a place stay empty.
+    """Check that a device map names existing parts and covers all weights of a model.
 
     Raises:
-        UsageError: naming the first part.
+        UsageError: names the first part that is wrong or missing.
     """
     if not isinstance(device_map, dict):
         return
@@ -111,10 +111,10 @@ def check_covered(name: str, model: Any, device_map: object) -> None:
 
 
 def input_device(model: Any) -> Any:
-    """The `torch.device` that token ids have to be on: the one of the input embedding.
+    """Return the `torch.device` for token ids: that of the input embedding.
 
-    Weights that accelerate keeps elsewhere until they are needed lie nowhere meanwhile; its hook
-    knows where they are used.
+    Weights that accelerate offloads have no device of their own; accelerate's hook knows where they
+    are used.
     """
     embedding = model.get_input_embeddings()
     hook = getattr(embedding, "_hf_hook", None)
@@ -127,7 +127,7 @@ def input_device(model: Any) -> Any:
 
 
 def _device(name: str) -> Any:
-    """Resolve `auto`, and check that the device is there."""
+    """Resolve `auto`, and check that the device exists."""
     import torch
 
     if name == "auto":

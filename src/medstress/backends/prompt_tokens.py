@@ -1,4 +1,4 @@
-"""Prompts and continuations as token sequences."""
+"""Turns prompts and continuations into token sequences."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from medstress.rendering import render
 
 
 class PromptTokenizer:
-    """Turns prompts into tokens in the one way the model expects.
+    """Turns prompts into tokens in the way the model expects.
 
     Args:
-        tokenizer: of transformers.
-        name: the model's, for messages.
-        open_end: True drops what the tokenizer puts after a text by default (an end token),
-            because the text is to be continued.
+        tokenizer: a tokenizer of transformers.
+        name: the model's name, for messages.
+        open_end: True drops the end token that the tokenizer adds by default, because the text will
+            be continued.
     """
 
     def __init__(self, tokenizer: Any, name: str, *, open_end: bool) -> None:
@@ -37,10 +37,11 @@ class PromptTokenizer:
         return bool(self._tokenizer.chat_template)
 
     def text(self, prompt: Prompt) -> str:
-        """Return the prompt as one text; a conversation goes through the chat template.
+        """Return the prompt as one text; a conversation is rendered by the chat template.
 
         Raises:
-            UsageError: a conversation, and the model has no chat template, or one without end.
+            UsageError: the prompt is a conversation, but the model has no chat template, or one
+                that does not terminate.
             PermanentBackendError: the template refuses this conversation.
         """
         if isinstance(prompt, str):
@@ -64,15 +65,15 @@ class PromptTokenizer:
 
         Args:
             texts: one or more.
-            chat: True where a chat template made them, which wrote the special tokens itself;
-                otherwise the tokenizer adds its own.
+            chat: True if a chat template made the texts, with special tokens included; otherwise
+                the tokenizer adds its own.
         """
-        found = self._tokenizer(list(texts), add_special_tokens=not chat, verbose=False)
+        encoded = self._tokenizer(list(texts), add_special_tokens=not chat, verbose=False)
         drop = 0 if chat else self._trailing
-        return [tuple(ids[: len(ids) - drop]) for ids in found["input_ids"]]
+        return [tuple(ids[: len(ids) - drop]) for ids in encoded["input_ids"]]
 
     def tokens_of_each(self, texts: Sequence[Continued]) -> list[list[tuple[int, ...]]]:
-        """Return the tokens of each text, and of it with each of its continuations."""
+        """Return the tokens of each text alone, then of the text with each continuation."""
         return tokens_of_each(
             texts,
             lambda chosen, special: self.tokens(chosen, chat=not special),
@@ -91,16 +92,16 @@ class PromptTokenizer:
 def targets_of(
     prompt: Sequence[int], sequences: Sequence[tuple[int, ...]], *, first_token: bool
 ) -> list[Target]:
-    """Say which tokens of each sequence are scored (METHODS 1.2).
+    """Return which tokens of each sequence are scored (METHODS 1.2).
 
-    The scored tokens begin where a sequence departs from the prompt: that may be before the
+    The scored tokens begin where a sequence departs from the prompt. That may be before the
     prompt's end, because a continuation can change how the last characters are tokenised.
 
     Args:
-        prompt: its tokens.
-        sequences: the tokens of prompt + continuation, one a continuation.
-        first_token: score only the first such token, and the whole rest for continuations that
-            share it.
+        prompt: the tokens of the prompt.
+        sequences: the tokens of prompt + continuation, one sequence per continuation.
+        first_token: score only the first such token, or all of them for continuations that share
+            the first one.
 
     >>> options = [(1, 2, 8), (1, 2, 9, 7)]
     >>> [target.scored for target in targets_of([1, 2], options, first_token=True)]
@@ -123,7 +124,7 @@ def targets_of(
 
 
 def _trailing_tokens(tokenizer: Any) -> int:
-    """Count the special tokens that the tokenizer puts after a text by default."""
-    # The mask is asked for instead of searching the tokens, which may contain repetitions.
+    """Count the special tokens that the tokenizer adds after a text by default."""
+    # Counted by the mask, because a token at the end may also occur inside.
     mask = tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
     return mask[::-1].index(0) if 0 in mask else 0

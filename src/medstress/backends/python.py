@@ -1,4 +1,4 @@
-"""A function or class of the user's as a victim, sync or async."""
+"""The user's function or class as a victim, sync or async."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medstress.backends.awaiting import Awaiter
 from medstress.backends.options import BackendOptions
 from medstress.backends.sentence_functions import (
     NOUNS,
-    given,
+    function_input,
     read_label,
     read_labels,
     read_score,
@@ -34,26 +34,25 @@ from medstress.calls import (
     Tag,
 )
 from medstress.errors import PermanentBackendError, UsageError
-from medstress.functions import Loaded, load_module, source_hashes, told
+from medstress.functions import Loaded, describe_error, load_module, source_hashes
 from medstress.hashing import content_hash
 
 DEFAULT_BATCH_SIZE = 32
 WHAT = "python victim"
-"""What a target is, in messages."""
+"""The name of a target in messages."""
 
 PythonVictim = Callable[[list[Any]], Any]
-"""Receives prompts with the options listed, or, where it is asked in turns, conversations as lists
-of ``{"role", "content"}``. Returns one answer each, in order: a text, or for a prompt exactly
-``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``. It may be a coroutine function, and answers
-may be awaitables, which are awaited together. For entities and sentence pairs see
-`sentence_functions`."""
+"""Receives prompts that list the options, or conversations as lists of ``{"role", "content"}``.
+Returns one answer for each, in order: a text, or for a prompt exactly ``{"answer": "A"}`` or
+``{"scores": {"A": 0.7, ...}}``. It may be a coroutine function, and answers may be awaitables,
+which are awaited concurrently. For entities and sentence pairs see `sentence_functions`."""
 C = TypeVar("C", bound=Call)
 METHOD = "answer"
-"""The method of a class that is asked; else the class is called."""
+"""The method of a class that is called; without it the instance itself is called."""
 
 
-_ASKED = (Choose, Tag, Compare, Classify)
-"""Calls that go to the function together."""
+_ITEM_CALLS = (Choose, Tag, Compare, Classify)
+"""Calls that go to the function together, apart from conversations."""
 KINDS = {
     "multiple_choice": "choose",
     "ner": "tag",
@@ -80,13 +79,13 @@ class PythonBackend(Backend):
         self._function = function
         self._owner = owner
         self.loaded = loaded
-        """The module that a target names, in use until the back end is closed."""
+        """The target's module, on `sys.path` until the back end is closed."""
         self.version = version
-        """The user's word for the function, in place of its source."""
+        """The user's version of the function, which replaces the hash of its source."""
         self._awaiter = Awaiter()
         self.identity = identity
         kind = KINDS[task]
-        # Nothing ahead: an answer that is never used would still cost the user's model a query.
+        # No calls ahead, because unused answers would still cost the user's model a query.
         self.traits = BackendTraits(
             calls=frozenset({kind, "generate"} if kind == "choose" else {kind}),
             batch_size=batch_size or DEFAULT_BATCH_SIZE,
@@ -96,34 +95,34 @@ class PythonBackend(Backend):
         """Answer every call; the function is called once for prompts and once for conversations.
 
         Returns:
-            One reply a call; where the function returned awaitables, one that raises fails alone.
+            One reply per call; if the function returned awaitables, one that raises fails alone.
 
         Raises:
             PermanentBackendError: the function raised.
-            UsageError: it returned too few answers, or nonsense.
+            UsageError: it returned the wrong number of answers, or answers of the wrong form.
         """
-        asked = [call for call in calls if isinstance(call, _ASKED)]
-        said = [call for call in calls if isinstance(call, Generate)]
-        replies = iter(self._ask(asked) if asked else ())
-        texts = iter(self._speak(said) if said else ())
+        about_items = [call for call in calls if isinstance(call, _ITEM_CALLS)]
+        conversations = [call for call in calls if isinstance(call, Generate)]
+        replies = iter(self._answer_items(about_items) if about_items else ())
+        texts = iter(self._converse(conversations) if conversations else ())
         return [next(texts if isinstance(call, Generate) else replies) for call in calls]
 
-    def _ask(self, calls: Sequence[Choose | Tag | Compare | Classify]) -> list[Reply]:
-        answers = self._called([given(call) for call in calls])
+    def _answer_items(self, calls: Sequence[Choose | Tag | Compare | Classify]) -> list[Reply]:
+        answers = self._called([function_input(call) for call in calls])
         return self._read_all(answers, calls, self._read, NOUNS[calls[0].kind])
 
-    def _speak(self, calls: Sequence[Generate]) -> list[Reply]:
+    def _converse(self, calls: Sequence[Generate]) -> list[Reply]:
         answers = self._called([_conversation(call.prompt) for call in calls])
         return self._read_all(answers, calls, self._read_text, "conversation")
 
-    def _called(self, given: list[Any]) -> Any:
+    def _called(self, inputs: list[Any]) -> Any:
         try:
-            return self._awaiter.settle(self._function(given))
+            return self._awaiter.settle(self._function(inputs))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             raise PermanentBackendError(
-                f"python victim {self.identity.name!r} raised {told(error)}"
+                f"python victim {self.identity.name!r} raised {describe_error(error)}"
             ) from error
 
     def _read_all(
@@ -133,8 +132,8 @@ class PythonBackend(Backend):
             return self._checked(answers, calls, read, noun)
         except UsageError:
             raise
-        except Exception as error:  # noqa: BLE001 - objects of the user's may do anything
-            self._refuse(f"returned something that cannot be read ({told(error)})")
+        except Exception as error:  # noqa: BLE001 - the user's objects may do anything
+            self._refuse(f"returned something that cannot be read ({describe_error(error)})")
 
     def _checked(
         self, answers: Any, calls: Sequence[C], read: Callable[[Any, C], Reply], noun: str
@@ -143,28 +142,30 @@ class PythonBackend(Backend):
             answers = answers.tolist()  # an array or a tensor
         n = len(calls)
         if isinstance(answers, str | bytes | Mapping) or not isinstance(answers, Sequence):
-            self._refuse(f"returned {type(answers).__name__}; expected a list, one answer a {noun}")
+            self._refuse(
+                f"returned {type(answers).__name__}; expected a list, one answer per {noun}"
+            )
         if len(answers) != n:
             self._refuse(
-                f"returned {len(answers)} answers for {n} {noun}s; expected one answer a {noun}, "
+                f"returned {len(answers)} answers for {n} {noun}s; expected one answer per {noun}, "
                 "in the same order"
             )
         return [read(answer, call) for answer, call in zip(answers, calls, strict=True)]
 
     def close(self) -> None:
-        """Close the instance made of a class, where it can be, and what coroutines ran on."""
-        closing = getattr(self._owner, "close", None)
-        if callable(closing):
-            # All answers are stored by now: an error here would only hide how the run ended.
+        """Close the user's instance if it has `close`, the event loop and the module."""
+        close = getattr(self._owner, "close", None)
+        if callable(close):
+            # All answers are stored by now, and an error here would hide how the run ended.
             with suppress(Exception):
-                self._awaiter.settle(closing())
+                self._awaiter.settle(close())
         self._awaiter.close()
         if self.loaded is not None:
             self.loaded.close()
 
     def _read(self, answer: Any, call: Choose | Tag | Compare | Classify) -> Reply:
         if isinstance(answer, BaseException):
-            raised = f"python victim {self.identity.name!r} raised {told(answer)}"
+            raised = f"python victim {self.identity.name!r} raised {describe_error(answer)}"
             return Failure(error=raised)
         if isinstance(call, Tag):
             return read_labels(answer, call, self._refuse)
@@ -178,8 +179,8 @@ class PythonBackend(Backend):
                 answer.encode()
             except UnicodeEncodeError:
                 self._refuse(f"returned {answer!r}, which is not valid Unicode text")
-            # Functions that return prompt and answer in one are understood; what is stored is the
-            # answer, so that it can be read again without the prompt.
+            # A function may return the prompt with the answer. Only the answer is stored, so that
+            # it can be read again without the prompt.
             return Chosen(text=answer.removeprefix(call.prompt))
         if isinstance(answer, Mapping) and len(answer) == 1 and "answer" in answer:
             letter = answer["answer"]
@@ -196,7 +197,7 @@ class PythonBackend(Backend):
         return Chosen(scores=read_scores(answer["scores"], letters, self._refuse))
 
     def _read_text(self, answer: Any, _: Generate) -> Reply:
-        """What was returned for a conversation: a text."""
+        """Read the answer to a conversation, which must be a text."""
         reply = self._read(answer, Choose("", ""))
         if isinstance(reply, Chosen):
             if reply.text is None:
@@ -206,7 +207,7 @@ class PythonBackend(Backend):
 
     def _refuse(self, what: str) -> NoReturn:
         raise UsageError(
-            f"python victim {self.identity.name!r} {what}; the answers before it are stored: mend "
+            f"python victim {self.identity.name!r} {what}; earlier answers are stored: mend "
             "the function and start over with --fresh, or resume if the victim has a version"
         )
 
@@ -215,7 +216,7 @@ def open_backend(options: BackendOptions) -> PythonBackend:
     """Load the function named by `target`.
 
     Raises:
-        UsageError: no target, or no such file, module or function.
+        UsageError: there is no target, or its file, module or function does not exist.
     """
     target = options.target
     if not target or ":" not in target:
@@ -242,27 +243,27 @@ def _conversation(prompt: Prompt) -> list[dict[str, str]]:
 
 
 def _resolve(module: Any, target: str) -> tuple[PythonVictim, Any]:
-    """What is asked, and the instance that was made for it where the target names a class."""
+    """Return the function of a target, and the instance made for it if the target is a class."""
     where, _, name = target.rpartition(":")
-    found, owner = module, None
+    victim, owner = module, None
     for part in name.split("."):
         try:
-            found = getattr(found, part)
+            victim = getattr(victim, part)
         except AttributeError:
             raise UsageError(
                 f"python victim {target!r}: {where} has no function {name!r}"
             ) from None
-        if inspect.isclass(found):
-            owner = found = _instance(found, target)
-    method = getattr(found, METHOD, None)
-    if callable(method) and not inspect.isroutine(found):
-        found = method
-    if not callable(found):
+        if inspect.isclass(victim):
+            owner = victim = _instance(victim, target)
+    method = getattr(victim, METHOD, None)
+    if callable(method) and not inspect.isroutine(victim):
+        victim = method
+    if not callable(victim):
         what = f"{name} has neither a method {METHOD!r} nor __call__"
         if owner is None:
             what = f"{where} has no function {name!r}"
         raise UsageError(f"python victim {target!r}: {what}")
-    return found, owner
+    return victim, owner
 
 
 def _instance(kind: type[Any], target: str) -> Any:
@@ -271,14 +272,14 @@ def _instance(kind: type[Any], target: str) -> Any:
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"python victim {target!r}: making a {kind.__name__} without arguments raised "
-            f"{told(error)}"
+            f"{describe_error(error)}"
         ) from error
 
 
 def wrap_function(
     function: PythonVictim, version: str | None = None, task: str = "multiple_choice"
 ) -> PythonBackend:
-    """A function object as a back end, for use from Python."""
+    """Return a back end for a function object, for use from Python."""
     name = getattr(function, "__qualname__", type(function).__name__)
     identity = _identity(function, name, version)
     return PythonBackend(function, identity, task=task, version=version)
@@ -287,17 +288,17 @@ def wrap_function(
 def _identity(
     function: Any, target: str, version: str | None, loaded: Loaded | None = None
 ) -> ModelIdentity:
-    """Hash what the function is called, and its version or all source of the user's behind it.
+    """Hash the function's name with its version, or with all of the user's source behind it.
 
-    No path is part of it, so that a project may be moved; the name of the file or module is, so
-    that the functions of two files are two, whatever their versions.
+    The hash covers the name of the file or module, so that functions of two files differ whatever
+    their versions, but no folders, so that a project can be moved.
     """
     if version is not None:
         state = ["version", version]
     else:
         owner = getattr(function, "__self__", function)
-        # A method may come from a file other than that of the object's class. An object that is
-        # handed over may hold anything, so there the class is not enough.
+        # A method may come from another file than the object's class. An object passed from Python
+        # may hold anything, so its class would not be enough.
         files = source_hashes(function, loaded, type(owner) if loaded is not None else None)
         if not files:
             raise UsageError(

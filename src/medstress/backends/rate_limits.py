@@ -1,4 +1,4 @@
-"""Requests and tokens per minute, shared by all threads that ask one server."""
+"""Limits requests and tokens per minute, for all threads that ask one server."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ MINUTE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """A request that has ended and still counts."""
+    """A request that has ended but still counts."""
 
     at: float
     tokens: int
 
 
 class RateLimits:
-    """Lets requests through so that no minute ever holds more than is allowed.
+    """Delays requests so that no minute exceeds the limits.
 
-    A bucket that refills steadily would let through twice the limit in its first minute, so the
-    requests of the last minute are counted themselves. A request counts until a minute after it
-    *ended*: the server saw it somewhere between its start and its end, and whenever that was, the
-    server's own minute holds no more than ours. Tokens are reserved before, as an upper bound,
-    and put right when the server says how many there were.
+    A bucket that refills steadily would let twice the limit through in its first minute, so this
+    counts the requests of the last minute. A request counts until one minute after it *ended*: the
+    server saw it at some time between its start and end, so the server's count never exceeds ours.
+    Tokens are reserved as an upper bound and corrected when the server reports their number.
 
     Args:
-        requests: the most requests a minute; None for no limit.
-        tokens: the most tokens a minute; None for no limit.
-        minute: seconds that the limits hold for.
-        clock: seconds that never go back.
-        wait: waits on a condition for at most so many seconds (None: until it is told).
+        requests: the most requests per minute; None for no limit.
+        tokens: the most tokens per minute; None for no limit.
+        minute: the period of the limits, in seconds.
+        clock: a monotonic clock, in seconds.
+        wait: waits on a condition for at most so many seconds (None: until notified).
     """
 
     def __init__(
@@ -62,13 +61,13 @@ class RateLimits:
         """Wait until a request may be made, and count it.
 
         Args:
-            tokens: an upper bound; more than a whole minute's are taken for a minute's.
+            tokens: an upper bound; reduced to the limit of a minute if it exceeds it.
 
         Returns:
             The tokens reserved, for `end`.
         """
         reserved = tokens if self._tokens is None else min(tokens, self._tokens)
-        # One thread waits for room, the others for their turn: first come, first served.
+        # One thread waits for capacity and the others for their turn: first come, first served.
         with self._turn, self._changed:
             while (seconds := self._seconds_to_wait(reserved)) != 0:
                 self._wait(self._changed, seconds)
@@ -77,7 +76,7 @@ class RateLimits:
         return reserved
 
     def end(self, reserved: int, used: int) -> None:
-        """A request has ended, well or not; `used` tokens count from now on."""
+        """Record that a request has ended, successfully or not; `used` tokens count from now."""
         with self._changed:
             self._n_open -= 1
             self._open_tokens -= reserved
@@ -87,12 +86,12 @@ class RateLimits:
             self._changed.notify_all()
 
     def pause(self, seconds: float) -> None:
-        """Let nothing through for so long: the server has asked for it."""
+        """Hold back all requests for so many seconds, because the server asked for it."""
         with self._changed:
             self._paused_until = max(self._paused_until, self._clock() + seconds)
 
     def _seconds_to_wait(self, tokens: int) -> float | None:
-        """0: now; None: until a request ends."""
+        """Return the seconds to wait: 0 for none, None to wait until a request ends."""
         now = self._clock()
         if now < self._paused_until:
             return self._paused_until - now
@@ -100,11 +99,11 @@ class RateLimits:
             self._ended_tokens -= self._ended.popleft().tokens
         too_many = self._requests is not None and self._n_open + len(self._ended) >= self._requests
         counted = self._open_tokens + self._ended_tokens
-        # Usage may exceed what was reserved where that was cut to a whole minute's.
+        # Usage may exceed a reservation that was reduced to the limit of a minute.
         too_long = self._tokens is not None and counted > 0 and counted + tokens > self._tokens
         if not too_many and not too_long:
             return 0.0
         if not self._ended:
             return None
-        # Strictly after the minute, so that a window that includes both its ends holds no more.
+        # Strictly after the minute, so that a window with both its ends stays within the limit.
         return self._ended[0].at + self._minute - now + 1e-3

@@ -1,4 +1,4 @@
-"""`Score` calls turned into token sequences, and log probabilities into answers."""
+"""Turns `Score` calls into token sequences, and log probabilities into answers."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class ScoreCalls(Protocol):
 
     @property
     def path(self) -> str:
-        """`tree` or `plain`: whether shared prefixes are computed once."""
+        """`tree` if shared prefixes are computed once, otherwise `plain`."""
 
     @property
     def keeps(self) -> bool:
-        """Whether later batches profit from what earlier ones computed."""
+        """Whether later batches reuse what earlier ones computed."""
 
     counters: dict[str, int]
-    """`tokens_forwarded`: read by the model, padding included; `tokens_naive`: the lengths of all
-    prompt + continuation sequences, or of the prompt alone where the first token is enough."""
+    """`tokens_forwarded`: tokens read by the model, padding included. `tokens_naive`: the total
+    length of all prompt + continuation sequences, or of the prompt if the first token is enough."""
 
     def answer(self, calls: Sequence[Score]) -> list[Reply]:
         """Answer every call, in order."""
@@ -47,13 +47,13 @@ class _Prepared:
 
 
 class CausalScoreCalls:
-    """`Score` with a decoder-only model.
+    """Answers `Score` with a decoder-only model.
 
     Args:
         loaded: the model.
-        sharing: False computes shared prefixes again each time.
-        kv_bytes: budget of the keys and values kept between batches; None for the default.
-        kv_entries: the most sequences they are kept of: the calls of a batch, or more.
+        sharing: False computes shared prefixes again for every text.
+        kv_bytes: byte budget of the keys and values kept between batches; None for the default.
+        kv_entries: the most sequences to keep; at least the number of calls in a batch.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class CausalScoreCalls:
     @cached_property
     @in_compute_thread
     def _scorer(self) -> CausalScorer:
-        """Made, and so checked, when first needed: a finished run or a dry one never pays."""
+        """The scorer, made and checked when first needed, so that a dry run need not pay for it."""
         return self._make()
 
     @property
@@ -86,11 +86,11 @@ class CausalScoreCalls:
 
     @property
     def keeps(self) -> bool:
-        """Whether keys and values are kept between batches; expected, until that is checked."""
+        """Whether keys and values are kept between batches; a guess until the self-check ran."""
         return self._scorer.keeps if "_scorer" in vars(self) else self._sharing
 
     def answer(self, calls: Sequence[Score]) -> list[Reply]:
-        """Answer every call; all of them share one forward plan."""
+        """Answer every call; all calls are planned together."""
         prepared = self._prepare(calls)
         ready = [one for one in prepared if isinstance(one, _Prepared)]
         known = self._memo.complete(
@@ -130,7 +130,7 @@ class CausalScoreCalls:
         targets = targets_of(prompt, sequences, first_token=call.first_token)
         if any(target.scored and target.start == 0 for target in targets):
             return Failure(
-                error="the first token of the text would have to be scored, and nothing comes "
+                error="the first token of the text cannot be scored, because nothing comes "
                 "before it: the prompt is empty, or a continuation changes its only token"
             )
         longest = max((len(target.context) for target in targets), default=0)
@@ -140,15 +140,15 @@ class CausalScoreCalls:
 
 
 class Seq2SeqScoreCalls:
-    """`Score` with an encoder-decoder model.
+    """Answers `Score` with an encoder-decoder model.
 
-    The prompt goes into the encoder. A continuation, without its leading white space and without
-    an end token, is what the decoder is scored on: `Answer:` + ` aspirin` is read as the output
-    `aspirin`, which may go on.
+    The prompt goes into the encoder. The decoder is scored on a continuation without leading white
+    space and without an end token: `Answer:` + ` aspirin` becomes the output `aspirin`, which may
+    continue.
 
     Args:
         loaded: the model.
-        kv_bytes: budget of the encoder states kept between batches; None for the default.
+        kv_bytes: byte budget of the encoder states kept between batches; None for the default.
     """
 
     path = "plain"
@@ -193,13 +193,13 @@ class Seq2SeqScoreCalls:
         except PermanentBackendError as error:
             return Failure(error=str(error))
         (source,) = self._tokenizer.tokens([text], chat=chat)
-        # chat=True: outputs carry no special tokens, whatever the prompt was.
+        # chat=True, because outputs get no special tokens whatever the prompt is.
         outputs = [
             self._tokenizer.tokens([continuation.lstrip()], chat=True)[0]
             for continuation in call.continuations
         ]
         targets = targets_of((), outputs, first_token=call.first_token)
-        # The decoder reads all of an output but its last token.
+        # The decoder reads an output except its last token.
         read = [self._scorer.n_before + len(tokens) - 1 for tokens in outputs]
         longest = max([len(source), *read])
         if failure := too_long(longest, self._max_positions):
@@ -208,9 +208,9 @@ class Seq2SeqScoreCalls:
 
 
 def _prepared(call: Score, n_prompt: int, targets: list[Target], *, n_before: int) -> _Prepared:
-    """Count the tokens of a call; `n_before` of each sequence are not in its target."""
+    """Count the tokens of a call; each sequence has `n_before` tokens outside its target."""
     scored = [target for target in targets if target.scored]
-    # Letters need the context only, and the same one for all that are told apart by a token.
+    # Letters need only their context, which is the same for all letters of one token.
     contexts = {target.context for target in scored}
     read = contexts if call.first_token else [target.tokens for target in scored]
     return _Prepared(
@@ -221,7 +221,7 @@ def _prepared(call: Score, n_prompt: int, targets: list[Target], *, n_before: in
 
 
 def too_long(n_tokens: int, max_positions: int | None) -> Failure | None:
-    """Return the failure of a call that the model has no positions for."""
+    """Return a failure if a call is longer than the model's positions, otherwise None."""
     if max_positions is None or n_tokens <= max_positions:
         return None
     return Failure(
@@ -231,7 +231,7 @@ def too_long(n_tokens: int, max_positions: int | None) -> Failure | None:
 
 
 def out_of_memory(n_tokens: int) -> Failure:
-    """Return the failure of a call that does not fit into memory even alone."""
+    """Return the failure of a call that does not fit into memory, even alone."""
     return Failure(
         error=f"the machine ran out of memory on one call of {n_tokens} tokens; shorten the "
         "prompt or choose a smaller model or dtype"
@@ -239,10 +239,10 @@ def out_of_memory(n_tokens: int) -> Failure:
 
 
 def _scored(one: _Prepared, values: Iterator[list[float] | None]) -> Reply:
-    """Sum what belongs to each target; takes one value from `values` for each that was asked."""
+    """Sum each target's log probabilities; takes the next of `values` for each scored target."""
     sums = []
     for target in one.targets:
-        # Nothing departs from the prompt (an empty continuation): a sum over no tokens.
+        # An empty continuation departs nowhere from the prompt: a sum over no tokens.
         value = next(values) if target.scored else []
         sums.append(None if value is None else sum(value))
     known = tuple(value for value in sums if value is not None)

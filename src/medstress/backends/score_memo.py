@@ -1,4 +1,4 @@
-"""Log probabilities that were computed before, by the tokens they belong to."""
+"""A cache of log probabilities, keyed by the tokens they belong to."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MAX_ENTRIES = 200_000
 
 
 class Keyed(Protocol):
-    """Anything whose values are found again by a digest."""
+    """Anything whose values can be looked up by a digest."""
 
     @property
     def key(self) -> bytes:
-        """Equal only for what has equal values."""
+        """A digest; equal keys mean equal values."""
 
 
 W = TypeVar("W", bound=Keyed)
@@ -28,34 +28,34 @@ W = TypeVar("W", bound=Keyed)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is scored, given what."""
+    """A target to score, given a source."""
 
     target: Target
-    """The tokens; what a decoder writes."""
+    """The tokens; for an encoder-decoder model, the decoder's output."""
     source: tuple[int, ...] = ()
-    """What an encoder reads; empty for decoder-only models."""
+    """The encoder's input; empty for decoder-only models."""
 
     @property
     def key(self) -> bytes:
-        """A digest: sequences of hundreds of tokens take more memory than their scores."""
+        """A digest, because sequences of hundreds of tokens take more memory than their scores."""
         target = self.target
         numbers = (len(self.source), *self.source, target.start, *target.tokens)
         return blake2b(np.array(numbers, dtype=np.int64).tobytes(), digest_size=16).digest()
 
 
 Values: TypeAlias = list[float] | None
-"""Natural log probabilities of the scored tokens, or what a head makes of a pair; None where
-memory did not suffice."""
+"""Natural log probabilities of the scored tokens, or a head's value of a pair; None if memory did
+not suffice."""
 
 
 class ScoreMemo(Generic[W]):
-    """Remembers scores; forgets the least recently used.
+    """A cache of scores that evicts the least recently used.
 
-    With answers by text or by a head three of the four options of a candidate are the clean
-    item's, and their scores too where the prompt does not list the options.
+    It pays for answers by text or by a head: three of a candidate's four options are those of the
+    clean item, and so are their scores if the prompt does not list the options.
 
     Args:
-        max_entries: how many are remembered.
+        max_entries: the most scores to keep.
     """
 
     def __init__(self, max_entries: int = MAX_ENTRIES) -> None:
@@ -74,7 +74,7 @@ class ScoreMemo(Generic[W]):
         return list(values)
 
     def put(self, key: bytes, values: list[float]) -> None:
-        """Remember log probabilities."""
+        """Store log probabilities."""
         self._known[key] = tuple(values)
         self._known.move_to_end(key)
         if len(self._known) > self._max_entries:
@@ -85,30 +85,30 @@ class ScoreMemo(Generic[W]):
         calls: Sequence[Sequence[W]],
         compute: Callable[[list[list[W]], bool], list[list[Values]]],
     ) -> list[list[Values]]:
-        """Answer calls from what is known, and compute the rest.
+        """Answer calls from the cache, and compute the rest.
 
-        A call all of whose scores are known is asked again on purpose (the flip check does), so
-        it is computed once more.
+        A call whose scores are all known is computed again, because somebody repeats it on purpose
+        (the flip check does).
 
         Args:
-            calls: what each wants.
-            compute: gives the log probabilities of what some calls want; told whether to use
-                nothing that was kept.
+            calls: the keyed parts of each call.
+            compute: returns the values of such parts; its second argument says whether to ignore
+                everything kept from earlier batches.
         """
         keys = [[wanted.key for wanted in call] for call in calls]
         known = [[self.get(key) for key in of_call] for of_call in keys]
         again = [None not in values for values in known]
         for afresh in (False, True):
-            asked: dict[int, list[int]] = {}
+            missing: dict[int, list[int]] = {}
             for number, values in enumerate(known):
                 if again[number] is afresh:
-                    missing = [i for i, value in enumerate(values) if afresh or value is None]
-                    asked.update({number: missing} if missing else {})
-            if not asked:
+                    places = [i for i, value in enumerate(values) if afresh or value is None]
+                    missing.update({number: places} if places else {})
+            if not missing:
                 continue
-            wanted = [[calls[number][place] for place in asked[number]] for number in asked]
-            found = compute(wanted, afresh)
-            for (number, places), values in zip(asked.items(), found, strict=True):
+            wanted = [[calls[number][place] for place in missing[number]] for number in missing]
+            computed = compute(wanted, afresh)
+            for (number, places), values in zip(missing.items(), computed, strict=True):
                 for place, value in zip(places, values, strict=True):
                     known[number][place] = value
                     if value is not None:

@@ -1,7 +1,7 @@
-"""A victim whose replies stand in a file: for tests, examples and dry practice.
+"""A victim that takes its replies from a file, for tests, examples and trying things out.
 
 The file is JSON Lines: ``{"pattern": "scurvy", "reply": "A"}``. The first rule whose regular
-expression is found in the prompt gives the reply, so the order of asking does not matter.
+expression matches in the prompt gives the reply, so the order of calls does not matter.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from medstress.hashing import content_hash
 from medstress.items import LETTERS
 
 _SHARE = 0.6
-"""Probability of the letter that is replied, where scores are wanted; the rest is shared."""
+"""Probability of the replied letter in scores; the other letters share the rest."""
 _FORM = '{"pattern": "a regular expression", "reply": "the answer"}'
 
 
@@ -66,25 +66,25 @@ class _Line(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What is replied to prompts that hold a pattern."""
+    """The reply to prompts that contain a pattern."""
 
     pattern: re.Pattern[str]
-    """Searched for anywhere in the prompt; a dot matches line ends too."""
+    """Searched anywhere in the prompt; a dot also matches line ends."""
     reply: str | None = None
-    """A text; where scores are wanted, the letter that gets most."""
+    """A text; for scores, the letter with the highest probability."""
     scores: tuple[float, ...] | None = None
-    """Probabilities of the options in order, before they are normalised."""
+    """Probabilities of the options in order, before normalisation."""
     error: str | None = None
-    """The call fails with this."""
+    """The message of the failure, if the call should fail."""
 
 
 class RuleBackend(Backend):
     """Answers every kind of call from a list of rules.
 
     Args:
-        name: as shown to people.
-        rules: the first that matches counts.
-        batch_size: calls handed over at once.
+        name: the name shown to users.
+        rules: the first that matches is used.
+        batch_size: the largest number of calls given to `answer` at once.
     """
 
     def __init__(self, name: str, rules: Sequence[Rule], batch_size: int = 256) -> None:
@@ -112,29 +112,29 @@ class RuleBackend(Backend):
             return Failure(error=rule.error)
         match call:
             case Generate():
-                return Generated(text=_told(rule))
+                return Generated(text=_text_of(rule))
             case Choose(letters=letters):
                 if rule.scores is not None and len(rule.scores) == len(letters):
                     return Chosen(scores=rule.scores)
-                return Chosen(text=_told(rule))
+                return Chosen(text=_text_of(rule))
             case Score(continuations=options) | Rank(options=options):
                 return self._scored(rule, len(options))
 
     def _scored(self, rule: Rule, n: int) -> Reply:
         values = rule.scores
         if values is None:
-            told = _told(rule).strip()
-            if told not in LETTERS[:n] or len(told) != 1:
+            reply = _text_of(rule).strip()
+            if reply not in LETTERS[:n] or len(reply) != 1:
                 return Failure(
-                    error=f"the reply {told!r} of {self.identity.name!r} is no option letter, and "
-                    "this way of answering needs one, or scores"
+                    error=f"the reply {reply!r} of {self.identity.name!r} is not an option letter; "
+                    "this way of answering needs a letter or scores"
                 )
             rest = (1 - _SHARE) / max(n - 1, 1)
-            values = tuple(_SHARE if letter == told else rest for letter in LETTERS[:n])
+            values = tuple(_SHARE if letter == reply else rest for letter in LETTERS[:n])
         if len(values) != n or not sum(values):
             return Failure(
                 error=f"a rule of {self.identity.name!r} has the scores {list(values)} for {n} "
-                "options; expected one each, not all 0"
+                "options; expected one score per option, not all 0"
             )
         logs = (math.log(max(value / sum(values), 1e-12)) for value in values)
         return Scored(log_probs=tuple(logs), n_tokens=(1,) * n)
@@ -144,7 +144,7 @@ def open_backend(options: BackendOptions) -> RuleBackend:
     """Read the file that `model` names.
 
     Raises:
-        UsageError: there is none, or a line is no rule.
+        UsageError: the file is missing, or a line is not a rule.
     """
     if not options.model:
         raise UsageError(f"backend 'scripted' needs model = a .jsonl file of lines {_FORM}")
@@ -155,27 +155,26 @@ def open_backend(options: BackendOptions) -> RuleBackend:
         raise UsageError(f"backend 'scripted': cannot read {path}: {error}") from error
     rules = [_rule(line, path, i) for i, line in enumerate(lines, 1) if line.strip()]
     if not rules:
-        raise UsageError(f"backend 'scripted': {path} holds no line {_FORM}")
+        raise UsageError(f"backend 'scripted': {path} has no line {_FORM}")
     return RuleBackend(path.stem, rules, options.batch_size or 256)
 
 
 def _rule(line: str, path: Path, number: int) -> Rule:
     place = f"backend 'scripted': {path}, line {number}"
     try:
-        found = _Line.model_validate_json(line)
+        parsed = _Line.model_validate_json(line)
     except ValidationError as failure:
         error: Any = failure.errors()[0]
         where = "".join(f"{part}: " for part in error["loc"][:1])
         raise UsageError(f"{place}: {where}{error['msg']}; expected {_FORM}") from failure
-    given = [value for value in (found.reply, found.scores, found.error) if value is not None]
-    if len(given) != 1:
+    if [parsed.reply, parsed.scores, parsed.error].count(None) != 2:
         raise UsageError(f"{place}: expected exactly one of reply, scores and error")
-    scores = None if found.scores is None else tuple(found.scores)
-    pattern = re.compile(found.pattern, re.DOTALL)
-    return Rule(pattern=pattern, reply=found.reply, scores=scores, error=found.error)
+    scores = None if parsed.scores is None else tuple(parsed.scores)
+    pattern = re.compile(parsed.pattern, re.DOTALL)
+    return Rule(pattern=pattern, reply=parsed.reply, scores=scores, error=parsed.error)
 
 
-def _told(rule: Rule) -> str:
+def _text_of(rule: Rule) -> str:
     if rule.reply is not None:
         return rule.reply
     assert rule.scores is not None

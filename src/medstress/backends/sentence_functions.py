@@ -1,7 +1,7 @@
-"""What functions of the user's are given and return for entities and for sentence pairs.
+"""Inputs and answers of the user's functions for entities and sentence pairs.
 
 Entities: ``list[list[str]]``, the words of each sentence, to ``list[list[str]]``, one IOB or IOBES
-label a word. Pairs: ``list[tuple[str, str]]`` to ``list[float]``, or, where pairs have labels, to
+label per word. Pairs: ``list[tuple[str, str]]`` to ``list[float]``, or, if pairs have labels, to
 labels or ``{"scores": {label: p}}``.
 """
 
@@ -16,16 +16,16 @@ from medstress.calls import Choose, Chosen, Classify, Compare, Compared, Tag, Ta
 from medstress.label_schemes import in_iob2, scheme_of
 
 NOUNS = {"choose": "prompt", "tag": "sentence", "compare": "pair", "classify": "pair"}
-"""What one answer belongs to, by kind of call."""
+"""What one answer is for, by kind of call."""
 
 _LABEL = re.compile(r"O|[BIESLU]-\S+")
 
 Refuse = Callable[[str], NoReturn]
-"""Ends the run with a sentence about the function."""
+"""Raises an error about the function, which ends the run."""
 
 
-def given(call: Choose | Tag | Compare | Classify) -> Any:
-    """What the function receives for one call."""
+def function_input(call: Choose | Tag | Compare | Classify) -> Any:
+    """Return what the function receives for one call."""
     match call:
         case Choose():
             return call.prompt
@@ -39,9 +39,11 @@ def read_labels(answer: Any, call: Tag, refuse: Refuse) -> Tagged:
     """Read the labels of one sentence."""
     n = len(call.tokens)
     if isinstance(answer, str) or not isinstance(answer, Sequence):
-        refuse(f"returned {answer!r} for a sentence; expected a list of {n} IOB labels, one a word")
+        refuse(
+            f"returned {answer!r} for a sentence; expected a list of {n} IOB labels, one per word"
+        )
     if len(answer) != n:
-        refuse(f"returned {len(answer)} labels for a sentence of {n} words; expected one a word")
+        refuse(f"returned {len(answer)} labels for a sentence of {n} words; expected one per word")
     for label in answer:
         if not isinstance(label, str) or not _LABEL.fullmatch(label):
             refuse(

@@ -1,8 +1,8 @@
-"""Log probabilities from an encoder-decoder model, teacher-forced.
+"""Teacher-forced log probabilities from an encoder-decoder model.
 
-An encoder reads each prompt as a whole, so nothing is shared between different ones. Prompts are
-batched by length across items, and so are the decoder's inputs; an output whose beginning another
-output of the same prompt needs too is not read for itself.
+An encoder reads each prompt as a whole, so different prompts share nothing. Prompts and decoder
+inputs are batched by length across items. If one output's input is the beginning of another's, for
+the same prompt, the decoder reads only the longer one.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from medstress.errors import UsageError
 _OVERHEAD = 64.0
 _DECODER_OVERHEAD = 32.0
 _MAX_WASTE = 0.03
-"""Padding per token."""
+"""Padding tokens per token."""
 _MAX_TOKENS = {"cpu": 2048, "cuda": 32768}
 _DECODER_SHARE = 8
-"""A decoder row carries a prompt's states along, so that it weighs as many tokens."""
+"""How many times more a token of the decoder weighs, because its row carries a prompt's states."""
 _STATES_BYTES = 256_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What goes into the encoder, and the outputs to score for it."""
+    """A prompt for the encoder, and the outputs to score given that prompt."""
 
     source: tuple[int, ...]
     """The prompt's tokens, with the special tokens that the tokenizer adds."""
     outputs: tuple[tuple[int, ...], ...]
-    """Each a sequence of at least one token."""
+    """Sequences of at least one token each."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One input of the decoder, and the outputs that are read off it."""
+    """One input of the decoder, and the outputs scored with it."""
 
     pair: int
-    """Whose prompt."""
+    """Index of the pair."""
     tokens: tuple[int, ...]
-    """The longest output, without its last token, which predicts nothing that is wanted."""
+    """The longest output without its last token, whose prediction is not needed."""
     outputs: tuple[int, ...]
-    """Places of the outputs in the pair."""
+    """Indices of the outputs in the pair."""
 
 
 class Seq2SeqScorer:
@@ -54,11 +54,11 @@ class Seq2SeqScorer:
 
     Args:
         loaded: an encoder-decoder model.
-        states_bytes: budget of the encoder states kept for later outputs of the same prompt.
+        states_bytes: byte budget of the encoder states kept for later outputs of a prompt.
 
     Attributes:
         path: always `plain`.
-        tokens_forwarded: tokens that encoder and decoder have read, padding included.
+        tokens_forwarded: tokens read by encoder and decoder so far, padding included.
     """
 
     path = "plain"
@@ -88,16 +88,17 @@ class Seq2SeqScorer:
     def log_probs(
         self, pairs: Sequence[Pair], *, afresh: bool = False
     ) -> list[list[list[float]] | None]:
-        """Score pairs; the natural log probability of each token of each output of each pair.
+        """Return the natural log probability of each token of each output of each pair.
 
-        None for a pair that does not fit into memory. `afresh` encodes every prompt again.
+        The result is None for a pair that does not fit into memory. `afresh` encodes every prompt
+        again.
         """
         states = self._encode([pair.source for pair in pairs], afresh)
         results: list[list[list[float]] | None] = [
             None if pair.source not in states else [[] for _ in pair.outputs] for pair in pairs
         ]
         rows = [row for row in _rows(pairs) if results[row.pair] is not None]
-        # Of rows of one length those with prompts of about one length come together.
+        # So that rows of equal length are batched with prompts of similar length.
         rows.sort(key=lambda row: len(pairs[row.pair].source))
 
         def decode(rows: Sequence[_Row]) -> list[list[list[float]]]:
@@ -110,8 +111,8 @@ class Seq2SeqScorer:
             max_waste=_MAX_WASTE,
         )
         for batch in batches:
-            found = in_halves([rows[index] for index in batch], decode, self._states.clear)
-            for index, values in zip(batch, found, strict=True):
+            scores = in_halves([rows[index] for index in batch], decode, self._states.clear)
+            for index, values in zip(batch, scores, strict=True):
                 row, result = rows[index], results[rows[index].pair]
                 if values is None or result is None:
                     results[row.pair] = None
@@ -121,7 +122,7 @@ class Seq2SeqScorer:
         return results
 
     def _encode(self, sources: Sequence[tuple[int, ...]], afresh: bool) -> dict[Any, Any]:
-        """Encoder states of each distinct source, `(n_tokens, hidden)`; without what is too big."""
+        """Return encoder states by source, `(n_tokens, hidden)`, without those too large."""
         states: dict[tuple[int, ...], Any] = {}
         missing: dict[tuple[int, ...], None] = {}
         for source in sources:
@@ -139,8 +140,8 @@ class Seq2SeqScorer:
         )
         for batch in batches:
             chosen = [new[index] for index in batch]
-            found = in_halves(chosen, self._encoder_states, self._states.clear)
-            for source, one in zip(chosen, found, strict=True):
+            encoded = in_halves(chosen, self._encoder_states, self._states.clear)
+            for source, one in zip(chosen, encoded, strict=True):
                 if one is not None:
                     states[source] = one
                     self._states.put(source, one)
@@ -153,7 +154,7 @@ class Seq2SeqScorer:
             tokens, mask = self._padded(sources)
             self.tokens_forwarded += tokens.numel()
             encoded = self._model.get_encoder()(input_ids=tokens, attention_mask=mask)[0]
-            # Copies: a view would keep the whole batch with its padding.
+            # Copies, because a view would keep the whole batch with its padding alive.
             return [
                 one[: len(source)].clone() for one, source in zip(encoded, sources, strict=True)
             ]
@@ -161,7 +162,7 @@ class Seq2SeqScorer:
     def _decode(
         self, rows: Sequence[_Row], pairs: Sequence[Pair], states: Sequence[Any]
     ) -> list[list[list[float]]]:
-        """Log probabilities by row, output and token."""
+        """Return log probabilities by row, output and token."""
         import torch
         from torch.nn.utils.rnn import pad_sequence
         from transformers.modeling_outputs import BaseModelOutput
@@ -180,22 +181,22 @@ class Seq2SeqScorer:
                 decoder_attention_mask=decoder_mask,
                 use_cache=False,
             ).logits
-            found = torch.log_softmax(logits[:, first:].float(), dim=-1)
+            log_probs = torch.log_softmax(logits[:, first:].float(), dim=-1)
             wanted = [
                 (number, place, token)
                 for number, row in enumerate(rows)
                 for output in row.outputs
                 for place, token in enumerate(pairs[row.pair].outputs[output])
             ]
-            at = torch.tensor(wanted, device=found.device).T
-            values = iter(found[at[0], at[1], at[2]].tolist())
+            at = torch.tensor(wanted, device=log_probs.device).T
+            values = iter(log_probs[at[0], at[1], at[2]].tolist())
         return [
             [[next(values) for _ in pairs[row.pair].outputs[output]] for output in row.outputs]
             for row in rows
         ]
 
     def _padded(self, sequences: Sequence[Sequence[int]]) -> tuple[Any, Any]:
-        """Pad on the right; tokens and mask, both `(n_sequences, longest)`."""
+        """Pad on the right; return tokens and mask, both `(n_sequences, longest)`."""
         import torch
 
         longest = max(len(sequence) for sequence in sequences)
@@ -206,7 +207,7 @@ class Seq2SeqScorer:
 
 
 class _States:
-    """Encoder states by prompt; the least recently used are forgotten."""
+    """A cache of encoder states by prompt that evicts the least recently used."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -214,7 +215,7 @@ class _States:
         self._kept: OrderedDict[tuple[int, ...], Any] = OrderedDict()
 
     def get(self, source: tuple[int, ...]) -> Any:
-        """Return what is kept of a prompt, or None."""
+        """Return the states of a prompt, or None."""
         if source in self._kept:
             self._kept.move_to_end(source)
         return self._kept.get(source)
@@ -227,7 +228,7 @@ class _States:
             self._n_bytes -= self._kept.popitem(last=False)[1].nbytes
 
     def clear(self) -> bool:
-        """Forget everything; says whether there was anything."""
+        """Drop everything; return whether there was anything."""
         filled = bool(self._kept)
         self._kept.clear()
         self._n_bytes = 0
@@ -235,10 +236,10 @@ class _States:
 
 
 def _rows(pairs: Sequence[Pair]) -> list[_Row]:
-    """Merge outputs of which one's input is the beginning of another's."""
+    """Merge outputs whose input is the beginning of another's."""
     rows = []
     for number, pair in enumerate(pairs):
-        # Backwards in lexicographic order a sequence comes right after those it begins.
+        # In reverse lexicographic order a sequence follows those that begin with it.
         order = sorted(range(len(pair.outputs)), key=lambda place: pair.outputs[place][:-1])
         merged: list[tuple[tuple[int, ...], list[int]]] = []
         for place in reversed(order):

@@ -1,4 +1,4 @@
-"""Where a server is and the key it wants, as the experiment file and the environment say."""
+"""Reads a server's address from the experiment file and its key from the environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from medstress.errors import UsageError
 
 
 def address_of(url: str | None) -> str:
-    """The base address, checked; never shown where it may hold a password."""
+    """Return the checked base address; messages never show one that may contain a password."""
     wanted = 'base_url = "http://127.0.0.1:8000/v1" or "https://api.openai.com/v1"'
     if not url:
         raise UsageError(f"backend 'openai' needs the address of a server: {wanted}")
@@ -30,15 +30,18 @@ def address_of(url: str | None) -> str:
 
 
 def key_of(name: str | None) -> str | None:
-    """The key from the environment; its value is in no message."""
+    """Return the key from the environment; no message contains it."""
     if name is None:
         return None
     key = os.environ.get(name, "").strip()
     if not key:
         raise UsageError(
-            f"api_key_env = {name!r}: that environment variable is not set; it has to hold the key"
+            f"api_key_env = {name!r}: that environment variable is not set; set it to the key"
         )
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise UsageError(f"the key in the environment variable {name} has characters no key has")
+        raise UsageError(
+            f"the key in the environment variable {name} has spaces or other characters that no "
+            "key has; set it to the key alone"
+        )
     remember_key(key)
     return key

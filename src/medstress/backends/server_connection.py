@@ -1,4 +1,4 @@
-"""One server: requests within its limits, tried again where that helps, bounded in size."""
+"""Sends requests to one server: within its limits, with retries, and bounded in size."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ from medstress.errors import UsageError
 T = TypeVar("T")
 
 _FRAMING = 1 << 20
-"""Bytes beside the body: headers, and the marks between pieces."""
+"""Bytes besides the body, for headers and chunk marks."""
 _GREETINGS = 3
 """Attempts to list a server's models."""
-_MOST_UNREACHABLE = 3
-"""So many calls in a row for which nothing came back, each tried again and again: it is down."""
+_MAX_UNREACHABLE = 3
+"""Calls in a row without any reply, after all retries, that mean the server is down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long and how often an answer is waited for."""
+    """Time limits and retries of a request."""
 
     attempts: int = 8
-    """Requests made for one call, at most."""
+    """The most requests for one call."""
     first: float = 0.5
-    """Seconds before the second attempt, at most; doubled each time."""
+    """The longest wait before the second attempt, in seconds; doubled for each later one."""
     longest: float = 60.0
-    """Seconds between two attempts, at most."""
+    """The longest wait between two attempts, in seconds."""
     connect: float = 10.0
-    """Seconds until a connection stands."""
+    """Time limit to connect, in seconds."""
     answer: float = ANSWER_SECONDS
-    """Seconds of one request in all, from its first step to the last byte of the answer."""
+    """Time limit of a whole request, from its first step to the last byte, in seconds."""
 
     def again(
         self, attempts: int, helps: Callable[[ServerTrouble], bool], sleep: Callable[[float], Any]
     ) -> Retrying:
-        """Attempts with waits between them: full jitter, on top of what the server asks."""
+        """Return the attempts, with waits of full jitter on top of what the server asks."""
         jitter = wait_random_exponential(multiplier=self.first, max=self.longest)
         return Retrying(
             stop=stop_after_attempt(attempts),
-            wait=lambda state: jitter(state) + _asked_for(state),
+            wait=lambda state: jitter(state) + _requested_wait(state),
             retry=retry_if_exception(
                 lambda error: isinstance(error, ServerTrouble) and helps(error)
             ),
@@ -67,12 +67,12 @@ class Patience:
 
 
 def _may_be_starting(trouble: ServerTrouble) -> bool:
-    """True where a server may answer in a moment."""
+    """Return whether the server may be about to start, so that a retry can help."""
     return trouble.unreachable and not trouble.late and trouble.then is not Then.STOP
 
 
-def _asked_for(state: RetryCallState) -> float:
-    """Seconds that the server asks to wait."""
+def _requested_wait(state: RetryCallState) -> float:
+    """Return the seconds that the server asks to wait."""
     assert state.outcome is not None
     return getattr(state.outcome.exception(), "retry_after", None) or 0.0
 
@@ -81,17 +81,17 @@ class Connection:
     """Asks one server, from any number of threads.
 
     Args:
-        server: who is asked, and the key.
-        limits: shared by all threads.
-        max_in_flight: connections kept open.
-        patience: time-outs and repetitions.
-        seconds: of one request in all, where no patience says so.
+        server: the server and its key.
+        limits: rate limits, shared by all threads.
+        max_in_flight: the most connections.
+        patience: time limits and retries.
+        seconds: time limit of one whole request if `patience` is not given.
         sleep: waits between attempts.
 
     Attributes:
-        n_requests: HTTP requests that asked the model something, repeated ones included.
-        n_repeated: those that came after a failed one for the same call.
-        n_late: those whose answer had not come whole when their time was up.
+        n_requests: HTTP requests to the model, retries included.
+        n_repeated: retries among them.
+        n_late: requests that timed out before the whole answer came.
     """
 
     def __init__(
@@ -117,20 +117,20 @@ class Connection:
         self._client, self._allowance = open_client(server, max_in_flight, self._patience.connect)
 
     def greet(self) -> None:
-        """List the server's models, which asks none of them anything.
+        """List the server's models, to check the connection without a request to a model.
 
         Raises:
             UsageError: the server cannot be reached, is not trusted, or refuses the key.
         """
         try:
             again = self._patience.again(_GREETINGS, _may_be_starting, self._sleep)
-            found = again(self._send, "GET", "/models", None)
+            reply = again(self._send, "GET", "/models", None)
         except ServerTrouble as trouble:
             stops = trouble.then is Then.STOP and trouble.status != 404
             if stops or trouble.unreachable:
                 raise UsageError(str(trouble)) from None
-            return  # not every server has the list
-        rows = found.get("data")
+            return  # not every server can list its models
+        rows = reply.get("data")
         self._models = [
             str(row["id"])
             for row in (rows if isinstance(rows, list) else ())
@@ -140,19 +140,19 @@ class Connection:
     def ask(
         self, path: str, body: Mapping[str, Any], tokens: int, read: Callable[[Any], tuple[T, int]]
     ) -> T:
-        """Make one request, again where that may help.
+        """Make one request, with retries if they may help.
 
         Args:
-            path: below the base address.
+            path: the path below the base address.
             body: the JSON to send.
-            tokens: an upper bound of what it costs.
-            read: reads the answer and returns the tokens it cost; raises `ServerTrouble`.
+            tokens: an upper bound of the tokens it costs.
+            read: returns the answer in a reply and the tokens it cost; may raise `ServerTrouble`.
 
         Raises:
-            ServerTrouble: no answer, after all attempts.
+            ServerTrouble: there is no answer after all attempts.
         """
         attempts = self._patience.attempts
-        again = self._patience.again(attempts, lambda it: it.then is Then.AGAIN, self._sleep)
+        again = self._patience.again(attempts, lambda error: error.then is Then.AGAIN, self._sleep)
         try:
             for attempt in again:
                 with attempt:
@@ -189,7 +189,7 @@ class Connection:
             with self._lock:
                 self.n_late += trouble.late
             if trouble.retry_after:
-                # The limit is the key's, not the request's: nobody asks before.
+                # The limit belongs to the key, not to the request, so all threads wait.
                 self._limits.pause(trouble.retry_after)
             raise
         finally:
@@ -203,35 +203,35 @@ class Connection:
             return ServerTrouble(sentence, Then.ITEM_FAILS, said=trouble.said)
         with self._lock:
             self._n_unreachable += 1
-            down = self._n_unreachable >= _MOST_UNREACHABLE
+            down = self._n_unreachable >= _MAX_UNREACHABLE
         if down:
             sentence += "; run the same command again to resume, with --retry-failed"
         return ServerTrouble(sentence, Then.STOP if down else Then.ITEM_FAILS)
 
-    def _read(self, found: dict[str, Any], read: Callable[[Any], tuple[T, int]]) -> tuple[T, int]:
-        """What a reply says, whatever a server may have put where something else is expected."""
+    def _read(self, reply: dict[str, Any], read: Callable[[Any], tuple[T, int]]) -> tuple[T, int]:
+        """Read a reply; a value of an unexpected type becomes a `ServerTrouble`."""
         try:
-            return read(found)
+            return read(reply)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             raise ServerTrouble(
-                f"{self.server.where} sent an answer that has not the form of one", Then.AGAIN
+                f"{self.server.where} sent an answer of an unexpected form", Then.AGAIN
             ) from None
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
-        """One HTTP request; its JSON object, without the keys."""
+        """Make one HTTP request; return the JSON object of the reply, without the keys."""
         content = self._content(method, path, body)
         try:
-            found = orjson.loads(content)
-            if isinstance(found, dict):
-                return cleaned(found)
+            reply = orjson.loads(content)
+            if isinstance(reply, dict):
+                return cleaned(reply)
         except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-            pass  # no JSON, or nested deeper than any answer
+            pass  # not JSON, or nested too deep
         raise ServerTrouble(
-            f"{self.server.where} sent something that is no JSON object", Then.AGAIN
+            f"{self.server.where} sent something that is not a JSON object", Then.AGAIN
         )
 
     def _content(self, method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
-        """One HTTP request; the body of its answer."""
+        """Make one HTTP request; return the body of the reply."""
         import httpx2
         import openai
 
@@ -250,5 +250,5 @@ class Connection:
             sentence = f"{where} sent an answer of more than {LARGEST_ANSWER >> 20} MiB"
             raise ServerTrouble(sentence, Then.AGAIN) from None
         except AnswerEncoded:
-            sentence = f"{where} sent its answer encoded in a way that was not asked for"
+            sentence = f"{where} sent its answer in an encoding that was not requested"
             raise ServerTrouble(sentence, Then.AGAIN) from None

@@ -1,4 +1,4 @@
-"""What can go wrong with a server, each as one sentence and what to do about it."""
+"""Turns everything that can go wrong with a server into one sentence and what to do next."""
 
 from __future__ import annotations
 
@@ -18,38 +18,39 @@ from medstress.backends.known_keys import SHORTEST, SHOWN, without_keys
 from medstress.errors import did_you_mean
 
 LONGEST_WAIT = 300.0
-"""Seconds; a server that asks for more is not waited for."""
+"""The longest wait that a server may ask for, in seconds."""
 _TOO_LONG = re.compile(
     r"context.{0,12}(length|size|window)|maximum context|prompt is too long|too many tokens", re.I
 )
-_MOST_NAMES = 1_000
-"""Of a server's models, so many are compared with the one that was asked for."""
-_SAID = 300
+_MAX_NAMES = 1_000
+"""How many names of a server's models are compared with the requested one."""
+_MOST_SHOWN = 300
+"""Characters of the server's words in a message."""
 _HOST = re.compile(r"[A-Za-z0-9.:_-]{1,200}")
 _RESUME = "run the same command again later to resume"
 
 
 class Then(Enum):
-    """What follows from an error."""
+    """What to do after an error."""
 
     AGAIN = "again"
-    """Worth another try."""
+    """Retry."""
     ITEM_FAILS = "item_fails"
-    """This call cannot be answered; the others may."""
+    """Fail this call; others may succeed."""
     STOP = "stop"
-    """Going on makes no sense."""
+    """Stop the run."""
 
 
 class ServerTrouble(Exception):
-    """A request that brought no answer.
+    """A request that got no usable answer.
 
     Attributes:
-        then: what follows.
+        then: what to do next.
         said: the server's own words, without the key.
         retry_after: seconds the server asks to wait.
-        status: of the HTTP answer, where it was an error.
-        unreachable: nothing at all came back, or not in time.
-        late: it did not come back in time.
+        status: status of the HTTP reply if it was an error.
+        unreachable: no reply came, or not in time.
+        late: the reply did not come in time.
     """
 
     def __init__(
@@ -73,50 +74,50 @@ class ServerTrouble(Exception):
 
     @property
     def rejected(self) -> bool:
-        """Whether the server did not begin to work on it, so that no tokens were used."""
+        """Whether the server refused the request without using tokens."""
         return self.status is not None and 400 <= self.status < 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Server:
-    """Who is asked, for sentences; the only holder of the key, which it never shows."""
+    """A server with its key, which it never shows."""
 
     url: str
-    """The address that requests go to."""
+    """The base address of requests."""
     model: str
-    """The model that is asked for."""
+    """The requested model."""
     key: str | None = None
-    """Sent with each request."""
+    """The key sent with each request."""
     key_env: str | None = None
-    """The environment variable that the key came from."""
+    """The environment variable the key came from."""
 
     def __repr__(self) -> str:
         return f"Server({self.url!r}, {self.model!r})"
 
     @property
     def where(self) -> str:
-        """The server as sentences name it."""
+        """The server's name in messages."""
         return f"the server at {self.url}"
 
     def redacted(self, text: str) -> str:
-        """One line of text without the key and without half of it."""
+        """Return a text on one line, without the key and without parts of it."""
         words = without_keys(text).split()
         if self.key:
             words = " ".join(words).replace(self.key, SHOWN).split(" ")
             if len(self.key) >= SHORTEST:
-                # Servers like to show the ends of a wrong key.
+                # Servers often show the ends of a wrong key.
                 ends = self.key[:6].casefold(), self.key[-4:].casefold()
                 words = [
                     SHOWN if any(end in word.casefold() for end in ends) else word for word in words
                 ]
         text = " ".join(words)
-        return text[:_SAID] + ("..." if len(text) > _SAID else "")
+        return text[:_MOST_SHOWN] + ("..." if len(text) > _MOST_SHOWN else "")
 
 
 def from_client(
     error: Exception, server: Server, known_models: list[str], seconds: float
 ) -> ServerTrouble:
-    """The client's exception as ours; so long a request may take."""
+    """Translate the client's exception; `seconds` is the time limit of a request."""
     import httpx2
     import openai
 
@@ -156,8 +157,7 @@ def _from_connection(error: Exception, server: Server) -> ServerTrouble:
         )
     names = [type(cause).__name__ for cause in causes]
     last = server.redacted(texts[-1]) or names[-1]
-    never = any(name in ("ConnectError", "ConnectTimeout", "gaierror") for name in names)
-    if never:
+    if any(name in ("ConnectError", "ConnectTimeout", "gaierror") for name in names):
         return ServerTrouble(
             f"{server.where} cannot be reached ({last}): is it running, and is base_url right?",
             Then.AGAIN,
@@ -168,14 +168,14 @@ def _from_connection(error: Exception, server: Server) -> ServerTrouble:
 
 def _from_status(error: Any, server: Server, known_models: list[str]) -> ServerTrouble:
     status: int = error.status_code
-    code, said = _said(error, server)
+    code, said = _code_and_words(error, server)
     shown = f" (it says: {said})" if said else ""
     start = f"{server.where} answered {status}"
     seconds = None
     if 300 <= status < 400:
-        sentence, then = f"{start}, {_about_the_way(error, server)}", Then.STOP
+        sentence, then = f"{start}, {_about_the_redirect(error, server)}", Then.STOP
     elif status in (401, 403):
-        # Not with the server's words, which may show parts of what was sent.
+        # Without the server's words, which may show parts of the key.
         sentence, then = f"{start}: {_about_the_key(status, server)}", Then.STOP
     elif status == 404:
         sentence, then = f"{start}: {_about_the_model(server, known_models)}{shown}", Then.STOP
@@ -196,44 +196,44 @@ def _from_status(error: Any, server: Server, known_models: list[str]) -> ServerT
     return ServerTrouble(sentence, then, said=said, retry_after=seconds, status=status)
 
 
-def _about_the_way(error: Any, server: Server) -> str:
-    """Where a redirect points: to whom, and nothing else that a stranger wrote."""
-    said = str(error.response.headers.get("location", ""))
+def _about_the_redirect(error: Any, server: Server) -> str:
+    """Say which host a redirect points to; nothing else in it can be trusted."""
+    location = str(error.response.headers.get("location", ""))
     try:
-        to = urlsplit(urljoin(server.url, said))
+        to = urlsplit(urljoin(server.url, location))
         host = (to.hostname or "") if to.port is None else f"{to.hostname}:{to.port}"
     except ValueError:
         host = ""
-    known = server.redacted(host)
+    shown = server.redacted(host)
     if not _HOST.fullmatch(host):
-        known = "no address that can be read"
+        shown = "no readable address"
     elif to.hostname == urlsplit(server.url).hostname:
-        known += " (the same host)"
+        shown += " (the same host)"
     return (
-        f"which points to {known}; medstress asks nobody but the address you name: put the one "
-        "that answers itself into base_url, with the right http:// or https:// and path"
+        f"which points to {shown}; medstress follows no redirect: set base_url to the final "
+        "address, with the right http:// or https:// and path"
     )
 
 
 def _about_the_key(status: int, server: Server) -> str:
-    told = "is wrong or missing" if status == 401 else "may not be used for this"
+    problem = "is wrong or missing" if status == 401 else "may not be used for this"
     if server.key_env:
-        return f"the key {told}; check the environment variable {server.key_env}"
-    return f'the key {told}; name the environment variable that holds it: api_key_env = "..."'
+        return f"the key {problem}; check the environment variable {server.key_env}"
+    return f'the key {problem}; name the environment variable that holds it: api_key_env = "..."'
 
 
 def _about_the_model(server: Server, known: list[str]) -> str:
-    hint = did_you_mean(server.model, known[:_MOST_NAMES])
+    hint = did_you_mean(server.model, known[:_MAX_NAMES])
     if not hint and known and server.model not in known:
         hint = f" (it has: {', '.join(known[:8])})"
     return (
-        f"it knows no model {server.model!r}{hint}, or only answers conversations, for which "
-        'prompt = "chat" is the way'
+        f"it knows no model {server.model!r}{hint}, or answers only conversations; for these set "
+        'prompt = "chat"'
     )
 
 
 def retry_after(headers: Any) -> float | None:
-    """Seconds that a server asks to wait: a number, or a date.
+    """Return the seconds that a server asks to wait, from a number or a date.
 
     >>> retry_after({"retry-after": "2"}), retry_after({"retry-after-ms": "250"})
     (2.0, 0.25)
@@ -251,13 +251,13 @@ def retry_after(headers: Any) -> float | None:
                 seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
             except (ArithmeticError, LookupError, TypeError, ValueError):
                 continue
-        if seconds == seconds:  # no nan
+        if seconds == seconds:  # not NaN
             return max(seconds, 0.0)
     return None
 
 
-def _said(error: Any, server: Server) -> tuple[str, str]:
-    """The code and the words of an error's body, whatever its shape."""
+def _code_and_words(error: Any, server: Server) -> tuple[str, str]:
+    """Return the code and the message in an error's body, whatever its shape."""
     raw: str = error.response.text
     try:
         body = orjson.loads(raw)

@@ -1,4 +1,4 @@
-"""Parts of a server's reply that every way of asking reads."""
+"""Reads the parts of a server's reply that all kinds of request need."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any
 from medstress.calls import LENGTH, Prompt
 
 _ADDED_TOKENS = 64
-"""More than a chat template, or a mark of the beginning, adds to the tokens of a prompt."""
+"""More tokens than a chat template or a start token adds to a prompt."""
 _CHARACTERS_PER_TOKEN = 4
-_MOST_COUNTED = 1 << 31
-"""Tokens; what a server says beyond that is no count."""
+_MAX_COUNT = 1 << 31
+"""The largest number of tokens that is believed."""
 _VERSION = re.compile(r"(-\d{4}(-?\d\d){0,2}|:latest|@.+)", re.I)
-"""What a server may add to the name it was asked for: a date, a tag, a revision."""
+"""What a server may add to a requested name: a date, a tag or a revision."""
 
 
-def is_named(name: str, asked: str) -> bool:
-    """Whether a returned name is the one asked for, or a version of it.
+def is_named(name: str, requested: str) -> bool:
+    """Return whether a returned name is the requested one, or a version of it.
 
     >>> is_named("gpt-4o-2024-08-06", "gpt-4o"), is_named("gpt-4o-mini", "gpt-4o")
     (True, False)
     """
-    rest = name[len(asked) :]
-    same = name[: len(asked)].casefold() == asked.casefold()
+    rest = name[len(requested) :]
+    same = name[: len(requested)].casefold() == requested.casefold()
     return same and (not rest or _VERSION.fullmatch(rest) is not None)
 
 
 def text_of(choice: dict[str, Any]) -> str | None:
-    """The text of a choice; a refusal is an answer too, from which no option can be read.
+    """Return the text of a choice, or None if there is none; a refusal counts as a text.
 
-    A model that came to `max_new_tokens` while it reasoned has said nothing: no text is one then.
+    If a model reached `max_new_tokens` while it was reasoning, the text is empty.
     """
     message = choice.get("message")
     if isinstance(message, dict):
@@ -43,14 +43,14 @@ def text_of(choice: dict[str, Any]) -> str | None:
 
 
 def is_cut(choice: Mapping[str, Any]) -> bool:
-    """Whether a server says that it cut the text off at the most tokens it was asked for."""
+    """Return whether the server reports that it truncated the text."""
     return choice.get("finish_reason") == LENGTH
 
 
 def reasoning_of(choice: dict[str, Any]) -> str | None:
-    """Thoughts that a server gives beside the text; None where there are none.
+    """Return the reasoning that a server gives apart from the text, or None.
 
-    vLLM, llama.cpp and DeepSeek call them `reasoning_content`, Ollama and OpenRouter `reasoning`.
+    vLLM, llama.cpp and DeepSeek call it `reasoning_content`, Ollama and OpenRouter `reasoning`.
     """
     message = choice.get("message")
     named = message if isinstance(message, dict) else {}
@@ -59,22 +59,22 @@ def reasoning_of(choice: dict[str, Any]) -> str | None:
 
 
 def plain(prompt: Prompt) -> str:
-    """The texts of a prompt, for counting."""
+    """Return a prompt as one text, for counting."""
     return prompt if isinstance(prompt, str) else "\n".join(m.content for m in prompt)
 
 
 def most_tokens(texts: Sequence[str]) -> int:
-    """An upper bound: no tokenizer makes more tokens of a text than it has bytes."""
+    """Return an upper bound of tokens: no tokenizer makes more tokens than a text has bytes."""
     return sum(len(text.encode()) + _ADDED_TOKENS for text in texts)
 
 
-def usage_of(found: dict[str, Any], sent: Sequence[str], text: str) -> tuple[int, int]:
-    """Tokens in and out as the server says, else estimated from the characters."""
-    usage = found.get("usage")
+def usage_of(reply: dict[str, Any], sent: Sequence[str], text: str) -> tuple[int, int]:
+    """Return tokens in and out, from the server or else estimated from the characters."""
+    usage = reply.get("usage")
     given = usage if isinstance(usage, dict) else {}
     counted: list[int] = []
     for key, texts in (("prompt_tokens", sent), ("completion_tokens", [text])):
         value: Any = given.get(key)
-        known = type(value) is int and 0 <= value <= _MOST_COUNTED
+        known = type(value) is int and 0 <= value <= _MAX_COUNT
         counted.append(value if known else sum(map(len, texts)) // _CHARACTERS_PER_TOKEN)
     return counted[0], counted[1]

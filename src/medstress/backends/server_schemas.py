@@ -1,4 +1,4 @@
-"""Structured output: texts that follow a JSON schema, and servers that do not care."""
+"""Structured output: asks for a JSON schema, and finds out whether a server follows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medstress.backends.server_replies import is_cut
 from medstress.option_letters.cleaning import without_thoughts
 
 _ABOUT = ("response_format", "json_schema", "schema", "structured", "grammar")
-"""Words of servers that refuse a schema."""
+"""Words in the errors of servers that refuse a schema."""
 
 _OF_TYPE: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
@@ -24,58 +24,58 @@ _OF_TYPE: dict[str, Callable[[Any], bool]] = {
     "null": lambda value: value is None,
 }
 _STARTS = {"object": "{", "array": "[", "string": '"'}
-"""How JSON of a type begins, where that is one character."""
+"""The first character of JSON of a type, if there is only one."""
 
 
 class SchemaWatch:
-    """Finds out with the first answer whether a server keeps to schemas.
+    """Checks on the first answers whether a server follows schemas.
 
-    Once it has, a text that does not follow its schema is an answer like any other: whoever
-    asked reads it, and may ask again.
+    Once it has followed one, a text that does not is an ordinary answer; the caller reads it and
+    may ask again.
 
     Args:
-        server: who is asked.
+        server: the server, for messages.
     """
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._n_kept = 0
+        self._n_followed = 0
 
     def check(self, schema: str, choice: Mapping[str, Any], text: str) -> None:
-        """Look at an answer.
+        """Check an answer.
 
         Raises:
-            ServerTrouble: it follows no schema, and none before it did.
+            ServerTrouble: neither this answer nor any before it follows its schema.
         """
         wanted, text = orjson.loads(schema), without_thoughts(text)
         if follows(wanted, _parsed(text)):
-            self._n_kept += 1
+            self._n_followed += 1
             return
         message = choice.get("message")
         refusal = isinstance(message, dict) and message.get("refusal")
-        # What was refused, or cut off after a good beginning, says nothing about the server.
+        # A refusal, or a truncated text with a valid beginning, says nothing about the server.
         begun = is_cut(choice) and _begins(wanted, text)
-        if not self._n_kept and not refusal and not begun:
-            raise self._not_kept()
+        if not self._n_followed and not refusal and not begun:
+            raise self._not_followed()
 
     def refused(self, trouble: ServerTrouble, sent: Mapping[str, Any]) -> ServerTrouble | None:
-        """What to say of a rejected request; None where schemas are not the reason."""
+        """Return the error for a rejected request; None if schemas are not the reason."""
         about = any(word in trouble.said for word in _ABOUT)
-        if self._n_kept or "response_format" not in sent or not about:
+        if self._n_followed or "response_format" not in sent or not about:
             return None
-        return self._not_kept(f" (it says: {trouble.said})")
+        return self._not_followed(f" (it says: {trouble.said})")
 
-    def _not_kept(self, said: str = "") -> ServerTrouble:
+    def _not_followed(self, said: str = "") -> ServerTrouble:
         return ServerTrouble(
-            f"{self._server.where} (model {self._server.model!r}) does not keep to the JSON schema "
-            "it is asked for (response_format): set structured = false, so that only the prompt "
+            f"{self._server.where} (model {self._server.model!r}) does not follow the requested "
+            "JSON schema (response_format): set structured = false, so that only the prompt "
             f"asks for JSON, or use a server that does{said}",
             Then.STOP,
         )
 
 
 def response_format(schema: str | None) -> dict[str, Any]:
-    """What to add to a request's body; nothing without a schema."""
+    """Return the fields that a schema adds to a request's body; none without a schema."""
     if schema is None:
         return {}
     named = {"name": "answer", "strict": True, "schema": orjson.loads(schema)}
@@ -83,10 +83,10 @@ def response_format(schema: str | None) -> dict[str, Any]:
 
 
 def follows(schema: Mapping[str, Any], value: Any) -> bool:
-    """Whether a value has the form that a schema asks for.
+    """Return whether a value follows a schema.
 
-    Of JSON Schema it knows `type`, `enum`, `anyOf`, `properties`, `required`,
-    `additionalProperties`, `items`; that is enough to tell whether a server cared.
+    Supports `type`, `enum`, `anyOf`, `properties`, `required`, `additionalProperties` and `items`
+    of JSON Schema, which is enough to tell whether a server follows schemas at all.
 
     >>> letter = {"type": "object", "properties": {"answer": {"enum": ["A", "B"]}},
     ...           "required": ["answer"], "additionalProperties": False}
@@ -112,7 +112,7 @@ def follows(schema: Mapping[str, Any], value: Any) -> bool:
 
 
 def _begins(schema: Mapping[str, Any], text: str) -> bool:
-    """Whether a text that was cut off may have become what a schema asks for."""
+    """Return whether a truncated text may be the beginning of JSON that follows the schema."""
     start = _STARTS.get(str(schema.get("type")), "")
     return text.lstrip()[:1] in ("", start) if start else True
 

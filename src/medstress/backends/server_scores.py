@@ -1,4 +1,4 @@
-"""Log probabilities as servers return them, read as scores of continuations."""
+"""Computes scores of continuations from the log probabilities that servers return."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _SPACES = str.maketrans({"\u2581": " ", "\u0120": " "})
-"""How some servers show the space that a token begins with."""
+"""How some servers write a token's leading space."""
 _LEAST = 1e-12
 
 
 def first_token_scores(logprobs: Any, continuations: Sequence[str]) -> tuple[float, ...] | None:
-    """Scores of continuations of one token from the likeliest first tokens of an answer.
+    """Return scores of one-token continuations from the likeliest first tokens of an answer.
 
     The score of " A" is the log probability of the token " A" (METHODS 1.2: the first token by
-    which the prompt with the letter departs from the prompt). Where the list has that token for no
-    continuation, the same letters with or without the space are looked for: some servers show
-    tokens without it.
+    which the prompt with the letter departs from the prompt). If no continuation is in the list,
+    the letters are looked up with the space added or removed, because some servers omit it.
 
-    A continuation that is not in the list is less likely than all that are, and has at most what
-    the list leaves over. It gets that bound (METHODS 1.2 does not know the case, and a letter
-    left out would make all of them unreadable): the likeliest letter is always right, P of the
-    missing ones and the mass on all letters are upper bounds. Where the list has no continuation
-    at all nothing is known: minus infinity for each, which is read as unreadable.
+    A continuation outside the list is less likely than every listed token, and its probability is
+    at most the mass that the list leaves over. It gets that upper bound. (METHODS 1.2 does not
+    cover this case, and a missing letter would make the whole answer unreadable.) So the likeliest
+    letter is always right, while P of missing letters and the total mass of letters are upper
+    bounds. If no continuation is in the list at all, nothing is known: each gets minus infinity,
+    which is read as unreadable.
 
     Returns:
-        None where the server returned no log probabilities.
+        The scores, or None if the server returned no log probabilities.
 
     >>> listed = {"top_logprobs": [{" A": -0.5, " B": -1.5, " the": -3.0}]}
     >>> [round(value, 2) for value in first_token_scores(listed, (" A", " B", " C"))]
@@ -42,7 +42,7 @@ def first_token_scores(logprobs: Any, continuations: Sequence[str]) -> tuple[flo
         return (-math.inf,) * len(names)
     rest = 1.0 - sum(math.exp(value) for value in listed.values())
     bound = min(min(listed.values()), math.log(max(rest, _LEAST)))
-    # Below, not at: a listed letter wins where the two are equal.
+    # Just below the bound, so that a listed letter wins a tie.
     bound = math.nextafter(bound, -math.inf)
     return tuple(listed.get(name, bound) for name in names)
 
@@ -50,15 +50,16 @@ def first_token_scores(logprobs: Any, continuations: Sequence[str]) -> tuple[flo
 def text_scores(
     choices: Sequence[Mapping[str, Any]], prompt: str, continuations: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
-    """Sums over the tokens that each continuation adds to the prompt, and how many they are.
+    """Return the log probability of each continuation, and its number of tokens.
 
     Args:
         choices: the echo of the prompt alone, then of the prompt with each continuation.
-        prompt: what was asked.
-        continuations: what was appended to it.
+        prompt: the prompt.
+        continuations: the texts appended to it.
 
     Returns:
-        None where the server did not return the log probabilities of what it was sent.
+        Sums and counts over the tokens that each continuation adds to the prompt; None if the
+        server did not return the log probabilities of what it was sent.
     """
     sent = [prompt, *(prompt + text for text in continuations)]
     if len(choices) != len(sent):
@@ -85,13 +86,13 @@ def text_scores(
 
 
 def _listed(logprobs: Any) -> dict[str, float]:
-    """Token -> log probability of the first token's alternatives.
+    """Return token -> log probability for the alternatives of the first token.
 
-    Two shapes are about: `top_logprobs` (completions) and `content` (chat; llama.cpp both).
+    Servers use two shapes: `top_logprobs` (completions) and `content` (chat; llama.cpp for both).
     """
     if not isinstance(logprobs, Mapping):
         return {}
-    found: dict[str, float] = {}
+    listed: dict[str, float] = {}
     if content := logprobs.get("content"):
         pairs = [
             (entry.get("token"), entry.get("logprob"))
@@ -103,19 +104,19 @@ def _listed(logprobs: Any) -> dict[str, float]:
     for token, value in pairs:
         if isinstance(token, str) and isinstance(value, int | float) and not math.isnan(value):
             name = token.translate(_SPACES)
-            found[name] = max(found.get(name, -math.inf), min(float(value), 0.0))
-    return found
+            listed[name] = max(listed.get(name, -math.inf), min(float(value), 0.0))
+    return listed
 
 
 def _echo(choice: Mapping[str, Any], text: str) -> tuple[list[str], list[Any]] | None:
-    """Tokens and their log probabilities of what was sent; None where something else came."""
+    """Return the tokens of an echoed text and their log probabilities; None without an echo."""
     logprobs = choice.get("logprobs")
     if not isinstance(logprobs, Mapping):
         return None
     tokens, values = logprobs.get("tokens"), logprobs.get("token_logprobs")
     if not tokens or not values or len(tokens) != len(values):
         return None
-    # A server that ignores `echo` returns what it made up instead.
+    # A server that ignores `echo` returns generated text instead.
     if not str(choice.get("text")).rstrip().endswith(text.rstrip()[-40:]):
         return None
     return list(tokens), list(values)

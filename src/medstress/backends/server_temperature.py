@@ -1,4 +1,4 @@
-"""Servers that insist on a temperature: some models that reason take no other than 1."""
+"""Servers that insist on a temperature: some reasoning models accept only 1."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 ONLY = 1.0
-"""What servers that insist on a temperature allow."""
+"""The temperature that such servers accept."""
 _INSISTS = re.compile(
     r"temperature.{0,120}?(only|unsupported|not support|must be (set to )?1\b|default"
     r"|not allowed|deprecated)|(unsupported|not support|only).{0,120}?temperature",
@@ -16,32 +16,33 @@ _RANGE = re.compile(r"between|range|at (most|least)|less than|greater than|[<>]"
 
 
 class Temperature:
-    """What a server is sent as the temperature, and what it has said of it.
+    """The temperature sent to a server, and the server's objection to it.
 
     Attributes:
-        told: `asked`, what the experiment wants; `sent`, what the server takes instead, null where
-            it takes none and goes by its own; `said`, its words. None while it has not objected.
+        objection: `asked`, the experiment's temperature; `sent`, the one the server accepts
+            instead, null if it accepts none and uses its own; `said`, its words. None while it has
+            not objected.
     """
 
     def __init__(self) -> None:
-        self.told: dict[str, Any] | None = None
+        self.objection: dict[str, Any] | None = None
 
     def field(self, wanted: float) -> dict[str, float]:
-        """What to add to a request's body."""
-        if self.told is None:
+        """Return the fields to add to a request's body."""
+        if self.objection is None:
             return {"temperature": wanted}
-        sent = self.told["sent"]
+        sent = self.objection["sent"]
         return {} if sent is None else {"temperature": sent}
 
     def refused(self, said: str, sent: dict[str, Any]) -> None:
-        """Take in an error: where it insists on a temperature, go on with what it allows.
+        """Adapt to an error: if the server insists on a temperature, use the one it accepts.
 
         Args:
             said: the server's words.
-            sent: the body it refused.
+            sent: the refused body.
         """
         if "temperature" not in sent or not _INSISTS.search(said) or _RANGE.search(said):
             return
-        # By what was sent, since several requests may be refused at the same time.
-        known = self.told or {"asked": sent["temperature"], "sent": ONLY, "said": said}
-        self.told = {**known, "sent": ONLY if sent["temperature"] != ONLY else None}
+        # Decided by the body, because several requests may be refused at the same time.
+        known = self.objection or {"asked": sent["temperature"], "sent": ONLY, "said": said}
+        self.objection = {**known, "sent": ONLY if sent["temperature"] != ONLY else None}

@@ -1,4 +1,4 @@
-"""spaCy pipelines as victims: the entities they find in sentences that are cut already."""
+"""spaCy pipelines as victims: the entities they find in sentences that are already tokenised."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _INNER_BATCH = 64
 class SpacyBackend(Backend):
     """Answers `tag` calls with the entities of a pipeline, as IOB labels of its own types.
 
-    The pipeline is given the words of the data set and never cuts them itself.
+    The pipeline gets the words of the data set and does not tokenise them again.
 
     Args:
         nlp: a loaded pipeline with a component that sets entities.
-        identity: of its data.
-        batch_size: the largest number of calls handed over at once; None for the default.
+        identity: covers the pipeline's data.
+        batch_size: the largest number of calls given to `answer` at once; None for the default.
     """
 
     def __init__(self, nlp: Any, identity: ModelIdentity, *, batch_size: int | None = None) -> None:
@@ -40,7 +40,7 @@ class SpacyBackend(Backend):
         )
 
     def _labels(self) -> tuple[str, ...]:
-        """The labels it declares; empty where no component says."""
+        """Return the labels that the pipeline declares; empty if no component declares any."""
         types = {
             label
             for name in self._nlp.pipe_names
@@ -55,9 +55,9 @@ class SpacyBackend(Backend):
 
         tags = [call for call in calls if isinstance(call, Tag)]
         documents = (Doc(self._nlp.vocab, words=list(call.tokens)) for call in tags)
-        found = self._nlp.pipe(documents, batch_size=_INNER_BATCH)
+        tagged = self._nlp.pipe(documents, batch_size=_INNER_BATCH)
         return [
-            _tagged(next(found))
+            _tagged(next(tagged))
             if isinstance(call, Tag)
             else Failure(error=f"a spaCy pipeline cannot answer {call.kind!r} calls")
             for call in calls
@@ -80,7 +80,7 @@ def open_backend(options: BackendOptions) -> SpacyBackend:
     """Load the pipeline named by `model`: an installed one, or the folder of a saved one.
 
     Raises:
-        UsageError: spaCy or the pipeline is missing, it cannot be loaded, or it finds no entities.
+        UsageError: spaCy or the pipeline is missing, cannot be loaded, or sets no entities.
     """
     if find_spec("spacy") is None:
         raise missing_extra("the spacy back end", "spacy")
@@ -104,7 +104,7 @@ def open_backend(options: BackendOptions) -> SpacyBackend:
             f"spaCy pipeline {name!r} sets no entities (it has: {', '.join(nlp.pipe_names)}); "
             "give one with an ner or entity_ruler component"
         )
-    # Weights, vocabulary and rules alike are part of what it writes of itself.
+    # The serialised pipeline contains weights, vocabulary and rules.
     state = content_hash(
         [spacy.about.__version__, blake2b(nlp.to_bytes(), digest_size=16).hexdigest()]
     )

@@ -1,7 +1,7 @@
-"""A network in which a request has so many seconds and bytes in all, however it spends them.
+"""Limits the total time and bytes of a request.
 
-The client's own time-outs hold for one read or write: a server that sends a byte a second keeps
-every one of them, for ever.
+The client's own time-outs apply to single reads and writes, so a server that sends one byte per
+second would never exceed them.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ from medstress.backends.bounded_body import AnswerTooLarge
 T = TypeVar("T")
 
 _CHUNK = 1 << 16
-"""Bytes written at once: the time is looked at in between."""
+"""Bytes written at once; the time limit is checked in between."""
 
 
 class Allowance(threading.local):
-    """What the request of this thread may still use."""
+    """The remaining time and bytes of this thread's request."""
 
     until: float | None = None
-    """On the monotonic clock; None: there is no request."""
+    """Deadline on the monotonic clock; None outside a request."""
     n_bytes: int = 0
-    """Bytes that may still come, headers and all."""
+    """Bytes that may still be received, headers included."""
 
     @contextmanager
     def of(self, seconds: float, n_bytes: int) -> Iterator[None]:
-        """Give the request that is made meanwhile so much in all."""
+        """Limit the request made inside this context to a total time and size."""
         self.until, self.n_bytes = time.monotonic() + seconds, n_bytes
         try:
             yield
         finally:
             self.until = None
 
-    def seconds(self, asked: float | None, late: type[Exception]) -> float | None:
-        """The seconds that one step may take, of which the client asked for so many.
+    def seconds(self, timeout: float | None, late: type[Exception]) -> float | None:
+        """Return the time limit of one step, at most the client's `timeout`.
 
         Raises:
-            Exception: of the type `late`, where nothing is left.
+            Exception: an error of type `late` if no time is left.
         """
         if self.until is None:
-            return asked
+            return timeout
         left = self.until - time.monotonic()
         if left <= 0:
             raise late("the time of the request is up")
-        return left if asked is None else min(asked, left)
+        return left if timeout is None else min(timeout, left)
 
     def count(self, n: int) -> None:
-        """So many bytes came.
+        """Count `n` received bytes.
 
         Raises:
-            AnswerTooLarge: more than may come.
+            AnswerTooLarge: the request has exceeded its bytes.
         """
         self.n_bytes -= n
         if self.until is not None and self.n_bytes < 0:
@@ -65,11 +65,11 @@ class Allowance(threading.local):
 
 
 class TimedNetwork(httpcore2.NetworkBackend):
-    """Connections whose every step looks at the allowance of the request.
+    """Makes connections that check the request's allowance at every step.
 
     Args:
         network: makes the connections.
-        allowance: shared with whoever makes requests.
+        allowance: shared with the code that makes requests.
     """
 
     def __init__(self, network: httpcore2.NetworkBackend, allowance: Allowance) -> None:
@@ -84,25 +84,25 @@ class TimedNetwork(httpcore2.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.NetworkStream:
-        """Connect; looking the name up and trying its addresses count too."""
-        most = self._allowance.seconds(None, httpcore2.ConnectTimeout)
+        """Connect; the limit includes looking up the name and trying its addresses."""
+        total = self._allowance.seconds(None, httpcore2.ConnectTimeout)
         seconds = self._allowance.seconds(timeout, httpcore2.ConnectTimeout)
 
         def connect() -> httpcore2.NetworkStream:
             return self._network.connect_tcp(host, port, seconds, local_address, socket_options)
 
-        return _TimedStream(_within(most, connect), self._allowance)
+        return _TimedStream(_within(total, connect), self._allowance)
 
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore2.NetworkStream:
-        """Connect to a file of this machine."""
+        """Connect to a Unix socket."""
         seconds = self._allowance.seconds(timeout, httpcore2.ConnectTimeout)
         stream = self._network.connect_unix_socket(path, seconds, socket_options)
         return _TimedStream(stream, self._allowance)
 
     def sleep(self, seconds: float) -> None:
-        """Wait, as the client does between two tries to connect."""
+        """Wait between two attempts to connect."""
         self._network.sleep(seconds)
 
 
@@ -113,9 +113,9 @@ class _TimedStream(httpcore2.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         seconds = self._allowance.seconds(timeout, httpcore2.ReadTimeout)
-        found = self._stream.read(max_bytes, seconds)
-        self._allowance.count(len(found))
-        return found
+        data = self._stream.read(max_bytes, seconds)
+        self._allowance.count(len(data))
+        return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         for start in range(0, len(buffer), _CHUNK):
@@ -139,7 +139,9 @@ class _TimedStream(httpcore2.NetworkStream):
 def _within(
     seconds: float | None, connect: Callable[[], httpcore2.NetworkStream]
 ) -> httpcore2.NetworkStream:
-    """Connect, given up after so many seconds: nothing else ends a look-up of a name.
+    """Connect in a thread, and give up after so many seconds.
+
+    A name look-up cannot be stopped in any other way.
 
     Raises:
         httpcore2.ConnectTimeout: it took longer.
@@ -150,7 +152,7 @@ def _within(
     def work() -> None:
         try:
             stream = connect()
-        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+        except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
             ended.put(error)
             return
         ended.put(stream)
@@ -159,10 +161,10 @@ def _within(
 
     threading.Thread(target=work, name="medstress-connect", daemon=True).start()
     try:
-        found = ended.get(timeout=seconds)
+        result = ended.get(timeout=seconds)
     except queue.Empty:
         given_up.set()
         raise httpcore2.ConnectTimeout("the time of the request is up") from None
-    if isinstance(found, BaseException):
-        raise found
-    return found
+    if isinstance(result, BaseException):
+        raise result
+    return result

@@ -17,19 +17,19 @@ from medstress.label_schemes import in_iob2, scheme_of
 _BATCH_SIZE = 256
 _OVERHEAD = 64.0
 _MAX_WASTE = 0.05
-"""Padding per token."""
+"""Padding tokens per token."""
 OUTSIDE = "O"
 
 
 class TokenClassificationBackend(Backend):
     """Answers `tag` calls in IOB2; the label of a word is that of its first piece.
 
-    A word that the tokenizer drops altogether is outside any entity. The labels of a model in IOBES
-    or IO are read leniently: what continues nothing begins an entity.
+    A word without pieces is outside any entity. IOBES and IO labels are read leniently: a label
+    that continues nothing begins an entity.
 
     Args:
         loaded: a model of `AutoModelForTokenClassification`.
-        batch_size: the largest number of calls handed over at once; None for the default.
+        batch_size: the largest number of calls given to `answer` at once; None for the default.
     """
 
     def __init__(self, loaded: LoadedModel, *, batch_size: int | None = None) -> None:
@@ -48,7 +48,7 @@ class TokenClassificationBackend(Backend):
         )
 
     def _labels(self) -> tuple[str, ...]:
-        """The labels it can give, in IOB2 where they are in a known scheme."""
+        """Return the labels the model can give, in IOB2 if their scheme is known."""
         if self._scheme == "iob2":
             return tuple(self._names.values())
         begun = (in_iob2([name], self._scheme)[0] for name in self._names.values())
@@ -56,7 +56,7 @@ class TokenClassificationBackend(Backend):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Tokens so far: read by the model, padding included, and without padding."""
+        """Tokens read by the model so far, with padding and without."""
         return {
             "tokens_forwarded": self._tokens_forwarded,
             "tokens_naive": self._tokens_naive,
@@ -64,7 +64,7 @@ class TokenClassificationBackend(Backend):
 
     @in_compute_thread
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call, in order; windows of similar length share a forward."""
+        """Answer every call, in order; windows of similar length share a forward pass."""
         tags = [call for call in calls if isinstance(call, Tag)]
         replies = iter(self._tag(tags))
         return [
@@ -80,27 +80,27 @@ class TokenClassificationBackend(Backend):
         release_memory()
 
     def _tag(self, calls: Sequence[Tag]) -> list[Reply]:
-        cut = self._pieces.windows([call.tokens for call in calls])
-        flat = [window for windows in cut for window in windows]
+        by_call = self._pieces.windows([call.tokens for call in calls])
+        flat = [window for windows in by_call for window in windows]
         labels = iter(self._label(flat))
         replies: list[Reply] = []
-        for call, windows in zip(calls, cut, strict=True):
+        for call, windows in zip(calls, by_call, strict=True):
             tokens = sum(map(len, windows))
             self._tokens_naive += tokens
-            found = [OUTSIDE] * len(call.tokens)
-            given = [(window, next(labels)) for window in windows]
-            if any(names is None for _, names in given):
+            of_words = [OUTSIDE] * len(call.tokens)
+            labelled = [(window, next(labels)) for window in windows]
+            if any(names is None for _, names in labelled):
                 replies.append(out_of_memory(max(map(len, windows))))
                 continue
-            for window, names in given:
+            for window, names in labelled:
                 for (word, _), name in zip(window.places, names or (), strict=True):
-                    found[word] = name
-            replies.append(Tagged(labels=in_iob2(found, self._scheme), tokens_in=tokens))
+                    of_words[word] = name
+            replies.append(Tagged(labels=in_iob2(of_words, self._scheme), tokens_in=tokens))
         return replies
 
     def _label(self, windows: Sequence[Window]) -> list[list[str] | None]:
-        """The labels of each window's places; None where memory does not suffice."""
-        found: list[list[str] | None] = [None] * len(windows)
+        """Return the labels of each window's places; None for windows that exceed memory."""
+        labels: list[list[str] | None] = [None] * len(windows)
         batches = plan_batches(
             [len(window) for window in windows],
             overhead=_OVERHEAD,
@@ -109,9 +109,9 @@ class TokenClassificationBackend(Backend):
         )
         for batch in batches:
             names = in_halves([windows[index] for index in batch], self._forward)
-            for index, mine in zip(batch, names, strict=True):
-                found[index] = mine
-        return found
+            for index, of_window in zip(batch, names, strict=True):
+                labels[index] = of_window
+        return labels
 
     def _forward(self, windows: Sequence[Window]) -> list[list[str]]:
         logits = forward(self._loaded, windows)

@@ -1,11 +1,10 @@
 """Token sequences merged into trees, so that a shared prefix is computed once.
 
-A language model that is asked for the probabilities of four options of one question, or of a
-hundred variants of one vignette, reads the same tokens again and again. Here the sequences of a
-batch are merged into tries, and each trie is written depth-first into one *row*. A node sees
-exactly its ancestors, and its position is its depth, so that a row holds the same numbers as the
-plain sequences would. In depth-first order the descendants of node k are the nodes k+1 .. ends[k],
-which makes the mask a comparison of two integers.
+To score four options of one question, or a hundred variants of one vignette, a language model
+reads the same tokens again and again. Here the sequences of a batch are merged into tries, and each
+trie is written depth-first into one *row*. A node sees exactly its ancestors, and its position is
+its depth, so a row gives the same numbers as the plain sequences. In depth-first order the
+descendants of node k are the nodes k+1 .. ends[k], so the mask is a comparison of two integers.
 
 Everything here is pure: integers in, integers out.
 """
@@ -27,7 +26,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A token sequence of which the tail is to be scored."""
+    """A token sequence whose tail is scored."""
 
     tokens: tuple[int, ...]
     """Prompt and continuation."""
@@ -36,12 +35,12 @@ class Target:
 
     @property
     def context(self) -> tuple[int, ...]:
-        """What has to be forwarded: the last token predicts nothing that is wanted."""
+        """The tokens to forward: all but the last, whose prediction is not needed."""
         return self.tokens[:-1]
 
     @property
     def scored(self) -> tuple[int, ...]:
-        """The tokens whose log probabilities are wanted."""
+        """The tokens whose log probabilities are needed."""
         return self.tokens[self.start :]
 
 
@@ -50,13 +49,13 @@ class Row:
     """Several sequences merged into tries and flattened depth-first, `n` nodes."""
 
     tokens: list[int]
-    """One token a node, `(n,)`."""
+    """One token per node, `(n,)`."""
     depths: list[int]
     """The position of each node in its sequence, `(n,)`."""
     ends: list[int]
     """The last descendant of each node, or the node itself, `(n,)`."""
     nodes: list[list[int]]
-    """Of each target the nodes that predict its scored tokens, in order."""
+    """For each target, the nodes that predict its scored tokens, in order."""
 
 
 def shared_length(first: Sequence[Any], second: Sequence[Any]) -> int:
@@ -73,7 +72,7 @@ def shared_length(first: Sequence[Any], second: Sequence[Any]) -> int:
     most = min(len(one), len(other))
     if one[:most] == other[:most]:
         return most
-    # By halves: slices are compared much faster than their elements one by one.
+    # Bisect, because comparing slices is much faster than comparing elements one by one.
     same, differs = 0, most
     while differs - same > 1:
         middle = (same + differs) // 2
@@ -102,7 +101,7 @@ def build_row(targets: Sequence[Target]) -> Row:
     nodes: list[list[int]] = [[] for _ in targets]
     path: list[int] = []
     previous: tuple[int, ...] = ()
-    # In lexicographic order sequences with a common prefix are neighbours: depth-first order.
+    # In lexicographic order sequences with a common prefix are neighbours, so this is depth-first.
     for index in sorted(range(len(targets)), key=lambda index: targets[index].context):
         context = targets[index].context
         del path[shared_length(previous, context) :]
@@ -119,7 +118,7 @@ def build_row(targets: Sequence[Target]) -> Row:
 
 
 def visible(rows: Sequence[Row]) -> npt.NDArray[np.bool_]:
-    """Return who sees whom, `(n_rows, n_nodes, n_nodes)`: [row, q, k] is True if q sees k.
+    """Return which node sees which, `(n_rows, n_nodes, n_nodes)`: [row, q, k] is True if q sees k.
 
     Rows are padded on the right to the longest; a padding node sees only itself, because a
     softmax over nothing would be NaN.
@@ -139,16 +138,16 @@ def plan_rows(
 ) -> list[list[int]]:
     """Decide which targets share a row, at the least expected cost.
 
-    A large row shares more prefixes but its attention, which is computed for all pairs of nodes,
-    grows with the square. A row of n nodes costs row_overhead + n + n^2 / full_attention, in
-    units of one token through the linear layers; the cheapest cut of the lexicographically
-    ordered targets is found by dynamic programming.
+    A large row shares more prefixes, but its attention covers all pairs of nodes and so grows with
+    the square. A row of n nodes costs row_overhead + n + n^2 / full_attention, in units of one
+    token through the linear layers. Dynamic programming finds the cheapest cut of the targets in
+    lexicographic order.
 
     Args:
-        targets: whose contexts are to be forwarded.
-        full_attention: the row length at which attention costs as much as all the rest.
-        max_nodes: no row is longer, except for a single target that is.
-        row_overhead: cost of one more row, in tokens: padding, since rows differ in length.
+        targets: the targets whose contexts are forwarded.
+        full_attention: the row length at which attention costs as much as everything else.
+        max_nodes: the longest row, except for a single target that is longer.
+        row_overhead: cost of one more row, in tokens: padding, because rows differ in length.
 
     Returns:
         The indexes of the targets of each row.
@@ -180,10 +179,10 @@ def plan_batches(
 
     Args:
         lengths: nodes of each row, `(n_rows,)`.
-        overhead: cost of one more forward, in tokens.
-        max_tokens: no batch has more tokens with its padding, except for a single row that has.
-        max_waste: most padding in all, per token of the rows; what costs less than one more
-            forward is let pass.
+        overhead: cost of one more forward pass, in tokens.
+        max_tokens: the most tokens of a batch, padding included, except for a longer single row.
+        max_waste: the most padding in total, per token of the rows; padding that costs less than
+            one more forward pass is always allowed.
 
     Returns:
         The indexes of the rows of each batch, longest first.
@@ -208,7 +207,7 @@ def plan_batches(
     while True:
         pieces = cheapest_cut(len(order), cost)
         forwarded = sum(int(longest[start]) * (stop - start) for start, stop in pieces)
-        # Cheaper forwards mean more of them, until only rows of one length share a batch.
+        # A lower price gives more forward passes, until only rows of equal length share a batch.
         if forwarded - sum(lengths) <= allowed or price < 1e-3:
             return [order[start:stop] for start, stop in pieces]
         price /= 2
@@ -218,8 +217,8 @@ def cheapest_cut(n: int, cost: Callable[[Ints, int], Floats]) -> list[tuple[int,
     """Cut 0 .. n into consecutive pieces of least total cost.
 
     Args:
-        n: how many things there are.
-        cost: gives the costs of the pieces start .. stop for an array of starts and one stop.
+        n: the number of elements.
+        cost: returns the costs of the pieces start .. stop for an array of starts and one stop.
 
     Returns:
         The pieces as (start, stop), in order.

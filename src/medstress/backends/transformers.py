@@ -1,7 +1,7 @@
 """Local models through transformers: decoder-only, encoder-decoder, multiple-choice heads.
 
-Scores of decoder-only models are computed on top of kept keys and values (`kv_scoring`), so that
-what prompts have in common is read once, whichever batch they come in.
+Scores of decoder-only models reuse kept keys and values (`kv_scoring`), so that a prefix shared by
+prompts of different batches is read once.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class TransformersBackend(Backend):
 
     Args:
         loaded: the model.
-        batch_size: the largest number of calls handed over at once.
-        sharing: False computes shared prefixes again each time; slower, same numbers.
-        kv_bytes: budget of the keys and values kept between batches; None for the default.
+        batch_size: the largest number of calls given to `answer` at once.
+        sharing: False computes shared prefixes again for every text; slower, with the same numbers.
+        kv_bytes: byte budget of the keys and values kept between batches; None for the default.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class TransformersBackend(Backend):
         )
 
     def _ahead(self) -> int:
-        """Calls worth computing early: few where a shared prefix is kept anyway."""
-        # Without kept prefixes, candidates are worth computing while their prefix is at hand.
+        """Return how many calls to compute early: few if shared prefixes are kept anyway."""
+        # Without kept prefixes it pays to compute candidates in the batch that reads their prefix.
         return 2 if self._scores.keeps else 8
 
     @property
     def path(self) -> str:
-        """`tree` or `plain`: whether `Score` computes shared prefixes once."""
+        """`tree` if `Score` computes shared prefixes once, otherwise `plain`."""
         return self._scores.path
 
     @property
@@ -105,7 +105,7 @@ class TransformersBackend(Backend):
         """Answer every call, in order.
 
         Raises:
-            UsageError: a conversation was asked for and the model has no chat template.
+            UsageError: a prompt is a conversation, but the model has no chat template.
         """
         replies: dict[int, Reply] = {
             index: Failure(error=f"the transformers back end cannot answer {call.kind!r} calls")
@@ -113,7 +113,7 @@ class TransformersBackend(Backend):
         }
         scores = {index: call for index, call in enumerate(calls) if isinstance(call, Score)}
         texts = {index: call for index, call in enumerate(calls) if isinstance(call, Generate)}
-        if scores:  # else nothing is made and checked that only scores need
+        if scores:  # otherwise the scorer need not be made and checked
             replies.update(zip(scores, self._scores.answer(list(scores.values())), strict=True))
             self.traits = replace(self.traits, ahead=self._ahead())
         replies.update(zip(texts, self._generate(list(texts.values())), strict=True))
@@ -128,19 +128,19 @@ class TransformersBackend(Backend):
         prepared = [self._prompt_tokens(call) for call in calls]
         ready = [index for index, one in enumerate(prepared) if not isinstance(one, Failure)]
         prompts = [one for one in prepared if not isinstance(one, Failure)]
-        found = self._generator.continue_all([calls[index] for index in ready], prompts)
+        continuations = self._generator.continue_all([calls[index] for index in ready], prompts)
         replies: dict[int, Reply] = {
             index: one for index, one in enumerate(prepared) if isinstance(one, Failure)
         }
-        for index, prompt, written in zip(ready, prompts, found, strict=True):
+        for index, prompt, continuation in zip(ready, prompts, continuations, strict=True):
             replies[index] = (
                 out_of_memory(len(prompt))
-                if written is None
+                if continuation is None
                 else Generated(
-                    text=self._tokenizer.decoded(written.tokens),
-                    finish_reason=LENGTH if written.is_cut else None,
+                    text=self._tokenizer.decoded(continuation.tokens),
+                    finish_reason=LENGTH if continuation.is_cut else None,
                     tokens_in=len(prompt),
-                    tokens_out=len(written.tokens),
+                    tokens_out=len(continuation.tokens),
                 )
             )
         return [replies[index] for index in range(len(calls))]
@@ -153,7 +153,7 @@ class TransformersBackend(Backend):
         (prompt,) = self._tokenizer.tokens([text], chat=not isinstance(call.prompt, str))
         if not prompt:
             return Failure(error="the prompt is empty, and the model needs at least one token")
-        # A decoder-only model writes its answer into the same positions.
+        # In a decoder-only model prompt and answer share the positions.
         new = call.decoding.max_new_tokens
         longest = max(len(prompt), new) if self._loaded.encoder_decoder else len(prompt) + new
         return too_long(longest, self._loaded.max_positions) or prompt
@@ -169,13 +169,13 @@ def open_backend(
     | TokenClassificationBackend
     | CrossEncoderBackend
 ):
-    """Load the model that options name: a folder, a hub id, a `.gguf` file or an embedded name.
+    """Load the model in the options: a folder, a hub id, a `.gguf` file or an embedded name.
 
-    With `answer_by` = `head` it is one with a multiple-choice head, which answers by that alone;
-    for NER a token classifier, and for sentence pairs a cross-encoder, whose output is the score.
+    `answer_by` = `head` needs a model with a multiple-choice head, NER a token classifier, and
+    sentence pairs a cross-encoder, whose output is the score.
 
     Raises:
-        UsageError: torch or transformers is absent, or the model cannot be found or read.
+        UsageError: torch or transformers is not installed, or the model cannot be found or read.
     """
     loaded = load_model(options)
     if options.task == "ner":

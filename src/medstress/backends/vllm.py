@@ -1,8 +1,8 @@
 """vLLM's offline engine, with prefix caching.
 
-Its batching, memory and kernels are its own: calls are handed over together, and what prompts
-have in common is found again in its cache. Letters are read off the likeliest next tokens, texts
-and letters that are not among them off the log probabilities of the prompt.
+The engine does its own batching and caching: it gets all calls together, and finds shared prefixes
+in its cache. Letters are scored by the likeliest next tokens. Texts, and letters outside that list,
+are scored by the log probabilities of the prompt.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from medstress.option_letters import is_decided
 
 _BATCH_SIZE = 256
 _TOP = 20
-"""Tokens asked for first: the most that the engine gives by default."""
+"""Tokens requested first: the most that the engine gives by default."""
 
 Tokens: TypeAlias = tuple[int, ...]
 
@@ -45,9 +45,9 @@ class VllmBackend(Backend):
 
     Args:
         llm: a `vllm.LLM`.
-        identity: of weights, number format and library.
-        parameters: of the model, where they could be counted.
-        batch_size: the largest number of calls handed over at once.
+        identity: covers weights, number format and library.
+        parameters: the model's number of parameters, if counted.
+        batch_size: the largest number of calls given to `answer` at once.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class VllmBackend(Backend):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Tokens so far: read by the model, and the lengths of all prompts."""
+        """Tokens read by the model so far, and the total length of all prompts."""
         return dict(self._counters)
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; each round of requests is one batch of the engine.
 
         Raises:
-            UsageError: a conversation was asked for and the model has no chat template.
+            UsageError: a prompt is a conversation, but the model has no chat template.
         """
         replies: dict[int, Reply] = {}
         prompts: dict[int, Tokens] = {}
@@ -96,12 +96,12 @@ class VllmBackend(Backend):
             [target for i in scored for target in scored[i]],
             {target for i in scored for target in scored[i] if _is_one_token(calls[i])},
         )
-        for i, its in scored.items():
-            self._counters["tokens_naive"] += sum(len(target.tokens) for target in its)
+        for i, of_call in scored.items():
+            self._counters["tokens_naive"] += sum(len(target.tokens) for target in of_call)
             replies[i] = Scored(
-                log_probs=tuple(min(known[target], 0.0) for target in its),
-                n_tokens=tuple(len(target.scored) for target in its),
-                tokens_in=len(prompts[i]) + sum(len(target.scored) for target in its),
+                log_probs=tuple(min(known[target], 0.0) for target in of_call),
+                n_tokens=tuple(len(target.scored) for target in of_call),
+                tokens_in=len(prompts[i]) + sum(len(target.scored) for target in of_call),
             )
         return [replies[index] for index in range(len(calls))]
 
@@ -128,7 +128,7 @@ class VllmBackend(Backend):
         targets = targets_of(prompt, sequences, first_token=call.first_token)
         if any(target.scored and target.start == 0 for target in targets):
             raise PermanentBackendError("a continuation changes the prompt's only token")
-        # One more: the engine writes a token after what it reads.
+        # One more, because the engine always generates one token.
         self._check_length(max((len(target.tokens) for target in targets), default=0) + 1)
         return prompt, targets
 
@@ -140,7 +140,7 @@ class VllmBackend(Backend):
             )
 
     def _ask(self, prompts: Sequence[Tokens], settings: Sequence[dict[str, Any]]) -> list[Any]:
-        """One batch of the engine; one output a prompt, in order."""
+        """Run one batch of the engine; return one output per prompt, in order."""
         if not prompts:
             return []
         from vllm import SamplingParams
@@ -171,32 +171,32 @@ class VllmBackend(Backend):
         ]
         outputs = self._ask([prompts[index] for index in calls], settings)
         for index, output in zip(calls, outputs, strict=True):
-            (written,) = output.outputs
-            # Other engines stop where the option is decided; this one writes on.
+            (completion,) = output.outputs
+            # Other back ends stop once the option is decided; this engine continues.
             options = calls[index].options
-            decided = bool(options) and is_decided(written.text, options)
-            cut = written.finish_reason == LENGTH and not decided
+            decided = bool(options) and is_decided(completion.text, options)
+            cut = completion.finish_reason == LENGTH and not decided
             self._counters["tokens_naive"] += len(prompts[index])
             replies[index] = Generated(
-                text=written.text,
+                text=completion.text,
                 finish_reason=LENGTH if cut else None,
                 tokens_in=len(prompts[index]),
-                tokens_out=len(written.token_ids),
+                tokens_out=len(completion.token_ids),
             )
 
     def _log_probs(self, targets: list[Target], letters: set[Target]) -> dict[Target, float]:
-        """The sum over the scored tokens of each target, natural log."""
+        """Return the sum over the scored tokens of each target, natural log."""
         known = {target: 0.0 for target in targets if not target.scored}
         short = [one for one in dict.fromkeys(targets) if one in letters and len(one.scored) == 1]
         contexts = list(dict.fromkeys(target.tokens[:-1] for target in short))
         next_token = {"max_tokens": 1, "temperature": 0.0, "logprobs": _TOP}
-        found = self._ask(contexts, [next_token] * len(contexts))
-        likeliest = dict(zip(contexts, found, strict=True))
+        outputs = self._ask(contexts, [next_token] * len(contexts))
+        likeliest = dict(zip(contexts, outputs, strict=True))
         for target in short:
             listed = likeliest[target.tokens[:-1]].outputs[0].logprobs[0]
             if target.tokens[-1] in listed:
                 known[target] = float(listed[target.tokens[-1]].logprob)
-        # What is not listed is read as part of a prompt: exact, but nothing is reused for it.
+        # Unlisted tokens are scored as part of a prompt: exact, but without the prefix cache.
         rest = [target for target in dict.fromkeys(targets) if target not in known]
         echo = {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
         for target, output in zip(
@@ -214,10 +214,10 @@ def _is_one_token(call: Call) -> bool:
 
 
 def open_backend(options: BackendOptions) -> VllmBackend:
-    """Start an engine with the model that options name: a folder or a hub id.
+    """Start an engine with the model in the options: a folder or a hub id.
 
     Raises:
-        UsageError: vllm is absent, or the model cannot be found or loaded.
+        UsageError: vllm is not installed, or the model cannot be found or loaded.
     """
     if find_spec("vllm") is None:
         raise UsageError(

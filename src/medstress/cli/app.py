@@ -1,4 +1,4 @@
-"""The edge of the command line: dispatch, exit codes, and one sentence for every refusal."""
+"""Entry point of the command line: dispatch, exit codes and one sentence per error."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def medstress_cli(arguments: Sequence[str], *, drain_seconds: float = DRAIN_SECO
     """Run one command.
 
     Args:
-        arguments: the command line, without the program.
-        drain_seconds: for calls in flight, once a signal stops it.
+        arguments: the command line, without the program name.
+        drain_seconds: time to wait for calls in flight after a signal.
 
     Returns:
-        The exit code: 0 done, 1 a bug or too many failed trials, 2 the user can mend it,
+        The exit code: 0 done, 1 a bug or too many failed trials, 2 an error the user can fix,
         130 interrupted.
     """
     with Stopping(arguments, drain_seconds) as stop:
@@ -53,32 +53,32 @@ def _guarded(arguments: Sequence[str], stop: Stopping) -> int:
     try:
         return _dispatch(arguments, stop)
     except MedstressError as error:
-        # One line, whatever a user's function or library put into its message.
+        # One line, even if a user's function or a library put line breaks into its message.
         print(f"medstress: {' '.join(str(error).splitlines())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        stop.tell()
+        stop.report()
         return INTERRUPTED
     except OSError as error:
         if stop.by is not None:
-            # The terminal that closed cannot be drawn on any more.
-            stop.tell()
+            # Drawing on a terminal that has closed fails.
+            stop.report()
             return INTERRUPTED
         if isinstance(error, BrokenPipeError):
             sys.stderr.close()
             return 0
-        # Where no reader or writer says it better: the system's refusal is no bug of ours.
+        # A system error that no reader or writer has translated; not a bug of medstress.
         named = f"{error.filename}: " if error.filename else ""
         print(f"medstress: {named}{reason(error)}", file=sys.stderr)
         return 2
     except MemoryError as error:
         print(f"medstress: {reason(error)}", file=sys.stderr)
         return 2
-    except Exception as error:  # noqa: BLE001 - the edge: anything else is a bug of ours
+    except Exception as error:  # noqa: BLE001 - the edge: anything else is a bug of medstress
         from medstress.registry import complaint
 
-        if said := complaint(error):
-            print(f"medstress: {said}; mend or remove that package", file=sys.stderr)
+        if message := complaint(error):
+            print(f"medstress: {message}; fix or remove that package", file=sys.stderr)
             return 2
         print(f"medstress: unexpected {_log(error)}", file=sys.stderr)
         return 1
@@ -104,11 +104,14 @@ def _dispatch(arguments: Sequence[str], stop: Stopping) -> int:
 
 
 def _log(error: Exception) -> str:
-    """Write the trace to a file and name it; it may hold texts of the data."""
+    """Write the traceback to a file and return a message with its path.
+
+    The file may hold texts of the data.
+    """
     import tempfile
     import traceback
 
-    said = f"{type(error).__name__}: {reason(error)}; this is a bug of medstress"
+    message = f"{type(error).__name__}: {reason(error)}; this is a bug in medstress"
     try:
         with tempfile.NamedTemporaryFile(
             "w",
@@ -119,6 +122,6 @@ def _log(error: Exception) -> str:
             errors="replace",
         ) as stream:
             traceback.print_exception(error, file=stream)
-    except OSError as full:
-        return f"{said}; its details could not be kept ({reason(full)})"
-    return f"{said}: please report it with the details in {stream.name}"
+    except OSError as failure:
+        return f"{message}; its details could not be written ({reason(failure)})"
+    return f"{message}: please report it with the details in {stream.name}"

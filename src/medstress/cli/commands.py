@@ -1,4 +1,4 @@
-"""One function a command: arguments in, text out, exit code back."""
+"""One function per command: it takes the arguments, prints, and returns the exit code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from medstress.writing import Access, write_text
 
 
 def demo_cli(args: argparse.Namespace) -> int:
-    """`medstress demo`."""
+    """Run `medstress demo`."""
     from medstress.experiment.demo import DEMO
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
@@ -41,7 +41,7 @@ def demo_cli(args: argparse.Namespace) -> int:
 
 
 def run_cli(args: argparse.Namespace) -> int:
-    """`medstress run`."""
+    """Run `medstress run`."""
     _check_limit(args)
     if args.dry_run:
         return _dry_run(args)
@@ -61,7 +61,7 @@ def run_cli(args: argparse.Namespace) -> int:
 
 
 def tune_cli(args: argparse.Namespace) -> int:
-    """`medstress tune`."""
+    """Run `medstress tune`."""
     from medstress.experiment.public import tune
     from medstress.experiment.tune import plan_tuning, tuning_costs
     from medstress.experiment.tuning_summary import describe_tuning
@@ -93,7 +93,7 @@ def tune_cli(args: argparse.Namespace) -> int:
         shown = tuned.report or tuned.tuning
         code = _show(tuning) if shown.folder == tuning.folder else _show_run(shown)
     if tuned.report is None:
-        print(f"n is not chosen yet: tuning stopped early; its run is {tuned.tuning.folder}")
+        print(f"tuning stopped early and has not chosen n yet; its run: {tuned.tuning.folder}")
     else:
         folder = tuned.report.folder
         print(f"run: {folder}   next: medstress report {folder}")
@@ -101,7 +101,7 @@ def tune_cli(args: argparse.Namespace) -> int:
 
 
 def train_cli(args: argparse.Namespace) -> int:
-    """`medstress train`."""
+    """Run `medstress train`."""
     from medstress.experiment.public import train
     from medstress.training.plan import plan_training, training_costs
     from medstress.training.train import RESULT_FILE
@@ -126,7 +126,7 @@ def train_cli(args: argparse.Namespace) -> int:
 
 
 def summary_cli(args: argparse.Namespace) -> int:
-    """`medstress summary`."""
+    """Run `medstress summary`."""
     with Run(args.folder).opened() as stored:
         if args.json:
             print(json.dumps(summarise_run(stored), indent=1, allow_nan=False))
@@ -136,21 +136,21 @@ def summary_cli(args: argparse.Namespace) -> int:
 
 
 def report_cli(args: argparse.Namespace) -> int:
-    """`medstress report`."""
+    """Run `medstress report`."""
     with Run(args.folder).opened() as stored:
         print(f"report: {_write_report(stored, args.out)}")
     return 0
 
 
 def export_cli(args: argparse.Namespace) -> int:
-    """`medstress export`."""
+    """Run `medstress export`."""
     n = Run(args.folder).export(args.table, args.to)
     print(f"{n} rows: {args.to}")
     return 0
 
 
 def figures_cli(args: argparse.Namespace) -> int:
-    """`medstress figures`."""
+    """Run `medstress figures`."""
     formats = [name.strip() for name in args.format.split(",") if name.strip()]
     found = Run(args.folder).figures(args.out, formats)
     for each in found:
@@ -164,15 +164,15 @@ def figures_cli(args: argparse.Namespace) -> int:
 
 
 def recipe_cli(args: argparse.Namespace) -> int:
-    """`medstress recipe`."""
+    """Run `medstress recipe`."""
     text = recipes.text_of(args.name)
     if args.to is None:
         print(text, end="")
         return 0
     path = Path(args.to)
     if path.exists():
-        # Somebody may have edited it: a recipe is there to be changed.
-        raise UsageError(f"--to {path}: it is there already; give another name, or remove it")
+        # The user may have edited it: recipes are meant to be changed.
+        raise UsageError(f"--to {path}: it exists already; choose another name, or remove it")
     try:
         write_text(path, text, Access.ORDINARY)
     except OSError as error:
@@ -182,7 +182,7 @@ def recipe_cli(args: argparse.Namespace) -> int:
 
 
 def review_cli(args: argparse.Namespace) -> int:
-    """`medstress review`."""
+    """Run `medstress review`."""
     from medstress.experiment.reviews import export_sheet, import_sheet
     from medstress.store.run_store import RunStore
 
@@ -200,43 +200,43 @@ def review_cli(args: argparse.Namespace) -> int:
 
 
 def annotate_cli(args: argparse.Namespace) -> int:
-    """`medstress annotate`."""
+    """Run `medstress annotate`."""
     from medstress.experiment.annotate import annotate
 
     _check_limit(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        told = annotate(
+        result = annotate(
             Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
         )
-    for label, n in told.groups.items():
-        print(f"{label}: {n:,} of {told.n_rows:,} questions")
-    print(f"{told.n_rows} rows, {told.n_mentions} mentions: {args.to}")
+    for label, n in result.groups.items():
+        print(f"{label}: {n:,} of {result.n_rows:,} questions")
+    print(f"{result.n_rows} rows, {result.n_mentions} mentions: {args.to}")
     return 0
 
 
 def perturb_cli(args: argparse.Namespace) -> int:
-    """`medstress perturb`."""
+    """Run `medstress perturb`."""
     from medstress.experiment.perturb import perturb
 
     _check_limit(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        told = perturb(
+        result = perturb(
             Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
         )
-    for note in told.notes:
+    for note in result.notes:
         print(f"! {one_line(note)}")
-    print(f"{told.n_rows} rows, {told.n_changed} changed by {told.n_edits} edits: {args.to}")
+    print(f"{result.n_rows} rows, {result.n_changed} changed by {result.n_edits} edits: {args.to}")
     return 0
 
 
 def list_cli(args: argparse.Namespace) -> int:
-    """`medstress list`."""
+    """Run `medstress list`."""
     from medstress.cli.listing import listing
 
     if args.name is not None:
         return _show_prompts(args)
     if args.to is not None:
-        raise UsageError("--to: name what is to be written, as in: medstress list prompts NAME")
+        raise UsageError("--to needs a name: medstress list prompts NAME --to DIR")
     rows = listing(args.kind)
     width = max(len(name) for name, _ in rows)
     for name, summary in rows:
@@ -248,11 +248,11 @@ def _show_prompts(args: argparse.Namespace) -> int:
     from medstress.cli.prompt_texts import prompt_texts, write_prompts
 
     if args.kind != "prompts":
-        raise UsageError(f"list {args.kind} {args.name}: only prompts are shown by name")
+        raise UsageError(f"list {args.kind} {args.name}: only prompts can be shown by name")
     texts = prompt_texts(args.name)
     if args.to is not None:
         write_prompts(texts, Path(args.to))
-        print(f"prompts: {args.to}   next: give it as template, once it says what you want")
+        print(f"prompts: {args.to}   next: edit them, and give the folder as `template`")
         return 0
     for file, text in texts.items():
         print(f"--- {file}\n{text.rstrip()}\n")
@@ -260,7 +260,7 @@ def _show_prompts(args: argparse.Namespace) -> int:
 
 
 def doctor_cli(_: argparse.Namespace) -> int:
-    """`medstress doctor`."""
+    """Run `medstress doctor`."""
     from medstress.cli.doctor import examine
 
     for line in examine():
@@ -294,8 +294,8 @@ def _show_run(finished: Run) -> int:
 
 
 def _show(stored: StoredRun) -> int:
-    """Print warnings and the table; 1 where more trials failed than the experiment allows, or
-    nothing that a victim said could be read."""
+    """Print warnings and tables; return 1 if more trials failed than the experiment allows, or if
+    no answer of a victim could be read."""
     from medstress.experiment.config import LIMITS
     from medstress.metrics.surrogate_lines import name_lines
     from medstress.metrics.unreadable import victims_unread
@@ -319,18 +319,18 @@ def _show(stored: StoredRun) -> int:
         print(line)
     usd = summary["performance"]["usd"]
     if usd is not None:
-        print(f"spent: ${usd:,.4f}, of which each victim: summary --json, performance.spending")
+        print(f"spent: ${usd:,.4f}; by victim: summary --json, performance.spending")
     settings = stored.manifest["config"]["experiment"]
     if not summary["experiment"]["complete"]:
         limits = [key for key in LIMITS if key in settings]
         raised = f", with a higher {' or '.join(limits)}" if limits else ""
         print(f"not complete; run the same command again{raised} to resume")
-    unread = bool(victims_unread(summary))  # the warnings say of whom
+    unread = bool(victims_unread(summary))  # the warnings name the victims
     return max(_failures(stored, summary, settings["max_failed"]), int(unread))
 
 
 def _failures(stored: StoredRun, summary: dict[str, Any], allowed: int) -> int:
-    """Say why trials failed; 1 where more did than the experiment allows."""
+    """Print why trials failed; return 1 if more failed than the experiment allows."""
     failed = sum(row["n_failed"] + row["n_failed_at_baseline"] for row in summary["results"])
     if failed:
         reasons = Counter(row.error for row in trial_rows(stored) if row.error)
@@ -339,8 +339,8 @@ def _failures(stored: StoredRun, summary: dict[str, Any], allowed: int) -> int:
     if failed <= allowed:
         return 0
     print(
-        f"{failed} trials failed (max_failed = {allowed}); all of them: medstress export "
-        f"{stored.folder} --table trials --to trials.csv; again: --retry-failed"
+        f"{failed} trials failed (max_failed = {allowed}); to list them: medstress export "
+        f"{stored.folder} --table trials --to trials.csv; to run them again: --retry-failed"
     )
     return 1
 

@@ -1,4 +1,4 @@
-"""Progress on stderr, tables on stdout; terminals, NO_COLOR and --quiet respected."""
+"""Show progress on stderr and tables on stdout; respects terminals, NO_COLOR and --quiet."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from medstress.results.table import Table
 from medstress.scheduler.progress import Progress as Counts
 
 _REFRESH_SECONDS = 0.25
-"""Drawing the bars takes a processor 1 to 2 ms."""
+"""Seconds between drawings; each takes 1 to 2 ms of processor time."""
 
 
 @contextmanager
 def display(*, quiet: bool, stop: Stopping) -> Iterator[Watcher]:
-    """Yield a watcher that draws bars on a terminal, and draws nothing where there is none."""
+    """Yield a watcher that draws progress bars on a terminal, and none elsewhere."""
     console = Console(file=plain_stream(sys.stderr))
 
     def announce(what: str) -> None:
-        # In a pipe and with --quiet too: it says what is about to be paid for.
+        # Also in a pipe and with --quiet: the user must see what is about to cost money.
         console.print(one_line(what), markup=False, highlight=False, soft_wrap=True)
 
     if quiet or not console.is_terminal:
@@ -51,7 +51,7 @@ def display(*, quiet: bool, stop: Stopping) -> Iterator[Watcher]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}", markup=False),
+        TextColumn("{task.fields[counts]}", markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console,
@@ -62,7 +62,7 @@ def display(*, quiet: bool, stop: Stopping) -> Iterator[Watcher]:
 
 
 def _watcher(bars: Progress, stop: Stopping) -> Watcher:
-    task = bars.add_task("preparing", total=None, told="")
+    task = bars.add_task("preparing", total=None, counts="")
     started = time.perf_counter()
     drawn = 0.0
 
@@ -80,20 +80,20 @@ def _watcher(bars: Progress, stop: Stopping) -> Watcher:
             return
         drawn = now
         rate = counts.n_computed / max(now - started, 1e-9)
-        told = (
+        line = (
             f"{counts.n_computed} calls paid, {rate:.1f}/s, "
             f"{counts.n_flipped}/{counts.n_eligible} flipped"
         )
         if counts.n_failed:
-            told += f", {counts.n_failed} failed"
+            line += f", {counts.n_failed} failed"
         done = counts.n_done + counts.n_skipped
-        bars.update(task, description="trials", completed=done, total=counts.n_planned, told=told)
+        bars.update(task, description="trials", completed=done, total=counts.n_planned, counts=line)
 
     return Watcher(note=note, vectors=vectors, progress=progress, drain_seconds=stop.drain_seconds)
 
 
 def print_table(table: Table) -> None:
-    """Print a table, as wide as it needs where stdout is no terminal."""
+    """Print a table; if stdout is not a terminal, lines are never wrapped."""
     stream = plain_stream(sys.stdout)
     console = Console(file=stream, soft_wrap=True)
     if not console.is_terminal:

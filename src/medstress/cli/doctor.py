@@ -1,4 +1,4 @@
-"""What `medstress doctor` finds, and the command that mends what is missing."""
+"""`medstress doctor`: what is installed, and the command that installs what is missing."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ PARTS = (
 
 
 def examine() -> Iterator[str]:
-    """Lines about versions, extras, devices, models and disk."""
+    """Yield lines about versions, extras, devices, models and disk."""
     for name, number in versions().items():
         yield f"{name:<14}{number}"
     for what, modules, remedy in PARTS:
         missing = [module for module in modules if find_spec(module) is None]
-        state = "found" if not missing else f"missing {', '.join(missing)}; mend with: {remedy}"
+        state = "found" if not missing else f"missing {', '.join(missing)}; install with: {remedy}"
         yield f"{what}: {state}"
     yield f"devices: {', '.join(_devices())}"
     folder = cache_dir("models")

@@ -1,4 +1,4 @@
-"""What `medstress list` shows."""
+"""The lists of `medstress list`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from medstress import recipes, registry
 
 
 def listing(kind: str) -> list[tuple[str, str]]:
-    """(name, one line) of everything installed of a kind, plug-ins included."""
+    """Return (name, summary) of everything installed of a kind, including plug-ins."""
     if kind in registry.KINDS:
         return [(name, entry.summary) for name, entry in registry.installed(kind).items()]
     if kind == "recipes":
@@ -57,6 +57,6 @@ _PLAIN: dict[str, tuple[tuple[str, str], ...]] = {
     "vocabularies": (
         ("drugs", "substances approved in the United States, from the FDA UNII list"),
         ("diseases", "diseases from MeSH and MONDO"),
-        ("PATH", "your own: CSV, TSV, text or parquet"),
+        ("PATH", "your own file: CSV, TSV, text or parquet"),
     ),
 }

@@ -26,31 +26,31 @@ NOT_BUILT = (
     "compare",
     "explain",
 )
-"""Commands of the interface that this version lacks."""
+"""Planned commands that this version lacks."""
 
 NULLS = ("matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k")
 STATISTICS = ("key_probability", "share_correct", "confidence")
 
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
-max_failed; 2 something you can mend (one sentence says what); 130 interrupted, nothing lost"""
+max_failed; 2 an error you can fix (one sentence says how); 130 interrupted, nothing lost"""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence instead of printing the whole usage."""
+    """Reports an error in one sentence instead of printing the whole usage."""
 
     def __init__(self, **settings: Any) -> None:
-        # Of every command: `--fre` must not throw a run away.
+        # For every command: `--fre` must not delete a run.
         super().__init__(**{**settings, "allow_abbrev": False})
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        """Raise, so that one place prints all refusals."""
+        """Raise a `UsageError`, so that one place prints all errors."""
         from medstress.errors import UsageError
 
         raise UsageError(f"{message} (see: {self.prog} --help)")
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Build the parser of the whole command line."""
     parser = _Parser(
         prog="medstress",
         description="Adversarial robustness of biomedical language models: attack, count, report.",
@@ -71,8 +71,8 @@ def build_parser() -> argparse.ArgumentParser:
     _list(commands)
     commands.add_parser(
         "doctor",
-        help="versions, extras, devices, models found, free disk; what is missing and its remedy",
-        description="Show what is installed and found, and the command that mends what is missing.",
+        help="versions, extras, devices, models, free disk; how to install what is missing",
+        description="Show what is installed, and the command that installs what is missing.",
     )
     return parser
 
@@ -80,10 +80,10 @@ def build_parser() -> argparse.ArgumentParser:
 def _demo(commands: argparse._SubParsersAction[_Parser]) -> None:
     demo = commands.add_parser(
         "demo",
-        help="attack the embedded language model with the embedded questions",
-        description="The main job on embedded data: sample questions, the embedded language "
-        "model, random and powerscaled distance-weighted sampling near and far. Prints a table "
-        "and writes report.html. Nothing is fetched.",
+        help="attack the embedded language model on the embedded questions",
+        description="Attack the embedded language model on sample questions, with random and "
+        "powerscaled distance-weighted sampling, near and far. Prints a table and writes "
+        "report.html. Nothing is downloaded.",
     )
     demo.add_argument("--out", metavar="DIR", default="runs/demo", help="default: runs/demo")
     demo.add_argument("--quiet", action="store_true", help="no progress display")
@@ -93,8 +93,8 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
     run = commands.add_parser(
         "run",
         help="run, resume or extend an experiment",
-        description="Run an experiment. On a folder that holds the same one it resumes; with "
-        "more items, seeds, victims or attacks it extends; one that changes any is refused.",
+        description="Run an experiment. A folder with the same experiment is resumed; one with "
+        "fewer items, seeds, victims or attacks is extended; one with other settings is refused.",
     )
     run.add_argument(
         "experiment", metavar="EXPERIMENT.toml", help="a file, or the name of a shipped recipe"
@@ -108,8 +108,8 @@ def _tune(commands: argparse._SubParsersAction[_Parser]) -> None:
         "tune",
         help="choose the exponent n on a tuning split, then report on the rest",
         description="Choose n of every attack with sampler = pdws, for each data set, group and "
-        "victim and for n < 0 and n > 0 apart, on a split of the items ([tune] in the file); then "
-        "run the chosen n, and the attacks without one, on the rest. The same command resumes.",
+        "victim, separately for n < 0 and n > 0, on a split of the items ([tune] in the file). "
+        "Then run the chosen n, and the attacks without n, on the rest. The same command resumes.",
     )
     tune.add_argument("experiment", metavar="EXPERIMENT.toml")
     tune.add_argument(
@@ -125,9 +125,9 @@ def _train(commands: argparse._SubParsersAction[_Parser]) -> None:
     train = commands.add_parser(
         "train",
         help="fine-tune, attack, train on perturbed copies, attack again",
-        description="Fine-tune models on the data as they are and attack them; fine-tune others on "
+        description="Fine-tune models on the original data and attack them; fine-tune others on "
         "the data and a perturbed copy ([train] in the file) and attack those with the same seeds. "
-        "The same command resumes, in the middle of an epoch as well.",
+        "The same command resumes, even in the middle of an epoch.",
     )
     train.add_argument(
         "experiment", metavar="EXPERIMENT.toml", help="a file, or the name of a shipped recipe"
@@ -146,8 +146,10 @@ def _train(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 
 def _running(run: _Parser) -> None:
-    """The options of commands that ask a victim."""
-    run.add_argument("--fresh", action="store_true", help="throw away what the folder holds")
+    """Add the options of commands that ask a victim."""
+    run.add_argument(
+        "--fresh", action="store_true", help="delete what the folder holds and restart"
+    )
     run.add_argument("--retry-failed", action="store_true", help="run failed trials again")
     _experiment_flags(run)
     run.add_argument(
@@ -175,9 +177,9 @@ def _annotate(commands: argparse._SubParsersAction[_Parser]) -> None:
     annotate = commands.add_parser(
         "annotate",
         help="write the questions with typed mentions and group labels",
-        description="Find the mentions of an experiment's groups and write its questions with "
-        "them, with the groups each question belongs to, and with the options that make it so. "
-        "medstress reads the file back as jsonl or parquet. No victim or attack is needed.",
+        description="Find the mentions of an experiment's groups and write its questions with the "
+        "mentions, the groups of each question, and the options that put it there. medstress "
+        "reads the file back as jsonl or parquet. No victim or attack is needed.",
     )
     annotate.add_argument("experiment", metavar="EXPERIMENT.toml")
     annotate.add_argument("--to", required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet")
@@ -191,7 +193,7 @@ def _perturb(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="write the perturbed data set without asking any victim",
         description="Write every item as every attack and seed of an experiment perturbs it: noise "
         "and synonyms in tagged texts, sentence pairs and vignettes, and the names that a "
-        "substitution draws. It is what `medstress run` asks. No victim is needed.",
+        "substitution draws. `medstress run` asks the same texts. No victim is needed.",
     )
     perturb.add_argument("experiment", metavar="EXPERIMENT.toml")
     perturb.add_argument(
@@ -214,8 +216,9 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     figures = commands.add_parser(
         "figures",
         help="the tables and figures of the papers",
-        description="Write the tables (LaTeX, CSV) and figures of the papers that the run can "
-        "fill, with intervals, and index.md with their captions. Says which it cannot, and why.",
+        description="Write the tables (LaTeX, CSV) and figures of the papers that the run has data "
+        "for, with intervals, and index.md with their captions. The others are listed with the "
+        "reason.",
     )
     figures.add_argument("folder", metavar="DIR")
     figures.add_argument("--out", required=True, metavar="DIR2", help="folder to write into")
@@ -223,7 +226,7 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--format",
         default="pdf,svg,png",
         metavar="FORMATS",
-        help="of figures: pdf, svg, png, parted by commas (default: all)",
+        help="of figures: pdf, svg, png, separated by commas (default: all)",
     )
     export = commands.add_parser("export", help="tidy rows of a run")
     export.add_argument("folder", metavar="DIR")
@@ -243,13 +246,13 @@ def _test(commands: argparse._SubParsersAction[_Parser]) -> None:
         "test",
         help="significance of MedFuzz successes",
         description="Compare successes of MedFuzz with control fuzzes: is the victim misled by "
-        "what the attack says, or would any change do? Whom to ask, where and with which key says "
-        "your experiment file, of which the folder has to be a run, and so do the settings ([test] "
-        "in it); the same command resumes, another one adds to the folder.",
+        "what the attack says, or would any change do? The models, their keys and the settings "
+        "([test]) come from your experiment file; the folder must be a run of it. The same command "
+        "resumes; other settings add to the folder.",
     )
     test.add_argument("folder", metavar="DIR")
     test.add_argument(
-        "--experiment", metavar="EXPERIMENT.toml", help="what the folder is a run of (needed)"
+        "--experiment", metavar="EXPERIMENT.toml", help="the experiment of this run (required)"
     )
     _settings_flag(test)
     which = test.add_mutually_exclusive_group()
@@ -257,17 +260,17 @@ def _test(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--item", nargs="+", default=[], metavar="ID", help="the successes on these items"
     )
     which.add_argument(
-        "--trial", metavar="ID", help="one success, by its trial_id or its beginning"
+        "--trial", metavar="ID", help="one success, by its trial_id or the start of it"
     )
     which.add_argument("--all", action="store_true", help="all successes (the default)")
     test.add_argument("--null", choices=NULLS, help="what a control is (default: matched)")
     test.add_argument(
         "--controls",
         metavar="N",
-        help="controls a success, or adaptive: what --max-calls buys (the default)",
+        help="controls per success, or adaptive: as many as --max-calls allows (the default)",
     )
     test.add_argument(
-        "--max-calls", type=int, metavar="N", help="most calls of one success (default: 2000)"
+        "--max-calls", type=int, metavar="N", help="most calls per success (default: 2000)"
     )
     test.add_argument(
         "--generator",
@@ -287,10 +290,10 @@ def _test(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--slope",
         action="store_true",
         default=None,
-        help="ask again without each insertion: does what a reasoning says go with what it did?",
+        help="ask again without each insertion: do those that a reasoning names matter more?",
     )
     test.add_argument(
-        "--dry-run", action="store_true", help="print what would be asked at most, and ask nothing"
+        "--dry-run", action="store_true", help="print how much would be asked at most; ask nothing"
     )
     test.add_argument("--quiet", action="store_true", help="no progress display")
 
@@ -298,9 +301,9 @@ def _test(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _review(commands: argparse._SubParsersAction[_Parser]) -> None:
     review = commands.add_parser(
         "review",
-        help="cases for experts, out as a sheet and back in",
-        description="Write every success of MedFuzz as a case for experts, and read back what "
-        "they say of it. human_valid overrides what gates say.",
+        help="export cases for experts as a sheet, import their reviews",
+        description="Write every success of MedFuzz as a case for experts, and read their reviews "
+        "back. human_valid overrides the verdict of the gates.",
     )
     review.add_argument("folder", metavar="DIR")
     how = review.add_mutually_exclusive_group(required=True)
@@ -314,8 +317,8 @@ def _cache(commands: argparse._SubParsersAction[_Parser]) -> None:
     cache = commands.add_parser(
         "cache",
         help="the shared answer cache",
-        description="Look after answers that runs share where [experiment] says cache = PATH. "
-        "info: entries by model, size; verify: read every entry and say which are damaged; "
+        description="Manage the answers that runs share if [experiment] says cache = PATH. "
+        "info: entries by model, size; verify: read every entry and count the damaged ones; "
         "prune: remove entries. Run folders have copies and do not need the cache.",
     )
     cache.add_argument("action", metavar="{info,verify,prune}", choices=("info", "verify", "prune"))
@@ -323,28 +326,28 @@ def _cache(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--path",
         metavar="DIR",
         default="default",
-        help='the folder that the experiment names; default: that of cache = "default"',
+        help='the folder that the experiment names (default: that of cache = "default")',
     )
     cache.add_argument(
-        "--older-than", type=float, metavar="DAYS", help="prune: entries stored before so many days"
+        "--older-than", type=float, metavar="DAYS", help="prune: entries older than this many days"
     )
     cache.add_argument("--model", metavar="NAME", help="prune: entries of this model, or its hash")
     cache.add_argument("--damaged", action="store_true", help="prune: entries that verify finds")
     cache.add_argument(
-        "--dry-run", action="store_true", help="prune: say what would go, remove nothing"
+        "--dry-run", action="store_true", help="prune: count what would be removed, remove nothing"
     )
 
 
 def _list(commands: argparse._SubParsersAction[_Parser]) -> None:
     listing = commands.add_parser("list", help="what is installed, plug-ins included")
     listing.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
-    listing.add_argument("name", metavar="NAME", nargs="?", help="prompts: show the words of one")
+    listing.add_argument("name", metavar="NAME", nargs="?", help="prompts: show the text of one")
     listing.add_argument("--to", metavar="DIR", help="prompts NAME: write them to this folder")
     recipe = commands.add_parser(
         "recipe",
         help="a shipped experiment: a table or figure of a paper",
-        description="Print a shipped experiment, or write it to a file of yours. `medstress run "
-        "NAME` runs it as it is.",
+        description="Print a shipped experiment, or write it to a file. `medstress run NAME` runs "
+        "it as it is.",
     )
     recipe.add_argument("name", metavar="NAME", help="see: medstress list recipes")
     recipe.add_argument("--to", metavar="FILE", help="write it to this file")

@@ -1,4 +1,4 @@
-"""The words of shipped prompts: shown, or written to a folder to be changed."""
+"""The texts of shipped prompts, to show or to write to a folder for editing."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from medstress.writing import Access, write_text
 
 
 def prompt_texts(name: str) -> dict[str, str]:
-    """File -> text of a shipped prompt, or of a set of them.
+    """Return file -> text of a shipped prompt or a set of prompts.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: no prompt has this name.
     """
     if name in shipped():
         return texts_of(name)
     known = [*shipped_prompts(), *shipped()]
     if name not in known:
         raise UsageError(
-            f"list prompts {name}: there is no such prompt{did_you_mean(name, known)}; see: "
+            f"list prompts {name}: no prompt has this name{did_you_mean(name, known)}; see: "
             "medstress list prompts"
         )
     return {f"{name}.jinja": load_template(name).source}
@@ -31,7 +31,7 @@ def write_prompts(texts: dict[str, str], folder: Path) -> None:
     """Write files to a new folder.
 
     Raises:
-        UsageError: it is there already, or cannot be written.
+        UsageError: the folder exists already or cannot be written.
     """
     try:
         folder.mkdir(parents=True)
@@ -39,7 +39,7 @@ def write_prompts(texts: dict[str, str], folder: Path) -> None:
             write_text(folder / file, text, Access.ORDINARY)
     except FileExistsError:
         raise UsageError(
-            f"--to {folder}: it is there already; give another name, or remove it"
+            f"--to {folder}: it exists already; choose another name, or remove it"
         ) from None
     except OSError as error:
         raise UsageError(f"--to {folder}: cannot write it: {error.strerror}") from error

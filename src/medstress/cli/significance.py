@@ -13,15 +13,15 @@ from medstress.experiment.public import Run
 
 
 def test_cli(args: argparse.Namespace) -> int:
-    """`medstress test`."""
+    """Run `medstress test`."""
     from medstress.experiment.significance.afterwards import run_tests
-    from medstress.experiment.significance.run import Chosen
+    from medstress.experiment.significance.run import Selection
     from medstress.report.significance import family_lines, slope_lines, success_table
 
     if args.experiment is None:
         raise UsageError(
-            "test asks models again, and whom to ask says your own file, never the folder: add "
-            "--experiment FILE, the experiment (or recipe) that the folder is a run of"
+            "test asks models again and takes them from your own file, never from the folder: add "
+            "--experiment FILE, the experiment (or recipe) of this run"
         )
     changes = {
         "null": args.null,
@@ -33,19 +33,19 @@ def test_cli(args: argparse.Namespace) -> int:
         "adjust": args.adjust,
         "faithfulness_slope": args.slope,
     }
-    outlook: list[str] = []
+    plan: list[str] = []
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         stopped = run_tests(
             Path(args.folder),
             args.experiment,
-            Chosen(items=tuple(args.item), trial=args.trial),
+            Selection(items=tuple(args.item), trial=args.trial),
             {key: value for key, value in changes.items() if value is not None},
-            replace(watcher, announce=outlook.append) if args.dry_run else watcher,
+            replace(watcher, announce=plan.append) if args.dry_run else watcher,
             args.set,
             dry_run=args.dry_run,
         )
     if args.dry_run:
-        for line in outlook:
+        for line in plan:
             print(one_line(line))
         return 0
     summary = Run(args.folder).summary()
@@ -59,7 +59,7 @@ def test_cli(args: argparse.Namespace) -> int:
     return 0
 
 
-# pytest would take it for a test wherever it is imported.
+# Otherwise pytest would collect it as a test in modules that import it.
 test_cli.__test__ = False  # type: ignore[attr-defined]
 
 

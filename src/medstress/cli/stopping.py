@@ -1,7 +1,7 @@
-"""One way to stop a command: INT, TERM and HUP end it alike, and a second one at once.
+"""Stop a command on SIGINT, SIGTERM or SIGHUP; a second signal ends it at once.
 
-The first raises `KeyboardInterrupt` where the main thread is. A run then makes no new calls, stores
-what is in flight and comes in time, and closes its folder; whatever hangs after that is left.
+The first signal raises `KeyboardInterrupt` in the main thread. A run then makes no new calls,
+stores the answers in flight that come in time, and closes its folder. Work that hangs is abandoned.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any
 from medstress.scheduler.progress import DRAIN_SECONDS
 
 INTERRUPTED = 130
-"""The exit code, whichever signal it was."""
+"""The exit code after any of the signals."""
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
 _GRACE = 3.0
-"""Seconds beyond those for calls in flight in which all must be closed."""
-_SAME = 0.2
-"""Seconds in which the same signal again is no second one: `timeout` sends it to the process and
-to its group, and so may a terminal that closes."""
-_GOES_ON = ("demo", "run", "tune", "train", "test")
-"""Commands that find what they stored."""
+"""Seconds for closing the folder, after the time for calls in flight."""
+_SAME_SIGNAL_SECONDS = 0.2
+"""The same signal within this time does not count as a second one: `timeout` sends it to the
+process and to its group, and so may a closing terminal."""
+_RESUMABLE = ("demo", "run", "tune", "train", "test")
+"""Commands that resume from what they stored."""
 
 
 class Stopping:
@@ -38,10 +38,10 @@ class Stopping:
 
     Args:
         arguments: the command line.
-        drain_seconds: for calls in flight.
+        drain_seconds: time to wait for calls in flight.
 
     Attributes:
-        by: the signal that stopped it; None while it goes on.
+        by: the signal that stopped the command; None while it runs.
     """
 
     def __init__(self, arguments: Sequence[str], drain_seconds: float = DRAIN_SECONDS) -> None:
@@ -55,7 +55,7 @@ class Stopping:
     def __enter__(self) -> Stopping:
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
-                # Whoever starts us with a signal ignored, such as nohup, wants it ignored.
+                # A signal ignored from the start, as by nohup, stays ignored.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._handle)
         return self
@@ -70,10 +70,10 @@ class Stopping:
             signal.signal(number, handler)
 
     def check(self) -> None:
-        """Called while models are asked, between batches.
+        """Stop if a signal came; called between batches.
 
         Raises:
-            KeyboardInterrupt: a signal came, and some library has swallowed what it raised.
+            KeyboardInterrupt: a signal came, but a library swallowed the exception it raised.
         """
         self._has_asked = True
         if self.by is not None:
@@ -81,20 +81,20 @@ class Stopping:
 
     @property
     def sentence(self) -> str:
-        """What happened, and the command that goes on."""
+        """What happened, and the command that resumes."""
         by = self.by.name if self.by is not None else "SIGINT"
         given = self._arguments
-        if given[:1] and given[0] in _GOES_ON:
+        if given[:1] and given[0] in _RESUMABLE:
             if self._has_asked:
-                # A second time it would throw away what this run has stored.
+                # Given again, it would delete what this run has stored.
                 given = [each for each in given if each != "--fresh"]
-            what = "everything that arrived is stored, to go on: "
+            what = "every answer that arrived is stored; to resume: "
         else:
             what = "to start again: "
         return f"medstress: interrupted ({by}); {what}{shlex.join(['medstress', *given])}"
 
-    def tell(self) -> None:
-        """Print the sentence, where there is still somebody to read it."""
+    def report(self) -> None:
+        """Print the sentence, if stderr is still open."""
         with suppress(OSError, ValueError):
             print(self.sentence, file=sys.stderr, flush=True)
 
@@ -104,24 +104,24 @@ class Stopping:
             self.by, self._at = signal.Signals(number), now
             _later(self.drain_seconds + _GRACE, self._leave)
             raise KeyboardInterrupt
-        if number != self.by or now - self._at > _SAME:
+        if number != self.by or now - self._at > _SAME_SIGNAL_SECONDS:
             self._leave()
 
     def _leave(self) -> None:
-        """End the process as it stands: what was committed is safe."""
+        """End the process at once; committed data is safe."""
         with suppress(OSError):
-            # Not by print: the stream may be locked by what is left where it stands.
+            # Not with print: the stream may be locked by an abandoned thread.
             os.write(2, f"{self.sentence}\n".encode(errors="replace"))
         os._exit(INTERRUPTED)
 
 
 def leave(code: int) -> None:
-    """End the process; threads that still work for it are not waited for.
+    """End the process without waiting for threads that still work.
 
     Raises:
-        SystemExit: in the ordinary case.
+        SystemExit: if no thread works.
     """
-    threads = sys.modules.get("medstress.daemon_threads")  # where nothing was asked it is not here
+    threads = sys.modules.get("medstress.daemon_threads")  # only imported if a model was asked
     if code == INTERRUPTED or (threads is not None and threads.is_working()):
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What is printed holds texts of strangers: nothing in them may steer the terminal."""
+"""Keep printed texts, which may come from others, from controlling the terminal."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO, cast
 
-_STEERING = re.compile(
+_CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
-"""Control characters but for tab and line end, what turns the direction of writing round, what
-ends a line unseen, and what cannot be encoded."""
+"""Control characters except tab and line end, marks that change the writing direction or end a line
+invisibly, and characters that cannot be encoded."""
 
 
 def visible(text: str) -> str:
-    r"""Write what would steer a terminal as it is written in Python.
+    r"""Replace characters that control a terminal by Python escapes.
 
     >>> print(visible("red \x1b[31m\u202e"))
     red \x1b[31m\u202e
     """
-    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def one_line(text: str) -> str:
-    """The same in one line.
+    """Return `visible(text)` in one line.
 
     >>> one_line("first  line\\nsecond")
     'first  line second'
@@ -34,13 +34,13 @@ def one_line(text: str) -> str:
 
 
 def plain_stream(stream: TextIO) -> TextIO:
-    """The stream itself, for what draws on a terminal on purpose."""
+    """Return the underlying stream, for output that controls the terminal on purpose."""
     return cast(TextIO, getattr(stream, "plain", stream))
 
 
 @contextmanager
 def visible_output() -> Iterator[None]:
-    """Whatever is printed meanwhile is printed visibly."""
+    """Make all output inside the block pass through `visible`."""
     with (
         redirect_stdout(cast(TextIO, _Visible(sys.stdout))),
         redirect_stderr(cast(TextIO, _Visible(sys.stderr))),
@@ -49,13 +49,13 @@ def visible_output() -> Iterator[None]:
 
 
 class _Visible:
-    """A stream that passes on what it is given, visibly."""
+    """A stream that passes text on through `visible`."""
 
     def __init__(self, stream: TextIO) -> None:
         self.plain = plain_stream(stream)
 
     def write(self, text: str) -> int:
-        """Write a text."""
+        """Write a text through `visible`."""
         self.plain.write(visible(text))
         return len(text)
 

@@ -1,1 +1,1 @@
-"""Sources of multiple-choice questions: each module reads one and returns `Loaded`."""
+"""Data set sources: one module each, returning `Loaded` (questions) or `LoadedTexts`."""

@@ -1,7 +1,7 @@
-"""Entity spans of answer options, as published beside MedQA and MedMCQA by Xian et al.
+"""Entity spans of answer options, as Xian et al. published them for MedQA and MedMCQA.
 
-The file is a JSON list with one record a question, ``{letter: {"text": [...], "labels": [...],
-"boundaries": [[start, end], ...]}}``: three parallel lists, labels are UMLS semantic type
+The file is a JSON list with one record per question, ``{letter: {"text": [...], "labels": [...],
+"boundaries": [[start, end], ...]}}``. The three lists are parallel: labels are UMLS semantic type
 identifiers or ``""``, boundaries are character offsets into the option's text.
 """
 
@@ -27,38 +27,38 @@ class Annotations:
     """The records of one annotation file."""
 
     path: Path
-    """Where they come from."""
+    """The annotation file."""
     records: list[Any]
-    """One a question, not checked yet."""
+    """One per question, not validated yet."""
     cut: list[str] = field(default_factory=list)
-    """Words that spans cut, span by span, as `mentions` meets them."""
+    """The word that each rejected span cuts; `mentions` adds to it."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many spans were left out."""
+        """One sentence about rejected spans; empty if there are none."""
         if not self.cut:
             return ()
         n, first = len(self.cut), self.cut[0]
-        return (f"{self.path}: spans left out because they cut a word: {n}; the first {first!r}",)
+        return (f"{self.path}: skipped spans that cut a word: {n}; the first word is {first!r}",)
 
     def mentions(self, item: Question, position: int) -> tuple[Mention, ...]:
-        """Those of `item`, and the spans of the record at `position` (from 0); each once.
+        """Return the item's mentions and the spans of record `position` (from 0), no duplicates.
 
-        Spans that begin or end inside a word are left out and counted: who published them cannot
-        mend them, and one of them is no reason to refuse thousands.
+        Spans that begin or end inside a word are skipped and counted. The published file cannot be
+        fixed, and one bad span is no reason to reject thousands of good ones.
 
         Raises:
-            DataError: the record is malformed or does not fit the options.
+            DataError: the record is malformed or does not match the options.
         """
         where = f"annotations {self.path}, record {position + 1}"
         record = self.records[position]
         if not isinstance(record, Mapping):
-            raise DataError(f"{where}: expected an object by letters, got {shown(record)}")
+            raise DataError(f"{where}: expected an object keyed by letter, got {shown(record)}")
         spans: list[Mention] = []
         for letter in sorted(record):
             if letter not in tuple(item.letters):
                 raise DataError(
-                    f"{where}: expected letters of {', '.join(item.letters)}, got {letter!r}"
+                    f"{where}: expected a letter among {', '.join(item.letters)}, got {letter!r}"
                 )
             text = item.option(letter)
             for span in _spans(record[letter], letter, text, f"{where}, option {letter}"):
@@ -74,8 +74,8 @@ def read_annotations(source: str, path: Path) -> Annotations:
     """Read an annotation file.
 
     Raises:
-        UsageError: no such file.
-        DataError: not a JSON list.
+        UsageError: the file does not exist.
+        DataError: the file is not a JSON list.
     """
     required_file(source, "annotations", path)
     records = read_json(path, "a JSON list")
@@ -93,8 +93,8 @@ def _spans(entry: Any, letter: str, option: str, where: str) -> list[Mention]:
     texts, labels, boundaries = (part or [] for part in lists)
     if not len(texts) == len(labels) == len(boundaries):
         raise DataError(
-            f"{where}: expected three lists of one length, got {len(texts)}, {len(labels)} and "
-            f"{len(boundaries)}"
+            f"{where}: expected three lists of the same length, got {len(texts)}, {len(labels)} "
+            f"and {len(boundaries)}"
         )
     rows = zip(texts, labels, boundaries, strict=True)
     return [_span(text, label, pair, letter, option, where) for text, label, pair in rows]

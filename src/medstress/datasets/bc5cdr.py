@@ -1,12 +1,12 @@
 """BC5CDR: 1,500 PubMed abstracts with chemicals and diseases, 500 each for train, devel and test.
 
-By path: an IOB file, a PubTator file, or a folder that holds one for each split (`train.tsv` or
-`train.txt`, and so on). PubTator files are split into sentences and tokens by this package's rules:
-the tokens are those of the IOB files, the sentences nearly (4,552 for 4,560 in train). `types`
-(`Chemical`, `Disease`) says which entities become labels, or renames them; `documents`, a PubTator
-file or a folder of them, says which documents the sentences of IOB files are from. By hub id, any
-of the layouts that `hub` reads. Splits joined by a plus (`train+devel`) are read one after the
-other; ids and documents then begin with the name of the split.
+`path` is an IOB file, a PubTator file, or a folder with one per split (`train.tsv` or `train.txt`,
+and so on). This package's rules split PubTator files into sentences and tokens: the tokens are
+those of the IOB files, the sentences nearly so (4,552 instead of 4,560 in train). `types`
+(`Chemical`, `Disease`) selects or renames the entities that become labels. `documents`, a PubTator
+file or a folder of them, tells which documents the sentences of IOB files come from. `hub` takes
+any layout that the module `hub` reads. Splits joined by a plus (`train+devel`) are read one after
+the other; ids and documents then begin with the name of the split.
 
 Reference: Li, Sun, Johnson, Sciaky, Wei, Leaman, Davis, Mattingly, Wiegers, Lu. BioCreative V CDR
 task corpus: a resource for chemical disease relation extraction. Database, 2016.
@@ -21,13 +21,13 @@ from pathlib import Path
 from medstress.datasets.hub import read_hub
 from medstress.datasets.iob import read_iob
 from medstress.datasets.pubtator import read_pubtator
-from medstress.datasets.source import DatasetOptions, LoadedTexts, required_file, take_keys
+from medstress.datasets.source import DatasetOptions, LoadedTexts, check_keys, required_file
 from medstress.errors import UsageError, did_you_mean
 from medstress.hashing import content_hash
 from medstress.sentences import TaggedText
 
 SPLITS = {"train": "train", "devel": "devel", "dev": "devel", "validation": "devel", "test": "test"}
-"""What users say -> how the files are called."""
+"""Split name, as users write it -> stem of the file name."""
 PUBTATOR = (".txt", ".pubtator")
 _KEYS = ("path", "hub", "split", "types", "scheme", "on_bad_labels")
 
@@ -36,16 +36,16 @@ def load(options: DatasetOptions) -> LoadedTexts:
     """Read one split of BC5CDR, or several.
 
     Raises:
-        UsageError: neither path nor hub, no such file, an unknown split, one named twice, or a
-            folder without one.
-        DataError: a bad line where `on_bad_row` is ``error``.
+        UsageError: neither path nor hub, a missing file, an unknown or repeated split, or a folder
+            without a split.
+        DataError: a bad line, if `on_bad_row` is ``error``.
     """
-    take_keys("bc5cdr", options, *_KEYS, "documents")
+    check_keys("bc5cdr", options, *_KEYS, "documents")
     splits = options.split.split("+") if options.split is not None else []
     for split in splits:
         if split not in SPLITS:
             raise UsageError(
-                "dataset 'bc5cdr': expected the split train, devel, test, or several such as "
+                "dataset 'bc5cdr': expected the split train, devel or test, or several such as "
                 f"train+devel, got {options.split!r}{did_you_mean(split, SPLITS)}"
             )
     if len({SPLITS[split] for split in splits}) < len(splits):
@@ -54,19 +54,19 @@ def load(options: DatasetOptions) -> LoadedTexts:
         return _read(options)
     if options.hub is None and options.path is not None and options.path.is_file():
         raise UsageError(
-            f"dataset 'bc5cdr': {options.path} is one file, so it holds one split; give the folder "
-            f"with the files of {options.split}"
+            f"dataset 'bc5cdr': {options.path} is a single file and holds one split; give the "
+            f"folder with the files of {options.split}"
         )
     return _joined(splits, [_read(replace(options, split=split)) for split in splits])
 
 
 def _read(options: DatasetOptions) -> LoadedTexts:
     if options.hub is not None:
-        take_keys("bc5cdr", options, *_KEYS)
+        check_keys("bc5cdr", options, *_KEYS)
         return read_hub("bc5cdr", options)
     path = _file("path", options.path, options.split, (".tsv", *PUBTATOR))
     if path.suffix.lower() in PUBTATOR:
-        take_keys("bc5cdr", options, "path", "split", "types")
+        check_keys("bc5cdr", options, "path", "split", "types")
         return read_pubtator(path, options)
     if options.documents is not None:
         found = _file("documents", options.documents, options.split, PUBTATOR)
@@ -75,10 +75,10 @@ def _read(options: DatasetOptions) -> LoadedTexts:
 
 
 def _joined(splits: Sequence[str], parts: Sequence[LoadedTexts]) -> LoadedTexts:
-    """Several splits as one; ids and documents are numbers of their file, hence the prefix."""
+    """Join splits; prefix ids and documents, which are unique within a file only."""
     return LoadedTexts(
         items=tuple(
-            _named(item, SPLITS[split])
+            _with_prefix(item, SPLITS[split])
             for split, part in zip(splits, parts, strict=True)
             for item in part.items
             if isinstance(item, TaggedText)
@@ -89,7 +89,7 @@ def _joined(splits: Sequence[str], parts: Sequence[LoadedTexts]) -> LoadedTexts:
     )
 
 
-def _named(item: TaggedText, split: str) -> TaggedText:
+def _with_prefix(item: TaggedText, split: str) -> TaggedText:
     metadata = dict(item.metadata)
     if "document" in metadata:
         metadata["document"] = f"{split}-{metadata['document']}"
@@ -97,18 +97,18 @@ def _named(item: TaggedText, split: str) -> TaggedText:
 
 
 def _file(key: str, path: Path | None, split: str | None, endings: Sequence[str]) -> Path:
-    """The file that a key names, or that of the split in the folder that it names."""
+    """Return the file that `key` names, or the split's file if it names a folder."""
     if path is None or not path.is_dir():
         return required_file("bc5cdr", key, path)
     if split is None:
         raise UsageError(
-            f"dataset 'bc5cdr': {key} {path} is a folder; say which split of it with split = "
+            f"dataset 'bc5cdr': {key} {path} is a folder; choose a split of it with split = "
             "'train', 'devel' or 'test'"
         )
     for ending in endings:
         if (found := path / f"{SPLITS[split]}{ending}").is_file():
             return found
     folders = sorted(entry.name for entry in path.iterdir() if entry.is_dir())
-    hint = f"; its folders: {', '.join(folders)}" if folders else ""
+    hint = f"; it has the folders {', '.join(folders)}" if folders else ""
     names = " or ".join(f"{SPLITS[split]}{ending}" for ending in endings[:2])
     raise UsageError(f"dataset 'bc5cdr': the folder {path} has no file {names}{hint}")

@@ -1,10 +1,14 @@
-"""Rows as the BigBIO and token-classification data sets of the Hugging Face hub have them.
+"""Rows of BigBIO and token-classification data sets of the Hugging Face hub.
 
-Three layouts, told apart by their fields. Documents (BigBIO's `kb`): `passages` with `text` and
-`offsets`, `entities` with `type` and `offsets`. Tokens: `tokens` and `labels`, `ner_tags` or
-`tags`, as names or as positions in the file's list of names, and `document_id` or `document` where
-the document is known. Pairs: `text_1` and `text_2` with
-`label`, or `text_a`, `text_b`, `score`. Files are JSON (a list), JSONL or parquet.
+There are three layouts, recognised by their fields:
+
+- documents (BigBIO's `kb`): `passages` with `text` and `offsets`, `entities` with `type` and
+  `offsets`;
+- tokens: `tokens` with `labels`, `ner_tags` or `tags` (names, or positions in the file's list of
+  names), and optionally `document_id` or `document`;
+- pairs: `text_1` and `text_2` with `label`, or `text_a`, `text_b` and `score`.
+
+Files are JSON (a list), JSONL or parquet.
 
 Reference: Fries, Weber, Seelam et al. BigBIO: a framework for data-centric biomedical natural
 language processing. NeurIPS Datasets and Benchmarks, 2022.
@@ -21,15 +25,15 @@ from typing import Any
 from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
 from medstress.datasets.iob import REPAIR_ADVICE, SCHEME_ADVICE, repair_notes
 from medstress.datasets.label_types import keep_types, with_types
-from medstress.datasets.pairs import Read, Row, checked, jsonl_rows, read_pairs
+from medstress.datasets.pairs import Row, RowOrError, jsonl_rows, raise_error, read_pairs
 from medstress.datasets.rows import parquet_rows, shown
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
+    check_keys,
     collect,
     hash_files,
     required_file,
-    take_keys,
 )
 from medstress.errors import DataError, UsageError
 from medstress.input_files import loading, read_bytes, read_json, reading
@@ -37,7 +41,7 @@ from medstress.label_schemes import check_scheme, read_labels
 from medstress.sentences import TaggedText
 
 _MAX_GAP = 100_000
-"""Characters between two passages; offsets farther apart are a mistake."""
+"""Most characters between two passages; a larger gap must be a mistake in the offsets."""
 TAGS = ("labels", "ner_tags", "tags")
 PAIRS = {"id": "id", "text_a": "text_1", "text_b": "text_2", "score": "label"}
 
@@ -46,11 +50,11 @@ def load(options: DatasetOptions) -> LoadedTexts:
     """Read a file in one of the layouts.
 
     Raises:
-        UsageError: no path, no such file, another ending, or a key that means nothing here.
-        DataError: an empty file, rows in none of the layouts, or a bad row where `on_bad_row` is
+        UsageError: no path, a missing file, an unknown ending, or a key that does not apply.
+        DataError: an empty file, rows of an unknown layout, or a bad row, if `on_bad_row` is
             ``error``.
     """
-    take_keys("bigbio", options, "path", "types", "scheme", "columns", "scale", "on_bad_labels")
+    check_keys("bigbio", options, "path", "types", "scheme", "columns", "scale", "on_bad_labels")
     return read_bigbio(required_file("bigbio", "path", options.path), options)
 
 
@@ -58,7 +62,7 @@ def read_bigbio(path: Path, options: DatasetOptions) -> LoadedTexts:
     """Read one file; see `load`."""
     read = _READERS.get(path.suffix.lower())
     if read is None:
-        raise UsageError(f"expected a file {', '.join(_READERS)}, got {path}; convert it")
+        raise UsageError(f"expected a file {' or '.join(_READERS)}, got {path}; convert it")
     rows = list(read(path))
     if not rows:
         raise DataError(
@@ -87,13 +91,13 @@ def _with_columns(options: DatasetOptions) -> DatasetOptions:
 
 
 def _documents(
-    path: Path, rows: Sequence[tuple[str, Read]], options: DatasetOptions
+    path: Path, rows: Sequence[tuple[str, RowOrError]], options: DatasetOptions
 ) -> LoadedTexts:
     documents, left_out = list[Document](), list[str]()
     tally = Tally()
     for place, row in rows:
         try:
-            documents.append(_document(checked(row), tally))
+            documents.append(_document(raise_error(row), tally))
         except DataError as error:
             sentence = f"{path}, {place}: {error}"
             if options.on_bad_row == "error" or len(left_out) == len(rows) - 1:
@@ -121,26 +125,26 @@ def _document(row: Row, tally: Tally) -> Document:
         if not 0 <= start - len(text) <= _MAX_GAP:
             raise DataError(
                 f"field 'passages': expected each to begin after the one before (at {len(text)}), "
-                f"got {shown(passage)}; mend the offsets"
+                f"got {shown(passage)}; fix the offsets"
             )
-        # Offsets count from the beginning of the document, whatever stands between passages.
+        # Offsets count from the beginning of the document, including gaps between passages.
         text = text.ljust(start) if start > len(text) else text
         begins.append(len(text))
         text += " ".join(_texts(passage))
     identifier = row.get("document_id") or row.get("id")
     if identifier is None or not text.strip():
         raise DataError(
-            "expected a document_id and passages with text, got neither or one; mend the row"
+            "expected a document_id and passages with text, but one is missing; fix the row"
         )
     document = Document(id=str(identifier), text=text, passages=tuple(begins))
     for entity in _parts(row, "entities") if row.get("entities") is not None else ():
         offsets = sorted(_offsets(entity, "entities"))
         start, end = offsets[0][0], max(last for _, last in offsets)
-        tally.parted += len(offsets) > 1
+        tally.discontinuous += len(offsets) > 1
         if not 0 <= start < end <= len(text) or not str(entity.get("type") or "").strip():
             raise DataError(
                 f"field 'entities': expected a type and offsets within {len(text)} characters, "
-                f"got {shown(entity)}; mend the row"
+                f"got {shown(entity)}; fix the row"
             )
         type_ = "_".join(str(entity["type"]).split())
         document.annotations.append(Annotation(start=start, end=end, type=type_))
@@ -151,7 +155,7 @@ def _parts(row: Row, field: str) -> list[Mapping[str, Any]]:
     found = row.get(field)
     if not isinstance(found, list) or not all(isinstance(part, Mapping) for part in found):
         raise DataError(
-            f"field {field!r}: expected a list of objects with offsets, got {shown(found)}; mend "
+            f"field {field!r}: expected a list of objects with offsets, got {shown(found)}; fix "
             "the row"
         )
     return found
@@ -162,7 +166,7 @@ def _texts(passage: Mapping[str, Any]) -> list[str]:
     texts = [text] if isinstance(text, str) else text or []
     if not isinstance(texts, list):
         raise DataError(
-            f"field 'passages': expected a text or a list of texts, got {shown(text)}; mend the row"
+            f"field 'passages': expected a text or a list of texts, got {shown(text)}; fix the row"
         )
     return list(map(str, texts))
 
@@ -174,13 +178,13 @@ def _offsets(part: Mapping[str, Any], field: str) -> list[tuple[int, int]]:
         found = []
     if not found:
         raise DataError(
-            f"field {field!r}: expected offsets [[start, end]], got {shown(part)}; mend the row"
+            f"field {field!r}: expected offsets [[start, end]], got {shown(part)}; fix the row"
         )
     return found
 
 
 def _tokens(
-    path: Path, rows: Sequence[tuple[str, Read]], options: DatasetOptions, field: str
+    path: Path, rows: Sequence[tuple[str, RowOrError]], options: DatasetOptions, field: str
 ) -> LoadedTexts:
     names = label_names(path, field)
     repaired: list[int] = []
@@ -188,17 +192,17 @@ def _tokens(
     check_scheme(_names_of(rows, field, names), options.scheme or "iob2", path)
     numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
 
-    def convert(given: tuple[int, Read]) -> TaggedText:
-        number, row = given[0], checked(given[1])
+    def convert(given: tuple[int, RowOrError]) -> TaggedText:
+        number, row = given[0], raise_error(given[1])
         tags = row.get(field)
         tokens = row.get("tokens")
         if not isinstance(tags, list) or not isinstance(tokens, list):
             raise DataError(
                 f"expected lists 'tokens' and {field!r}, got {shown(tokens)} and {shown(tags)}; "
-                "mend the row"
+                "fix the row"
             )
         if None in tokens:
-            raise DataError("field 'tokens': expected texts, got nothing as one; mend the row")
+            raise DataError("field 'tokens': expected texts, got a null; fix the row")
         labels = [_label(tag, names, field) for tag in tags]
         read = read_labels(labels, options.scheme or "iob2", repair=repair)
         if read.complaint:
@@ -223,12 +227,12 @@ def _tokens(
 
 
 def _document_of(row: Row) -> dict[str, str]:
-    """The metadata of a row of tokens: its document, where it names one."""
+    """Return the metadata of a row of tokens: its document, if it names one."""
     for field in ("document_id", "document"):
         name = row.get(field)
         if isinstance(name, Mapping | list):
             raise DataError(
-                f"field {field!r}: expected the name of a document, got {shown(name)}; mend the row"
+                f"field {field!r}: expected the name of a document, got {shown(name)}; fix the row"
             )
         if name not in (None, ""):
             return {"document": str(name)}
@@ -236,18 +240,19 @@ def _document_of(row: Row) -> dict[str, str]:
 
 
 def label_names(path: Path, field: str) -> list[str]:
-    """Names of labels that a parquet file of the hub carries for a column; none elsewhere."""
+    """Return the label names that a parquet file of the hub declares for a column, else []."""
     if path.suffix.lower() != ".parquet":
         return []
     import polars
 
-    said = f"{path}: expected the names of labels that the hub writes into parquet files, got"
-    with loading(lambda why: f"{said} what fails: {why}", DataError):
-        kept = polars.read_parquet_metadata(path).get("huggingface")
+    with loading(lambda why: f"{path}: cannot read the parquet metadata: {why}", DataError):
+        metadata = polars.read_parquet_metadata(path).get("huggingface")
     with reading(
-        lambda why: f"{said} something else: {why}", DataError, (AttributeError, TypeError)
+        lambda why: f"{path}: cannot read the hub's label names in its metadata: {why}",
+        DataError,
+        (AttributeError, TypeError),
     ):
-        features = json.loads(kept)["info"]["features"] if kept else {}
+        features = json.loads(metadata)["info"]["features"] if metadata else {}
         feature = features.get(field, {})
         feature = feature.get("feature", feature)
         names = feature.get("names", []) if isinstance(feature, dict) else []
@@ -260,13 +265,13 @@ def _label(tag: Any, names: Sequence[str], field: str) -> str:
     if isinstance(tag, int) and 0 <= tag < len(names):
         return names[tag]
     raise DataError(
-        f"field {field!r}: expected the names of labels, or positions in a list of names that the "
-        f"file carries ({len(names)} names), got {shown(tag)}"
+        f"field {field!r}: expected label names, or positions in the list of names that the file "
+        f"declares ({len(names)} names), got {shown(tag)}"
     )
 
 
-def _names_of(rows: Iterable[tuple[str, Read]], field: str, names: Sequence[str]) -> set[str]:
-    """The labels of all rows, of which some may be none."""
+def _names_of(rows: Iterable[tuple[str, RowOrError]], field: str, names: Sequence[str]) -> set[str]:
+    """Return the label names in all rows; values that are no labels are ignored."""
     tags = (tag for _, row in rows if isinstance(row, dict) for tag in _list(row.get(field)))
     known = dict(enumerate(names))
     return {
@@ -280,7 +285,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _json_rows(path: Path) -> Iterator[tuple[str, Read]]:
+def _json_rows(path: Path) -> Iterator[tuple[str, RowOrError]]:
     if not read_bytes(path).strip():
         return
     rows = read_json(path, "a JSON list of objects")
@@ -294,7 +299,7 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
     yield from ((f"row {n}", row) for n, row in enumerate(parquet_rows(path), start=1))
 
 
-_READERS: dict[str, Callable[[Path], Iterator[tuple[str, Read]]]] = {
+_READERS: dict[str, Callable[[Path], Iterator[tuple[str, RowOrError]]]] = {
     ".json": _json_rows,
     ".jsonl": jsonl_rows,
     ".parquet": read_rows,

@@ -1,9 +1,9 @@
 """BIOSSES: 100 pairs of biomedical sentences with the mean similarity of five annotators, 0 to 4.
 
-There is no official split. With `split`, the pairs are parted 64 / 16 / 20 into train, dev and
-test by a hash of their ids (only the sizes are those of other work); `all` is all of them, as
-without the key. By path: a table with `pair_id`, `sentence1`, `sentence2`, `mean_score`; by hub id:
-any of the layouts that `hub` reads.
+There is no official split. With `split`, a hash of their ids divides the pairs 64 / 16 / 20 into
+train, dev and test (other work shares the sizes only); `all` takes all of them, as does leaving the
+key out. `path` is a table with `pair_id`, `sentence1`, `sentence2`, `mean_score`; `hub` takes any
+layout that the module `hub` reads.
 
 Reference: Soğancıoğlu, Öztürk, Özgür. BIOSSES: a semantic sentence similarity estimation system for
 the biomedical domain. Bioinformatics 33(14), 2017.
@@ -15,14 +15,14 @@ from dataclasses import replace
 
 from medstress.datasets.hub import read_hub
 from medstress.datasets.pairs import read_pairs, tsv_rows
-from medstress.datasets.source import DatasetOptions, LoadedTexts, required_file, take_keys
+from medstress.datasets.source import DatasetOptions, LoadedTexts, check_keys, required_file
 from medstress.errors import DataError, UsageError, did_you_mean
 from medstress.hashing import digest
 from medstress.sentences import SentencePair
 
 SIZES = {"train": 0.64, "dev": 0.16, "test": 0.2}
 ALL = "all"
-"""For `--set`, which can write a split but not leave it out."""
+"""For `--set`, which can set `split` but not unset it."""
 COLUMNS = {
     "id": "pair_id",
     "text_a": "sentence1",
@@ -35,10 +35,10 @@ def load(options: DatasetOptions) -> LoadedTexts:
     """Read BIOSSES.
 
     Raises:
-        UsageError: neither path nor hub, no such file, or an unknown split.
-        DataError: a bad row where `on_bad_row` is ``error``.
+        UsageError: neither path nor hub, a missing file, or an unknown split.
+        DataError: a bad row, if `on_bad_row` is ``error``.
     """
-    take_keys("biosses", options, "path", "hub", "split")
+    check_keys("biosses", options, "path", "hub", "split")
     split = options.split
     known = (*SIZES, ALL)
     if split is not None and split not in known:
@@ -55,12 +55,14 @@ def load(options: DatasetOptions) -> LoadedTexts:
         loaded = read_pairs(path, tsv_rows(path), named, is_fixed=True)
     pairs = [item for item in loaded.items if isinstance(item, SentencePair)]
     if len(pairs) != len(loaded.items):
-        raise DataError(f"dataset 'biosses': expected sentence pairs in {options.hub}, got others")
-    return loaded if split in (None, ALL) else replace(loaded, items=part_of(pairs, split))
+        raise DataError(
+            f"dataset 'biosses': expected sentence pairs in {options.hub}, got other items"
+        )
+    return loaded if split in (None, ALL) else replace(loaded, items=pairs_of(pairs, split))
 
 
-def part_of(pairs: list[SentencePair], split: str) -> tuple[SentencePair, ...]:
-    """The pairs of one part, in their order; the parts are disjoint and hold all pairs."""
+def pairs_of(pairs: list[SentencePair], split: str) -> tuple[SentencePair, ...]:
+    """Return the pairs of one split, in order; the splits are disjoint and cover all pairs."""
     ranked = sorted(pairs, key=lambda pair: digest(["biosses", pair.id]))
     train = round(SIZES["train"] * len(pairs))
     dev = train + round(SIZES["dev"] * len(pairs))

@@ -1,10 +1,10 @@
 """Annotated texts in brat's standoff format: `NAME.txt` with `NAME.ann` beside it, in a folder.
 
-Of an `.ann` file the entities are read, `T1 TAB Type start end TAB mention`, offsets in characters
-of the text. A discontinuous entity (`start end;start end`) takes what stands between its parts, as
-labels of tokens must. Relations, events, attributes, normalisations and notes are passed over. A
-line end also ends a sentence, as in brat, but within an entity. Subfolders are read too; ids begin
-with the file's path within the folder.
+From an `.ann` file only the entities are read: `T1 TAB Type start end TAB mention`, with character
+offsets into the text. A discontinuous entity (`start end;start end`) also covers the text between
+its parts, since token labels cannot express a gap. Relations, events, attributes, normalisations
+and notes are ignored. As in brat, a line end also ends a sentence, except inside an entity.
+Subfolders are read too; ids begin with the file's path within the folder.
 
 Reference: Stenetorp, Pyysalo, Topic, Ohta, Ananiadou, Tsujii. brat: a web-based tool for
 NLP-assisted text annotation. EACL demonstrations, 2012.
@@ -20,34 +20,34 @@ from medstress.datasets.label_types import keep_types
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
+    check_keys,
     collect,
     hash_files,
-    take_keys,
 )
 from medstress.errors import DataError, UsageError
-from medstress.input_files import decoded, read_bytes
+from medstress.input_files import decode_utf8, read_bytes
 
 _ENTITY = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
-_PASSED_OVER = frozenset("REAMN#*")
-"""How lines of relations, events, attributes, modifications, normalisations, notes and
-equivalences begin."""
+_IGNORED = frozenset("REAMN#*")
+"""First characters of lines with relations, events, attributes, modifications, normalisations,
+notes and equivalences."""
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
-    """Read a folder; `types` says which entities become labels, and under which names.
+    """Read a folder; `types` selects or renames the entities that become labels.
 
     Raises:
-        UsageError: no folder, one without texts, a type that no entity has, or a key that means
-            nothing here.
-        DataError: a malformed line: file and line; a text without annotations.
+        UsageError: no folder, a folder without texts, a type that no entity has, or a key that
+            does not apply.
+        DataError: a malformed line (names file and line), or a text without annotations.
     """
-    take_keys("brat", options, "path", "types")
+    check_keys("brat", options, "path", "types")
     folder = _folder(options.path)
     texts = sorted(folder.rglob("*.txt"))
     if not texts:
         raise UsageError(
             f"dataset 'brat': expected texts with annotations (NAME.txt and NAME.ann) in {folder}, "
-            "got no .txt file; name the folder that holds them"
+            "found no .txt file; give the folder that holds them"
         )
     tally = Tally()
     documents, left_out, files = list[Document](), list[str](), list[Path]()
@@ -82,29 +82,29 @@ def _folder(path: Path | None) -> Path:
         what = "a file" if path.exists() else "nothing there"
         raise UsageError(
             f"dataset 'brat': expected path = a folder with NAME.txt and NAME.ann, got {path} "
-            f"({what}); name the folder"
+            f"({what}); give the folder"
         )
     return path
 
 
 def _document(path: Path, annotations: Path, folder: Path, tally: Tally) -> Document:
-    text = decoded(read_bytes(path), path)
+    text = decode_utf8(read_bytes(path), path)
     if not annotations.is_file():
         raise DataError(
-            f"{path}: expected {annotations.name} beside it (an empty file where nothing is "
-            "annotated), got none; add it or take the text away"
+            f"{path}: {annotations.name} is missing beside it; add it (empty if nothing is "
+            "annotated) or remove the text"
         )
     identifier = path.relative_to(folder).with_suffix("").as_posix()
     document = Document(id="_".join(identifier.split()), text=text)
-    marks = decoded(read_bytes(annotations), annotations)
+    marks = decode_utf8(read_bytes(annotations), annotations)
     for number, line in enumerate(marks.split("\n"), start=1):
         where = f"{annotations}, line {number}"
         if line.startswith("T"):
             document.annotations.append(_entity(line.rstrip("\r"), text, where, tally))
-        elif line.strip() and line[0] not in _PASSED_OVER:
+        elif line.strip() and line[0] not in _IGNORED:
             raise DataError(
                 f"{where}: expected a line of brat's standoff format such as 'T1<TAB>Type 0 "
-                f"5<TAB>words', got {line[:60]!r}; mend the line"
+                f"5<TAB>words', got {line[:60]!r}; fix the line"
             )
     document.passages = _passages(document)
     return document
@@ -116,25 +116,25 @@ def _entity(line: str, text: str, where: str, tally: Tally) -> Annotation:
     if found is None:
         raise DataError(
             f"{where}: expected T1, a tab, type, start and end, a tab and the mention, got "
-            f"{line[:60]!r}; mend the line"
+            f"{line[:60]!r}; fix the line"
         )
     parts = sorted(
         (int(start), int(end)) for start, end in (p.split() for p in found[2].split(";"))
     )
-    said = " ".join(text[start:end] for start, end in parts)
+    covered = " ".join(text[start:end] for start, end in parts)
     mention = "\t".join(fields[2:])
     # brat writes a line end within a mention as a space.
-    if said.split() != mention.split() or not said.strip():
+    if covered.split() != mention.split() or not covered.strip():
         raise DataError(
-            f"{where}: expected {mention[:60]!r} at {found[2]}, got {said[:60]!r}; offsets count "
-            "the characters of the text, line ends included"
+            f"{where}: expected {mention[:60]!r} at {found[2]}, got {covered[:60]!r}; offsets "
+            "count the characters of the text, line ends included"
         )
-    tally.parted += len(parts) > 1
+    tally.discontinuous += len(parts) > 1
     return Annotation(start=parts[0][0], end=max(end for _, end in parts), type=found[1])
 
 
 def _passages(document: Document) -> tuple[int, ...]:
-    """Where lines begin, but for those that an entity reaches into."""
+    """Return where lines begin, without those that begin inside an entity."""
     inside = sorted((a.start, a.end) for a in document.annotations)
     begins, reach, at = [0], 0, 0
     for found in re.finditer("\n+", document.text):

@@ -1,7 +1,8 @@
-"""From a document with entities in characters to tagged sentences.
+"""Turn a document with entities at character offsets into tagged sentences.
 
-Sentences by `sentence_splitting`, tokens by `medstress.text.token_spans`. An entity takes every
-token it touches; where entities overlap, the one that begins first stays, and of those the longest.
+`sentence_splitting` finds the sentences, `medstress.text.token_spans` the tokens. An entity covers
+every token it touches. Of overlapping entities the one that begins first is kept, and of those that
+begin together the longest.
 """
 
 from __future__ import annotations
@@ -37,45 +38,39 @@ class Document:
     text: str
     """Title and abstract, or passages, with one character between them."""
     passages: Sequence[int] = (0,)
-    """Where each passage begins; no sentence reaches over such a place."""
+    """Where each passage begins; no sentence crosses from one passage into the next."""
     annotations: list[Annotation] = field(default_factory=list)
     """In any order; they may overlap."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What does not fit labels of tokens."""
+    """Counts of entities that token labels cannot express as they are."""
 
     overlapping: int = 0
     """Entities left out because another covers some of their tokens."""
     crossing: int = 0
-    """Entities left out because they reach over the border of a passage."""
+    """Entities left out because they cross the border of a passage."""
     widened: int = 0
-    """Entities whose border lies inside a token."""
-
-    parted: int = 0
-    """Entities of several parts, which take what stands between them."""
+    """Entities that begin or end inside a token."""
+    discontinuous: int = 0
+    """Entities of several parts, which were labelled with the text between them."""
 
     def notes(self, path: object) -> tuple[str, ...]:
-        """One sentence for each kind."""
-        said = []
-        if self.overlapping:
-            said.append(f"{path}: {self.overlapping:,} entities overlap others and were left out")
-        if self.crossing:
-            said.append(
-                f"{path}: {self.crossing:,} entities reach over a passage and were left out"
-            )
-        if self.widened:
-            said.append(f"{path}: {self.widened:,} entities end inside a token and took all of it")
-        if self.parted:
-            said.append(
-                f"{path}: {self.parted:,} entities have several parts and took what stands between"
-            )
-        return tuple(said)
+        """Return one sentence for each count above zero."""
+        sentences = {
+            "overlap others and were left out": self.overlapping,
+            "cross the border of a passage and were left out": self.crossing,
+            "begin or end inside a token and were widened to all of it": self.widened,
+            "are discontinuous and were joined with the text between their parts": (
+                self.discontinuous
+            ),
+        }
+        return tuple(f"{path}: {n:,} entities {what}" for what, n in sentences.items() if n)
 
 
 def tagged_sentences(document: Document, tally: Tally) -> Iterator[TaggedText]:
-    """Yield the sentences of a document; ids are the document's and the sentence's number."""
+    """Yield the sentences of a document; an id is the document's id and the sentence's number."""
     number, used = 0, 0
     borders = [*document.passages, len(document.text)]
     kept = sorted(document.annotations, key=lambda a: (a.start, -a.end, a.type))
@@ -84,8 +79,8 @@ def tagged_sentences(document: Document, tally: Tally) -> Iterator[TaggedText]:
         used += len(inside)
         starts = [a.start for a in inside]
         passage = document.text[first:last]
-        whole = [(a.start - first, a.end - first) for a in inside]
-        for start, end in sentence_spans(passage, whole):
+        entities = [(a.start - first, a.end - first) for a in inside]
+        for start, end in sentence_spans(passage, entities):
             spans = [
                 (first + start + a, first + start + b) for a, b in token_spans(passage[start:end])
             ]

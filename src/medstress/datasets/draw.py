@@ -1,4 +1,4 @@
-"""A seeded sample of items in which every smaller sample lies inside every larger one."""
+"""Seeded samples of items; every smaller sample is part of every larger one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from medstress.hashing import digest
 def draw(items: Sequence[Item], limit: int | None, sample_seed: int = 0) -> tuple[Item, ...]:
     """Draw `limit` items, in their original order.
 
-    Each item's rank is a hash of the seed and its id, so which ones are drawn depends on
-    neither the order of the rows nor the limit: limit 200 contains limit 100.
+    Each item is ranked by a hash of the seed and its id, so the sample does not depend on the
+    order of the rows, and limit 200 contains limit 100.
 
     Args:
         items: with unique ids.
@@ -44,8 +44,8 @@ def draw_documents(
 ) -> tuple[Item, ...]:
     """Draw all items of `n_documents` documents, in their original order.
 
-    As in `draw` a smaller sample lies inside a larger one. The document of an item is that of its
-    metadata; an item without one is its own.
+    As in `draw`, a smaller sample is part of a larger one. An item's metadata names its document;
+    an item without one is a document of its own.
 
     Args:
         items: with unique ids.

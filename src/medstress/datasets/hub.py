@@ -1,9 +1,10 @@
 """Data sets of the Hugging Face hub, for users with a network.
 
-`hub = "owner/name"` takes the file of the split (`train`, `validation`, `test`, by name) among the
-data set's parquet, JSONL, JSON, TSV, IOB and PubTator files, or among those the hub converted to
-parquet; `hub = "owner/name:folder/file.jsonl"` takes that file. Data sets that are only a script
-need the file of another copy. Files once fetched are read from the hub's cache without a network.
+`hub = "owner/name"` finds the file whose name matches the split (`train`, `validation`, `test`)
+among the data set's parquet, JSONL, JSON, TSV, IOB and PubTator files, else among the hub's parquet
+conversions. `hub = "owner/name:folder/file.jsonl"` names the file. Data sets that consist of a
+script alone cannot be read; name a copy that has files. A downloaded file is read from the hub's
+cache without a network.
 """
 
 from __future__ import annotations
@@ -14,33 +15,33 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from medstress.datasets import bigbio, iob, pairs, pubtator, rows
-from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, take_keys
+from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, check_keys
 from medstress.errors import DataError, UsageError
 
 CONVERTED = "refs/convert/parquet"
 ENDINGS = (".parquet", ".jsonl", ".json", ".tsv", ".iob", ".conll", ".txt", ".pubtator")
-WORDS = {
+SPLIT_WORDS = {
     "train": ("train", "training"),
     "devel": ("devel", "dev", "validation", "valid", "val"),
     "test": ("test", "testing"),
 }
-"""A split -> words that a file's path says it with."""
+"""Split -> the words that stand for it in file paths."""
 
 _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(:(?P<file>.+))?")
 _PATH_WORDS = re.compile(r"[A-Za-z]+")
 
 
 def load(options: DatasetOptions) -> Loaded | LoadedTexts:
-    """Read a data set of the hub: questions, tagged texts or pairs, by the fields of its rows.
+    """Read a data set of the hub; the fields of its rows tell questions, tagged texts and pairs.
 
     Raises:
-        UsageError: no `hub`, no such data set or file, several files that fit, or no network.
-        DataError: a bad row where `on_bad_row` is ``error``.
+        UsageError: no `hub`, a missing data set or file, several matching files, or no network.
+        DataError: a bad row, if `on_bad_row` is ``error``.
     """
-    take_keys(
+    check_keys(
         "hub", options, "hub", "split", "types", "scheme", "columns", "scale", "on_bad_labels"
     )
-    path = fetched("hub", options)
+    path = download("hub", options)
     plain = replace(options, hub=None, split=None, path=path)
     if path.suffix.lower() in (".jsonl", ".parquet") and _holds_questions(path):
         return rows.load_jsonl(plain) if path.suffix == ".jsonl" else rows.load_parquet(plain)
@@ -48,15 +49,15 @@ def load(options: DatasetOptions) -> Loaded | LoadedTexts:
 
 
 def read_hub(source: str, options: DatasetOptions) -> LoadedTexts:
-    """Read tagged texts or pairs of the hub for the data set `source`; see `load`."""
+    """Read tagged texts or pairs from the hub for the data set `source`; see `load`."""
     if options.path is not None:
         raise UsageError(f"dataset {source!r}: give path or hub, got both")
-    path = fetched(source, options)
+    path = download(source, options)
     return _read(path, replace(options, hub=None, split=None, path=path))
 
 
-def fetched(source: str, options: DatasetOptions) -> Path:
-    """The local copy of the file, fetched where there is none.
+def download(source: str, options: DatasetOptions) -> Path:
+    """Return the local copy of the file, downloading it if it is not in the cache.
 
     Raises:
         UsageError: see `load`.
@@ -79,19 +80,19 @@ def fetched(source: str, options: DatasetOptions) -> Path:
     try:
         if file is None:
             names = huggingface_hub.list_repo_files(repo, repo_type="dataset")
-            if not _fitting(names, options.split):
+            if not _files_of_split(names, options.split):
                 revision = CONVERTED
                 names = huggingface_hub.list_repo_files(
                     repo, repo_type="dataset", revision=revision
                 )
-            file = the_file(source, repo, names, options.split)
+            file = choose_file(source, repo, names, options.split)
         return Path(
             huggingface_hub.hf_hub_download(repo, file, repo_type="dataset", revision=revision)
         )
     except (RepositoryNotFoundError, HFValidationError) as error:
         raise UsageError(f"dataset {source!r}: the hub has no data set {repo!r}") from error
     except Exception as error:
-        # Of any kind: the client's own errors, and those of the HTTP library it happens to use.
+        # The client raises its own errors and those of the HTTP library it happens to use.
         if isinstance(error, UsageError):
             raise
         reason = " ".join(str(error).split())[:160]
@@ -101,28 +102,28 @@ def fetched(source: str, options: DatasetOptions) -> Path:
         ) from error
 
 
-def the_file(source: str, repo: str, names: Sequence[str], split: str | None) -> str:
-    """The one file that fits.
+def choose_file(source: str, repo: str, names: Sequence[str], split: str | None) -> str:
+    """Return the only readable file whose name matches the split.
 
     Raises:
-        UsageError: none, or several.
+        UsageError: no file matches, or several do.
     """
-    fitting = _fitting(names, split)
-    if len(fitting) == 1:
-        return fitting[0]
+    matching = _files_of_split(names, split)
+    if len(matching) == 1:
+        return matching[0]
     what = f"split {split!r}" if split else "data set without a split"
-    shown = ", ".join(fitting[:6] or names[:6])
+    listed = ", ".join(matching[:6] or names[:6])
     raise UsageError(
-        f"dataset {source!r}: expected one file of {repo!r} for the {what}, got {len(fitting)} "
-        f"({shown}); say which with split = ... or hub = '{repo}:FILE'"
+        f"dataset {source!r}: expected one file of {repo!r} for the {what}, got {len(matching)} "
+        f"({listed}); choose one with split = ... or hub = '{repo}:FILE'"
     )
 
 
-def _fitting(names: Sequence[str], split: str | None) -> list[str]:
+def _files_of_split(names: Sequence[str], split: str | None) -> list[str]:
     readable = [name for name in names if PurePosixPath(name).suffix.lower() in ENDINGS]
     if split is None:
         return readable
-    words = next((known for known in WORDS.values() if split in known), (split,))
+    words = next((known for known in SPLIT_WORDS.values() if split in known), (split,))
     return [
         name
         for name in readable
@@ -146,7 +147,7 @@ def _read(path: Path, options: DatasetOptions) -> LoadedTexts:
         return pairs.read_pairs(path, pairs.tsv_rows(path), options)
     if ending in ENDINGS:
         return iob.read_iob(path, options)
-    raise DataError(f"{path}: expected a file {', '.join(ENDINGS)}; convert it")
+    raise DataError(f"{path}: expected a file ending in {', '.join(ENDINGS)}; convert it")
 
 
 def _is_pubtator(path: Path) -> bool:

@@ -1,11 +1,11 @@
-"""Tagged sentences in IOB or CoNLL files: a token and its label a line, an empty line between.
+"""Tagged sentences in IOB or CoNLL files: one token and its label per line, empty lines between.
 
-Columns are parted by a tab, or by spaces where a line has none; the first is the token, the last
-the label, what stands between (parts of speech, chunks) is passed over. A line `-DOCSTART-` begins
-a new document; `documents` names a PubTator file in which documents are looked up instead. A line
-that begins with `#` is a token where it has as many columns as lines that begin otherwise and ends
-in a label, else a comment. Labels are IOB2 (every entity begins with B-)
-unless `scheme` says otherwise, and become IOB2. Ids are the numbers of the sentences, from 1.
+Tabs separate the columns, or spaces in a line without tabs. The first column is the token, the last
+one the label; columns between (parts of speech, chunks) are ignored. A line `-DOCSTART-` begins a
+new document; `documents` names a PubTator file to look documents up in instead. A line that begins
+with `#` is a token if it has as many columns as the other lines and ends in a label, else a
+comment. Labels are IOB2 (every entity begins with B-) unless `scheme` says otherwise, and are
+converted to IOB2. Sentences are numbered from 1; the number is the id.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from medstress.datasets.label_types import with_types
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
+    check_keys,
     collect,
     hash_files,
     required_file,
-    take_keys,
 )
 from medstress.errors import DataError
 from medstress.input_files import text_lines
@@ -30,21 +30,21 @@ from medstress.label_schemes import SCHEMES, Scheme, check_scheme, read_labels, 
 from medstress.sentences import OUTSIDE, TaggedText
 
 DOCUMENT = "-DOCSTART-"
-REPAIR_ADVICE = 'mend the label, or set on_bad_labels = "repair" to begin or end an entity there'
-"""What to do about a label that continues or ends nothing."""
-SCHEME_ADVICE = f"mend the line, or say how labels are written: scheme = {', '.join(SCHEMES)}"
-"""What to do about a label of another scheme."""
+REPAIR_ADVICE = 'fix the label, or set on_bad_labels = "repair" to begin or end an entity there'
+"""Advice for a label that continues or ends no entity."""
+SCHEME_ADVICE = f"fix the line, or name the labelling scheme: scheme = {', '.join(SCHEMES)}"
+"""Advice for a label of another scheme."""
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
     """Read a file in IOB or CoNLL layout.
 
     Raises:
-        UsageError: no path, no such file, or a key that means nothing here.
-        DataError: an empty file; a token without a label, a label that is not IOB, or an I- that
-            continues nothing and is not to be repaired, where `on_bad_row` is ``error``.
+        UsageError: no path, a missing file, or a key that does not apply.
+        DataError: an empty file; if `on_bad_row` is ``error``, also a token without a label, a
+            label that is not IOB, or an I- that continues nothing and is not to be repaired.
     """
-    take_keys("iob", options, "path", "types", "scheme", "documents", "on_bad_labels")
+    check_keys("iob", options, "path", "types", "scheme", "documents", "on_bad_labels")
     return read_iob(required_file("iob", "path", options.path), options)
 
 
@@ -63,11 +63,11 @@ def read_iob(path: Path, options: DatasetOptions) -> LoadedTexts:
 
 
 def repair_notes(path: Path, repaired: list[int], place: str = "line") -> tuple[str, ...]:
-    """Say how many labels were repaired, and in which line or row the first one stands."""
+    """Return a sentence with the number of repaired labels and the place of the first one."""
     if not repaired:
         return ()
     return (
-        f"{path}: {len(repaired):,} labels that continued or ended no entity were repaired (an I- "
+        f"{path}: repaired {len(repaired):,} labels that continued or ended no entity (an I- "
         f"becomes B-), the first in {place} {repaired[0]}",
     )
 
@@ -77,10 +77,10 @@ class _Reader:
     scheme: Scheme
     repair: bool
     repaired: list[int] = field(default_factory=list)
-    """Lines whose label was repaired."""
+    """Numbers of the lines whose label was repaired."""
 
     def rows(self, path: Path) -> Iterator[tuple[str, TaggedText | DataError]]:
-        """Yield the place and the sentence, or the line and what is wrong with it."""
+        """Yield (place, sentence) pairs; an error takes the place of a bad sentence."""
         number, document = 0, 0
         blocks = list(_blocks(path))
         others = [line for block in blocks for _, line in block if line[0] != "#"]
@@ -104,7 +104,7 @@ class _Reader:
         columns = [_columns(line) for _, line in block]
         for (number, _), (token, label) in zip(block, columns, strict=True):
             if complaint := _token_complaint(token, label):
-                advice = "mend the line" if label else "write O for tokens outside entities"
+                advice = "fix the line" if label else "write O for tokens outside entities"
                 return f"line {number}", DataError(f"{complaint}; {advice}")
         read = read_labels([label for _, label in columns], self.scheme, repair=self.repair)
         if read.complaint:
@@ -122,19 +122,19 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """What the lines of a file that do not begin with `#` look like, to tell tokens by."""
+    """Columns and types of the lines without `#`, to tell tokens such as `#` from comments."""
 
     scheme: Scheme
     tabbed: frozenset[int]
     """Numbers of columns that a line with tabs may have."""
     spaced: frozenset[int]
-    """Numbers of columns that a line with spaces alone may have."""
+    """Numbers of columns that a line without tabs may have."""
     types: frozenset[str]
-    """Types of entities; the empty one is O."""
+    """Entity types; the empty one stands for O."""
 
     @classmethod
     def of(cls, lines: Sequence[str], scheme: Scheme) -> _Layout:
-        """The layout of these lines; a token and its label where there are none."""
+        """Return the layout of these lines; without lines, two columns."""
         spaced = frozenset(len(line.split()) for line in lines if "\t" not in line)
         tabbed = frozenset(line.count("\t") + 1 for line in lines if "\t" in line)
         labels = {_columns(line)[1] for line in lines} | {OUTSIDE}
@@ -146,10 +146,10 @@ class _Layout:
         )
 
     def without_comments(self, block: list[tuple[int, str]]) -> list[tuple[int, str]]:
-        """The lines of a block that are tokens or marks of documents."""
+        """Return the lines of a block that are tokens or begin a document."""
         kept: list[tuple[int, str]] = []
         for at, line in block:
-            # Within a sentence a line like the others is a token whose label may be wrong.
+            # Inside a sentence, a line with the usual columns is a token even if its label is bad.
             if line[0] != "#" or (self._has_columns(line) and (kept or self._has_label(line))):
                 kept.append((at, line))
         return kept
@@ -161,7 +161,7 @@ class _Layout:
         return line.count("\t") + 1 in self.tabbed and token.split() == [token]
 
     def _has_label(self, line: str) -> bool:
-        """Whether it ends in a label: words may look like one, so that its type must be known."""
+        """True if the line ends in a label; words may look like labels, so the type must occur."""
         type_ = type_of(_columns(line)[1], self.scheme)
         is_sure = "\t" in line and self.scheme != "io"
         return type_ is not None if is_sure else type_ in self.types
@@ -172,14 +172,14 @@ def _begins_document(line: str) -> bool:
 
 
 def _columns(line: str) -> tuple[str, str]:
-    """Token and label of a line; an empty label where there is one column."""
+    """Return the token and the label of a line; the label is empty if there is one column."""
     fields = line.split("\t") if "\t" in line else line.split()
     return fields[0].strip(), fields[-1].strip() if len(fields) > 1 else ""
 
 
 def _token_complaint(token: str, label: str) -> str | None:
     if not label:
-        return f"expected a token, a tab and its label, got {token!r} alone"
+        return f"expected a token, a tab and a label, got {token!r} alone"
     if token.split() != [token]:
         return f"expected a token without white space, got {token!r}"
     return None
@@ -192,13 +192,13 @@ def _item_of(read: TaggedText | DataError) -> TaggedText:
 
 
 def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
-    """The lines of each sentence with their numbers, without line ends."""
+    """Yield the numbered lines of each sentence, without line ends."""
     block: list[tuple[int, str]] = []
     for number, line in text_lines(path):
         if "\r" in line:
             raise DataError(
-                f"{path}, line {number}: expected lines that end in LF or CR LF, got a CR within "
-                "one; save the file with such line ends"
+                f"{path}, line {number}: expected lines that end in LF or CR LF, found a CR inside "
+                "a line; save the file with such line ends"
             )
         if line.strip():
             block.append((number, line))

@@ -1,8 +1,8 @@
-"""Which document each sentence of a file without document marks comes from.
+"""Find the document that each sentence of a file without document marks comes from.
 
-The documents are those of a PubTator file. Sentences are compared with them letter by letter, white
-space left out, so that tokens may be cut in any way. The file's documents may stand in any order,
-and some of their sentences may be missing.
+A PubTator file holds the documents. Sentences are compared with them letter by letter without white
+space, so tokenisation does not matter. The documents may come in any order, and some of their
+sentences may be missing from the file.
 """
 
 from __future__ import annotations
@@ -17,67 +17,67 @@ from medstress.datasets.pubtator import read_documents
 from medstress.errors import DataError
 from medstress.sentences import TaggedText
 
-_MOST_PLACES = 10_000
-"""A sentence that stands in so many, such as a single letter, may be of any document."""
-_AHEAD = 100
-"""Sentences after one that may tell where it stands: no file can ask for endless comparing."""
+_MAX_PLACES = 10_000
+"""A sentence found in this many places, such as a single letter, may belong to any document."""
+_LOOKAHEAD = 100
+"""Most following sentences used to locate one; it bounds the time that a file can cost."""
 _END = "\n"
-"""Ends each document's letters; no sentence holds it."""
+"""Ends the letters of each document; no sentence contains it."""
 _ANYWHERE = [0]
-"""Stands for the places of such a sentence."""
+"""The places of a sentence that is found in `_MAX_PLACES` places."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """What became of the sentences of a file."""
+    """The sentences of a file with their documents."""
 
     items: tuple[TaggedText, ...]
-    """The sentences, their metadata with `document`."""
+    """The sentences; their metadata has `document` where it is known."""
     notes: tuple[str, ...]
-    """How many stand in several documents, so that theirs is unknown."""
+    """A sentence with the number of those found in several documents, if there are any."""
 
 
 def with_documents(items: Sequence[TaggedText], source: Path, path: Path) -> Placed:
-    """Give every sentence the document it comes from.
+    """Add its document to the metadata of every sentence.
 
     Args:
-        items: the sentences of a file, in its order.
+        items: the sentences of a file, in order.
         source: the file, for messages.
-        path: a PubTator file with their documents; its annotations do not matter.
+        path: a PubTator file with their documents; its annotations are ignored.
 
     Raises:
-        DataError: `path` is malformed or empty, or a sentence stands in none of its documents.
+        DataError: `path` is malformed or empty, or none of its documents contains a sentence.
     """
-    letters = _Letters(list(read_documents(path)))
-    if not letters.ids:
+    index = _DocumentIndex(list(read_documents(path)))
+    if not index.ids:
         raise DataError(f"{path}: expected documents in PubTator format, got none; give another")
-    found, missing = letters.documents_of(["".join(item.tokens) for item in items])
+    documents, missing = index.documents_of(["".join(item.tokens) for item in items])
     if missing:
         first = items[missing[0]]
         raise DataError(
-            f"{source}: {len(missing):,} of {len(items):,} sentences stand in no document of "
-            f"{path}; the first is sentence {first.id!r}, {' '.join(first.tokens)[:60]!r}: name "
-            "the file that the sentences come from with the key 'documents', or leave it out"
+            f"{source}: {len(missing):,} of {len(items):,} sentences are in no document of "
+            f"{path}; the first is sentence {first.id!r}, {' '.join(first.tokens)[:60]!r}; set "
+            "the key 'documents' to the file that the sentences come from, or leave it out"
         )
-    n_unknown = found.count(None)
+    n_unknown = documents.count(None)
     return Placed(
         items=tuple(
             item
             if document is None
             else replace(item, metadata={**item.metadata, "document": document})
-            for item, document in zip(items, found, strict=True)
+            for item, document in zip(items, documents, strict=True)
         ),
         notes=(
-            f"{source}: {n_unknown:,} sentences stand in several documents of {path} and belong to "
-            "none",
+            f"{source}: {n_unknown:,} sentences are in several documents of {path}; their document "
+            "stays unknown",
         )
         if n_unknown
         else (),
     )
 
 
-class _Letters:
-    """The letters of all documents in one text."""
+class _DocumentIndex:
+    """The letters of all documents joined into one text, to search sentences in."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self.ids: list[str] = []
@@ -92,40 +92,41 @@ class _Letters:
         self._anywhere: set[str] = set()
 
     def documents_of(self, sentences: Sequence[str]) -> tuple[list[str | None], list[int]]:
-        """The document of each sentence, None where several may be; and which stand in none."""
-        found: list[str | None] = []
+        """Return the document of each sentence (None: ambiguous), and the sentences in none."""
+        documents: list[str | None] = []
         places: list[list[int]] = []
-        after: int | None = None
+        next_start: int | None = None
         for number, sentence in enumerate(sentences):
-            if after is not None and self._text.startswith(sentence, after):
-                here = [after]  # most sentences follow the one before
+            if next_start is not None and self._text.startswith(sentence, next_start):
+                here = [next_start]  # most sentences follow the one before
             else:
-                here = self._narrowed(self._places(sentence), sentences, number)
+                here = self._disambiguated(self._places(sentence), sentences, number)
             places.append(here)
-            of = {self._document(place) for place in here}
-            found.append(of.pop() if len(of) == 1 and here is not _ANYWHERE else None)
-            after = here[0] + len(sentence) if found[-1] is not None else None
+            candidates = {self._document(place) for place in here}
+            is_clear = len(candidates) == 1 and here is not _ANYWHERE
+            documents.append(candidates.pop() if is_clear else None)
+            next_start = here[0] + len(sentence) if is_clear else None
         missing = [number for number, here in enumerate(places) if not here]
-        self._between(found, places)
-        return found, missing
+        self._fill_from_neighbours(documents, places)
+        return documents, missing
 
     def _places(self, sentence: str) -> list[int]:
-        """Where a sentence stands; `_ANYWHERE` where that is nearly everywhere."""
+        """Return where a sentence begins in the text; `_ANYWHERE` if it is nearly everywhere."""
         if sentence in self._anywhere:
             return _ANYWHERE
-        found, at = [], self._text.find(sentence)
+        places, at = [], self._text.find(sentence)
         while at >= 0:
-            found.append(at)
-            if len(found) == _MOST_PLACES:
+            places.append(at)
+            if len(places) == _MAX_PLACES:
                 self._anywhere.add(sentence)
                 return _ANYWHERE
             at = self._text.find(sentence, at + 1)
-        return found
+        return places
 
-    def _narrowed(self, places: list[int], sentences: Sequence[str], number: int) -> list[int]:
-        """Of the places of a sentence, those where the next ones follow, as far as that tells."""
+    def _disambiguated(self, places: list[int], sentences: Sequence[str], number: int) -> list[int]:
+        """Keep the places where the following sentences follow too, while any is left."""
         length = len(sentences[number])
-        for following in sentences[number + 1 : number + 1 + _AHEAD]:
+        for following in sentences[number + 1 : number + 1 + _LOOKAHEAD]:
             if len({self._document(place) for place in places}) < 2:
                 break
             kept = [p for p in places if self._text.startswith(following, p + length)]
@@ -134,17 +135,19 @@ class _Letters:
             places, length = kept, length + len(following)
         return places
 
-    def _between(self, found: list[str | None], places: Sequence[Sequence[int]]) -> None:
-        """A sentence of several documents is of the one that stands before and after it."""
-        nexts = list(found)
-        for number in range(len(found) - 2, -1, -1):
-            nexts[number] = found[number] or nexts[number + 1]
-        before: str | None = None
+    def _fill_from_neighbours(
+        self, documents: list[str | None], places: Sequence[Sequence[int]]
+    ) -> None:
+        """Give an ambiguous sentence the document of both its neighbours, where possible."""
+        following = list(documents)
+        for number in range(len(documents) - 2, -1, -1):
+            following[number] = documents[number] or following[number + 1]
+        previous: str | None = None
         for number, here in enumerate(places):
-            may_be = here is _ANYWHERE or before in {self._document(place) for place in here}
-            if found[number] is None and before == nexts[number] and may_be:
-                found[number] = before
-            before = found[number] or before
+            is_possible = here is _ANYWHERE or previous in {self._document(p) for p in here}
+            if documents[number] is None and previous == following[number] and is_possible:
+                documents[number] = previous
+            previous = documents[number] or previous
 
     def _document(self, place: int) -> str:
         return self.ids[bisect_right(self._starts, place) - 1]

@@ -1,8 +1,9 @@
-"""MedMCQA: single-answer questions of Indian medical entrance examinations, typed by entity.
+"""MedMCQA: single-answer questions of Indian medical entrance examinations, with typed entities.
 
-Read is the typed subset of the train split that Xian et al. publish: a parquet file and a JSON
-file with the entity spans of its distractors. Origin: the questions from project MedMCQA, MIT;
-both files from project qstab (RealPolitiX/qstab), CC BY-NC-ND 4.0. Neither comes with medstress.
+This source reads the typed subset of the train split that Xian et al. publish: a parquet file, and
+a JSON file with the entity spans of its distractors. The questions come from the project MedMCQA
+(MIT), both files from the project qstab (RealPolitiX/qstab, CC BY-NC-ND 4.0). medstress ships
+neither.
 
 References:
     Pal, Umapathi, Sankarasubbu. MedMCQA: A Large-scale Multi-Subject Multi-Choice Dataset for
@@ -20,10 +21,10 @@ from medstress.datasets.rows import parquet_rows, question_from_row
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
+    check_keys,
     collect,
     hash_files,
     required_file,
-    take_keys,
 )
 from medstress.errors import DataError, UsageError
 from medstress.items import Mention, Question
@@ -33,14 +34,14 @@ _COLUMNS = ("id", "question", *_OPTIONS, "answer_idx", "subject_name")
 
 
 def load(options: DatasetOptions) -> Loaded:
-    """Read the typed MedMCQA subset, with the spans of its options where annotations are given.
+    """Read the typed MedMCQA subset, with the spans of its options if annotations are given.
 
     Raises:
-        UsageError: no path, no such file, a split other than train.
-        DataError: a file of another shape, annotations of another length, or a bad row where
-            `on_bad_row` is ``error``.
+        UsageError: no path, a missing file, or a split other than train.
+        DataError: a missing column, annotations of another length, or a bad row, if `on_bad_row`
+            is ``error``.
     """
-    take_keys("medmcqa", options, "path", "annotations", "split")
+    check_keys("medmcqa", options, "path", "annotations", "split")
     if options.split not in (None, "train"):
         raise UsageError(
             f"dataset 'medmcqa': expected the split 'train', the only one, got {options.split!r}"
@@ -98,11 +99,10 @@ def _question(position: int, row: dict[str, Any], spans: Annotations | None) -> 
 
 
 def _key_mention(item: Question) -> Mention:
-    """A mention over the whole key option.
+    """Return a mention over the whole key option, of unknown type ("").
 
-    The published records cover the three distractors only. In Xian et al. (2025) the entity that
-    distances are measured from is the whole answer string, so that is the key's entity here. Its
-    type is unknown ("").
+    The published records cover the three distractors only. Xian et al. (2025) measure distances
+    from the whole answer string, so that is the key's entity here.
     """
     text = item.key_text
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())

@@ -1,7 +1,7 @@
 """MedQA-USMLE with four options: questions in the style of the US medical licensing examination.
 
-Origin: project MedQA (jind11/MedQA), MIT. Entity spans of the train split's options: project
-qstab (RealPolitiX/qstab), CC BY-NC-ND 4.0. Neither comes with medstress.
+The questions come from the project MedQA (jind11/MedQA, MIT), the entity spans of the train split's
+options from the project qstab (RealPolitiX/qstab, CC BY-NC-ND 4.0). medstress ships neither.
 
 References:
     Jin, Pan, Oufattole, Weng, Fang, Szolovits. What Disease does this Patient Have? A Large-scale
@@ -15,10 +15,10 @@ from medstress.datasets.rows import jsonl_lines, parse_line, question_from_row, 
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
+    check_keys,
     collect,
     hash_files,
     required_file,
-    take_keys,
 )
 from medstress.errors import DataError, UsageError, did_you_mean
 from medstress.items import Question
@@ -27,18 +27,17 @@ SPLITS = ("train", "dev", "test")
 
 
 def load(options: DatasetOptions) -> Loaded:
-    """Read MedQA as JSONL, in the row format all sources share.
+    """Read MedQA as JSONL, in the row format that all sources share.
 
-    The files do not say which split they hold: `split` says it and becomes metadata. With
-    annotations, a row's `train_index` is the position of its record; rows without one get no
-    spans.
+    The files do not name their split, so `split` does; it becomes metadata. With annotations, a
+    row's `train_index` is the position of its record; rows without one get no spans.
 
     Raises:
-        UsageError: no path, no such file, an unknown split, annotations for dev or test.
-        DataError: an empty file, a bad row where `on_bad_row` is ``error``, annotations that
-            belong to no row.
+        UsageError: no path, a missing file, an unknown split, or annotations for dev or test.
+        DataError: an empty file, annotations that match no row, or a bad row, if `on_bad_row` is
+            ``error``.
     """
-    take_keys("medqa", options, "path", "annotations", "split")
+    check_keys("medqa", options, "path", "annotations", "split")
     _check_split(options)
     path = required_file("medqa", "path", options.path)
     spans = read_annotations("medqa", options.annotations) if options.annotations else None
@@ -54,7 +53,7 @@ def load(options: DatasetOptions) -> Loaded:
     if all(item.metadata.get("train_index") is None for item in questions):
         raise DataError(
             f"{path}: expected rows with 'train_index', the position in {spans.path}, got none; "
-            "the annotations belong to the train split, leave them out for other files"
+            "leave the annotations out, since they exist for the train split only"
         )
     return Loaded(
         questions=questions,
@@ -68,7 +67,7 @@ def _check_split(options: DatasetOptions) -> None:
     split = options.split
     if split is not None and split not in SPLITS:
         raise UsageError(
-            f"dataset 'medqa': expected the split {', '.join(SPLITS)}, got {split!r}"
+            f"dataset 'medqa': expected a split among {', '.join(SPLITS)}, got {split!r}"
             f"{did_you_mean(split, SPLITS)}"
         )
     if options.annotations and split in ("dev", "test"):

@@ -1,8 +1,8 @@
 """Pairs of texts with a gold similarity: TSV with a header, or JSONL.
 
-Columns `text_a`, `text_b`, `score` and, where there is one, `id` (else the pairs are numbered from
-1); `columns = {text_a = "sentence1"}` names others. In TSV, quotes are characters like others.
-Scores lie within `scale`, 0 to 4 unless said otherwise. Further columns become metadata.
+The columns are `text_a`, `text_b`, `score` and optionally `id` (default: numbers from 1);
+`columns = {text_a = "sentence1"}` renames them. TSV has no quoting. Scores lie within `scale`, by
+default 0 to 4. Further columns become metadata.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from medstress.datasets.rows import jsonl_lines, parse_line, plain, shown
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
+    check_keys,
     collect,
     hash_files,
     required_file,
-    take_keys,
 )
 from medstress.errors import DataError, UsageError, did_you_mean
 from medstress.input_files import text_lines
@@ -29,19 +29,19 @@ FIELDS = ("id", "text_a", "text_b", "score")
 SCALE = (0.0, 4.0)
 
 Row = dict[str, Any]
-Read: TypeAlias = Row | DataError
-"""A row, or what is wrong with its line."""
+RowOrError: TypeAlias = Row | DataError
+"""A row, or the error about its line."""
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
     """Read pairs from a .tsv or .jsonl file.
 
     Raises:
-        UsageError: no path, no such file, another ending, an unknown key of `columns`, a scale
-            that does not rise, or a key that means nothing here.
-        DataError: an empty file, a missing column, or a bad row where `on_bad_row` is ``error``.
+        UsageError: no path, a missing file, an unknown ending, an unknown key of `columns`, a
+            scale that does not rise, or a key that does not apply.
+        DataError: an empty file, a missing column, or a bad row, if `on_bad_row` is ``error``.
     """
-    take_keys("pairs", options, "path", "columns", "scale")
+    check_keys("pairs", options, "path", "columns", "scale")
     path = required_file("pairs", "path", options.path)
     read = _READERS.get(path.suffix.lower())
     if read is None:
@@ -53,33 +53,37 @@ def load(options: DatasetOptions) -> LoadedTexts:
 
 
 def read_pairs(
-    path: Path, rows: Iterator[tuple[str, Read]], options: DatasetOptions, *, is_fixed: bool = False
+    path: Path,
+    rows: Iterator[tuple[str, RowOrError]],
+    options: DatasetOptions,
+    *,
+    is_fixed: bool = False,
 ) -> LoadedTexts:
-    """Turn rows into pairs; see `load`. With `is_fixed` the user cannot name columns or scale."""
+    """Turn rows into pairs; see `load`. With `is_fixed` messages advise no `columns` or `scale`."""
     names = column_names(options.columns)
     low, high = checked_scale(options.scale)
     numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
 
-    def convert(given: tuple[int, Read]) -> SentencePair:
+    def convert(given: tuple[int, RowOrError]) -> SentencePair:
         number, row = given
-        return pair_from_row(checked(row), names, str(number), low, high, is_fixed=is_fixed)
+        return pair_from_row(raise_error(row), names, str(number), low, high, is_fixed=is_fixed)
 
     items, skipped = collect(path, numbered, convert, options.on_bad_row)
     return LoadedTexts(items=items, skipped=skipped, source_hash=hash_files(path))
 
 
-def checked(read: Read) -> Row:
-    """The row, where its line could be read; raises what is wrong with it."""
-    if isinstance(read, DataError):
-        raise read
-    return read
+def raise_error(row: RowOrError) -> Row:
+    """Return the row; raise the error if its line could not be read."""
+    if isinstance(row, DataError):
+        raise row
+    return row
 
 
 def column_names(columns: Mapping[str, str]) -> dict[str, str]:
-    """The file's name of each field.
+    """Return the column name of each field.
 
     Raises:
-        UsageError: `columns` names something that is no field.
+        UsageError: a key of `columns` is not a field.
     """
     for field in columns:
         if field not in FIELDS:
@@ -90,10 +94,10 @@ def column_names(columns: Mapping[str, str]) -> dict[str, str]:
 
 
 def checked_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Lowest and highest score.
+    """Return the lowest and the highest score; None: `SCALE`.
 
     Raises:
-        UsageError: not two numbers that rise.
+        UsageError: the lowest is not below the highest.
     """
     low, high = SCALE if scale is None else scale
     if not low < high:
@@ -149,11 +153,11 @@ def pair_from_row(
     )
 
 
-def tsv_rows(path: Path) -> Iterator[tuple[str, Read]]:
-    """Yield the place and the fields of every line under the header, or what is wrong with them.
+def tsv_rows(path: Path) -> Iterator[tuple[str, RowOrError]]:
+    """Yield (place, row) for every line under the header; an error takes the place of a bad row.
 
     Raises:
-        DataError: not UTF-8, or a header that names a column twice: file and line.
+        DataError: the file is not UTF-8, or its header repeats a column; names file and line.
     """
     header: list[str] = []
     for number, line in text_lines(path):
@@ -171,21 +175,21 @@ def tsv_rows(path: Path) -> Iterator[tuple[str, Read]]:
             yield (
                 f"line {number}",
                 DataError(
-                    f"expected {len(header)} fields as in the header, got {len(fields)}; a text "
-                    "may hold no tab"
+                    f"expected {len(header)} fields as in the header, got {len(fields)}; texts "
+                    "must not contain tabs"
                 ),
             )
         else:
             yield f"line {number}", dict(zip(header, fields, strict=True))
 
 
-def jsonl_rows(path: Path) -> Iterator[tuple[str, Read]]:
-    """Yield the place and the object of every line, or what is wrong with it."""
+def jsonl_rows(path: Path) -> Iterator[tuple[str, RowOrError]]:
+    """Yield (place, row) for every line; an error takes the place of a bad row."""
     for place, line in jsonl_lines(path):
         try:
             yield place, parse_line(line)
         except DataError as error:
-            yield place, DataError(f"{error}; mend the line")
+            yield place, DataError(f"{error}; fix the line")
 
 
 def _score(value: Any, name: str, low: float, high: float, *, is_fixed: bool) -> float:
@@ -198,13 +202,13 @@ def _score(value: Any, name: str, low: float, high: float, *, is_fixed: bool) ->
         raise DataError(f"{expected} {shown(value)}; write a number such as 3.5") from None
     if not math.isfinite(number) or not low <= number <= high:
         raise DataError(
-            f"{expected} {number:g}; mend the row"
+            f"{expected} {number:g}; fix the row"
             + ("" if is_fixed else ", or give the scale with scale = [low, high]")
         )
     return number
 
 
-_READERS: dict[str, Callable[[Path], Iterator[tuple[str, Read]]]] = {
+_READERS: dict[str, Callable[[Path], Iterator[tuple[str, RowOrError]]]] = {
     ".tsv": tsv_rows,
     ".jsonl": jsonl_rows,
 }

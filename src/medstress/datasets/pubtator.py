@@ -1,8 +1,8 @@
 """Annotated abstracts in PubTator format, split into tagged sentences.
 
-`ID|t|title`, `ID|a|abstract`, then for each entity `ID start end mention type concept` parted by
-tabs, offsets into title, one space and abstract; an empty line between documents. Lines of
-relations (`ID CID chemical disease`) are passed over.
+A document is `ID|t|title`, `ID|a|abstract`, then for each entity `ID start end mention type
+concept`, separated by tabs; offsets count title, one space and abstract. Empty lines separate
+documents. Lines with relations (`ID CID chemical disease`) are ignored.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from medstress.datasets.label_types import keep_types
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
+    check_keys,
     collect,
     hash_files,
     required_file,
-    take_keys,
 )
 from medstress.errors import DataError
 from medstress.input_files import text_lines
@@ -29,14 +29,14 @@ _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
-    """Read a PubTator file; `types` says which entities become labels, and under which names.
+    """Read a PubTator file; `types` selects or renames the entities that become labels.
 
     Raises:
-        UsageError: no path, no such file, a type that the file lacks, or a key that means nothing
-            here.
-        DataError: an empty file, or a malformed line: file and line.
+        UsageError: no path, a missing file, a type that no entity has, or a key that does not
+            apply.
+        DataError: an empty file, or a malformed line (names file and line).
     """
-    take_keys("pubtator", options, "path", "types")
+    check_keys("pubtator", options, "path", "types")
     return read_pubtator(required_file("pubtator", "path", options.path), options)
 
 
@@ -64,7 +64,7 @@ def read_documents(path: Path) -> Iterator[Document]:
     """Yield the documents of a file with all their entities.
 
     Raises:
-        DataError: a malformed line: file and line.
+        DataError: a malformed line (names file and line).
     """
     document: Document | None = None
     for number, line in text_lines(path):
@@ -87,15 +87,13 @@ def read_documents(path: Path) -> Iterator[Document]:
                 document.passages = (0, len(document.text) + 1)
                 document.text = f"{document.text} {text}"
         elif document is None:
-            raise DataError(
-                f"{where}: expected a title ID|t|TEXT, got {line[:60]!r}; mend the line"
-            )
+            raise DataError(f"{where}: expected a title ID|t|TEXT, got {line[:60]!r}; fix the line")
         else:
             fields = line.split("\t")
             if "\t" in line and fields[0] != document.id:
                 raise DataError(
                     f"{where}: expected an entity of document {document.id!r}, got one of "
-                    f"{fields[0]!r}; put it under its own title"
+                    f"{fields[0]!r}; move it below the title of its document"
                 )
             if entity := _entity(document, fields, where):
                 document.annotations.append(entity)
@@ -104,13 +102,13 @@ def read_documents(path: Path) -> Iterator[Document]:
 
 
 def _entity(document: Document, fields: list[str], where: str) -> Annotation | None:
-    """The entity of a line, or None for a relation."""
+    """Return the entity of a line, or None for a relation."""
     if len(fields) == 4 and not fields[1].isdecimal():
         return None
     if len(fields) < 5 or not all(each.isdecimal() and len(each) < 10 for each in fields[1:3]):
         raise DataError(
-            f"{where}: expected ID, start, end, mention and type parted by tabs, got "
-            f"{' '.join(fields)[:60]!r}; mend the line"
+            f"{where}: expected ID, start, end, mention and type separated by tabs, got "
+            f"{' '.join(fields)[:60]!r}; fix the line"
         )
     start, end, mention, type_ = int(fields[1]), int(fields[2]), fields[3], fields[4].strip()
     if document.text[start:end] != mention:

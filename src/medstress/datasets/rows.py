@@ -1,4 +1,4 @@
-"""Your own questions as JSONL or parquet, and the row -> `Question` conversion all sources share.
+"""Questions from JSONL or parquet, and the conversion of rows that all question sources share.
 
 A row holds `id`; `question`, or `context` and `stem`; `options`, a list or ``{"A": ...}``; the
 key as `answer_idx` (a letter or a 0-based position), else as `answer` (a letter, else the exact
@@ -19,13 +19,13 @@ from typing import Any
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
+    check_keys,
     collect,
     hash_files,
     required_file,
-    take_keys,
 )
 from medstress.errors import DataError, did_you_mean
-from medstress.input_files import loading, read_bytes, whole
+from medstress.input_files import check_json, loading, read_bytes
 from medstress.items import LETTERS, Mention, Question, check_words
 
 _FIELDS = {"id", "question", "context", "stem", "options", "answer_idx", "mentions"}
@@ -40,13 +40,13 @@ _KINDS = (
 
 
 def load_jsonl(options: DatasetOptions) -> Loaded:
-    """Read questions from a file with one JSON object a line; blank lines are passed over.
+    """Read questions from a file with one JSON object per line; blank lines are ignored.
 
     Raises:
-        UsageError: no path, no such file, or a key that means nothing here.
-        DataError: an empty file, or a bad row where `on_bad_row` is ``error``.
+        UsageError: no path, a missing file, or a key that does not apply.
+        DataError: an empty file, or a bad row, if `on_bad_row` is ``error``.
     """
-    take_keys("jsonl", options, "path")
+    check_keys("jsonl", options, "path")
     path = required_file("jsonl", "path", options.path)
     questions, skipped = collect(
         path,
@@ -61,10 +61,10 @@ def load_parquet(options: DatasetOptions) -> Loaded:
     """Read questions from a parquet file; a null inside a struct of options is no option.
 
     Raises:
-        UsageError: no path, no such file, or a key that means nothing here.
-        DataError: not parquet, no rows, or a bad row where `on_bad_row` is ``error``.
+        UsageError: no path, a missing file, or a key that does not apply.
+        DataError: not parquet, no rows, or a bad row, if `on_bad_row` is ``error``.
     """
-    take_keys("parquet", options, "path")
+    check_keys("parquet", options, "path")
     path = required_file("parquet", "path", options.path)
     rows = ((f"row {n}", row) for n, row in enumerate(parquet_rows(path), start=1))
     questions, skipped = collect(path, rows, _question_from_parquet, options.on_bad_row)
@@ -86,7 +86,7 @@ def parse_line(line: bytes) -> dict[str, Any]:
         DataError: not UTF-8, not JSON, or not an object.
     """
     try:
-        row = whole(json.loads(line.decode("utf-8")))
+        row = check_json(json.loads(line.decode("utf-8")))
     except UnicodeDecodeError as error:
         byte = line[error.start]
         raise DataError(f"expected UTF-8 text, got the byte 0x{byte:02x}") from error
@@ -110,9 +110,9 @@ def parquet_rows(path: Path) -> list[dict[str, Any]]:
 
     data = read_bytes(path)
     with loading(
-        lambda why: f"{path}: expected a parquet file, got one that fails: {why}", DataError
+        lambda why: f"{path}: expected a parquet file, but reading it fails: {why}", DataError
     ):
-        # From memory, as polars would take a path such as "part[1].parquet" for a pattern.
+        # From memory: polars would read a path such as "part[1].parquet" as a pattern.
         return polars.read_parquet(BytesIO(data)).to_dicts()
 
 
@@ -120,7 +120,7 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
     """Turn one row into a question.
 
     Raises:
-        DataError: naming the field, what was expected and what came, but not the file or line.
+        DataError: names the field, what was expected and what came, but not file or line.
 
     >>> item = question_from_row({"id": 7, "question": "Febrile. Why?", "options": ["Flu", "Cold"],
     ...                           "answer_idx": 1, "year": 2024})
@@ -152,11 +152,11 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
 
 
 def split_question(text: str) -> tuple[str, str]:
-    """Split a question into context and stem: the stem is what follows the last ``". "``.
+    """Split a question at the last ``". "`` into context and stem.
 
-    Context, one space and stem give the question again, character by character. Differs from
-    the rule of Xian et al. (METHODS 1.1) in two points: the context keeps its full stop, and
-    white space at the very end does not count, as it would leave an empty stem.
+    Context, one space and stem joined give exactly the question. Differs from the rule of Xian et
+    al. (METHODS 1.1) in two points: the context keeps its full stop, and white space at the very
+    end is ignored, since it would leave an empty stem.
 
     >>> split_question("A man coughs. He smokes. What is next?")
     ('A man coughs. He smokes.', 'What is next?')
@@ -168,11 +168,11 @@ def split_question(text: str) -> tuple[str, str]:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` in JSON's types: NaN and infinities as None, the rest as text."""
+    """Convert `value` to JSON types: NaN and infinities become None, unknown types text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        return str(value)  # beyond what the store's JSON holds
+        return str(value)  # outside the range of the store's JSON
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, Mapping):
@@ -183,7 +183,7 @@ def plain(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """Return what a message says of a wrong value: its kind and its beginning.
+    """Describe a wrong value for a message: its kind and its beginning.
 
     >>> shown("aspirin"), shown(3), shown(None), shown({"A": 1})
     ("the text 'aspirin'", 'the number 3', 'nothing', "the object {'A': 1}")
@@ -233,15 +233,13 @@ def _context_and_stem(row: Mapping[str, Any]) -> tuple[str, str]:
         raise _missing(row, name, "a text ('question', or 'context' and 'stem')")
     if stem is None:
         if context is not None:
-            raise DataError(
-                "field 'context': expected it together with 'stem', got it beside 'question'"
-            )
+            raise DataError("field 'context': expected it with 'stem', got it with 'question'")
         return split_question(question or "")
     joined = f"{context} {stem}" if context else stem
     if question is not None and question != joined:
         raise DataError(
-            "field 'question': expected 'context', one space and 'stem', or neither of them, "
-            f"got {shown(question)}"
+            "field 'question': expected 'context', one space and 'stem' joined (or leave those "
+            f"two out), got {shown(question)}"
         )
     return context or "", stem
 
@@ -254,7 +252,7 @@ def _options(row: Mapping[str, Any]) -> tuple[str, ...]:
         value = _lettered(value)
     elif not isinstance(value, list):
         raise DataError(
-            f"field 'options': expected a list or an object by letters, got {shown(value)}"
+            f"field 'options': expected a list or an object keyed by letter, got {shown(value)}"
         )
     for position, text in enumerate(value):
         if not isinstance(text, str):
@@ -299,12 +297,12 @@ def _key(row: Mapping[str, Any], options: tuple[str, ...]) -> str:
             f"field 'answer_idx': expected one of {', '.join(letters)} or a position from 0 to "
             f"{len(letters) - 1}, got {shown(index)}"
         )
-    # A letter can be the text of another option as well (blood groups), so both readings count.
+    # A letter can also be the text of another option (blood groups), so both readings are allowed.
     other = _letter_of_answer(answer, options)
     if other not in (None, key) and answer != options[letters.index(key)]:
         raise DataError(
-            f"field 'answer': expected option {key} as in 'answer_idx', got {shown(answer)}, "
-            f"option {other}"
+            f"field 'answer': expected option {key} as in 'answer_idx', got {shown(answer)}, which "
+            f"is option {other}"
         )
     return key
 
@@ -348,5 +346,5 @@ def _mention(entry: Any, number: int) -> Mention:
     if not isinstance(entry["field"], str) or not isinstance(type_, str):
         wrong = "type" if isinstance(entry["field"], str) else "field"
         raise DataError(f"{where}: expected a text as {wrong!r}, got {shown(entry[wrong])}")
-    # Interned: a few types are named by every mention of every item.
+    # Interned: all mentions of all items share a few types.
     return Mention(field=entry["field"], start=entry["start"], end=entry["end"], type=intern(type_))

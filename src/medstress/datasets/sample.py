@@ -1,4 +1,4 @@
-"""The questions that come with medstress, in the row format all sources share."""
+"""The questions that medstress ships, in the row format that all sources share."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from medstress.datasets.rows import jsonl_lines, parse_line, question_from_row
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
+    check_keys,
     collect,
     hash_files,
-    take_keys,
 )
 from medstress.errors import UsageError
 
@@ -18,16 +18,16 @@ SAMPLE = resources.files("medstress.datasets").joinpath("data", "sample.jsonl")
 
 
 def load(options: DatasetOptions) -> Loaded:
-    """Read the shipped questions; `source` and `topic` of each stand in its metadata.
+    """Read the shipped questions; their metadata has `source` and `topic`.
 
     Raises:
         UsageError: a path, annotations or a split is given, or the installation lacks the file.
     """
-    take_keys("sample", options)
+    check_keys("sample", options)
     if not SAMPLE.is_file():
         raise UsageError(
-            f"dataset 'sample': its file {SAMPLE} is missing from this installation; install "
-            "medstress again"
+            f"dataset 'sample': the file {SAMPLE} is missing from this installation; reinstall "
+            "medstress"
         )
     with resources.as_file(SAMPLE) as path:
         questions, skipped = collect(

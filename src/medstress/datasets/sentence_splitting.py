@@ -1,8 +1,8 @@
-"""Sentences of running text, by a rule that needs no model.
+"""Split running text into sentences by a rule that needs no model.
 
-A sentence ends at `.`, `?` or `!` (closing brackets and quotes belong to it) where white space and
-then a capital, a digit or an opening bracket follow. Not after an abbreviation of `ABBREVIATIONS`,
-a single capital (E. coli), and never inside an entity.
+A sentence ends at `.`, `?` or `!` with any closing brackets and quotes, if white space and then a
+capital, a digit, an opening bracket or a quote follow. It does not end after one of
+`ABBREVIATIONS`, after a single capital (E. coli), or inside an entity.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ ABBREVIATIONS = frozenset(
 )
 
 _END = re.compile(r"[.?!][)\]\"']*(?=\s+[A-Z0-9(\[\"'])")
-_LONGEST = 32
-"""Characters looked at before a full stop; no abbreviation is as long."""
+_LOOKBEHIND = 32
+"""Characters inspected before a full stop; every abbreviation is shorter."""
 _LAST_WORD = re.compile(r"[A-Za-z.]*$")
 
 
-def sentence_spans(text: str, whole: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
-    """Offsets of the sentences of a text, without white space at their ends.
+def sentence_spans(text: str, unbroken: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+    """Return the offsets of the sentences of a text, without white space at their ends.
 
     Args:
         text: running text.
-        whole: ranges that no border may fall into, such as entities.
+        unbroken: ranges that are never split, such as entities.
 
     >>> text = "It fell (E. coli, see Fig. 2). Why? No."
     >>> [text[start:end] for start, end in sentence_spans(text)]
     ['It fell (E. coli, see Fig. 2).', 'Why?', 'No.']
     """
-    starts, ends = _joined(whole)
+    starts, ends = _merged(unbroken)
     spans = []
     start = 0
     for found in _END.finditer(text):
         end = found.end()
-        before = text[max(start, found.start() - _LONGEST) : found.start()]
+        before = text[max(start, found.start() - _LOOKBEHIND) : found.start()]
         if _is_abbreviation(before, found.group()):
             continue
         at = bisect_left(starts, end) - 1  # the last range that begins before
@@ -72,8 +72,8 @@ def sentence_spans(text: str, whole: Iterable[tuple[int, int]] = ()) -> list[tup
     return [trimmed for span in spans if (trimmed := _trimmed(text, *span))]
 
 
-def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """Starts and ends of ranges in order, those that overlap as one."""
+def _merged(ranges: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Return the starts and ends of ranges in order, overlapping ones merged."""
     starts: list[int] = []
     ends: list[int] = []
     for first, last in sorted(ranges):

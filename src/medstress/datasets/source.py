@@ -1,4 +1,4 @@
-"""What every source of items is given and returns, and how bad rows are treated."""
+"""Options and results of every data set source, and the treatment of bad rows."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ class DatasetOptions:
     annotations: Path | None = None
     """medqa, medmcqa: the file with the entity spans of the options."""
     split: str | None = None
-    """medqa, medmcqa: which published split the file holds; bc5cdr, biosses, hub: which one is
+    """medqa, medmcqa: the published split that the file holds; bc5cdr, biosses, hub: the split to
     read."""
     on_bad_row: Literal["error", "skip"] = "error"
-    """Stop at a row that breaks the contract, or leave it out and say so."""
+    """At a row that breaks the contract: stop, or skip it and report it."""
     hub: str | None = None
     """bc5cdr, biosses, hub: a data set of the Hugging Face hub, `owner/name`, instead of a path."""
     on_bad_labels: Literal["error", "repair"] = "error"
-    """Tagged texts: stop at a label that continues nothing, or begin an entity and say so."""
+    """Tagged texts, at a label that continues no entity: stop, or begin one and report it."""
     types: Types | None = None
     """Tagged texts: the entity types that become labels, or their new names; None: all."""
     scheme: Scheme | None = None
-    """iob, bc5cdr, bigbio, hub: how the labels of a file are written; None: IOB2."""
+    """iob, bc5cdr, bigbio, hub: the labelling scheme of the file; None: IOB2."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """pairs: the file's names for `id`, `text_a`, `text_b`, `score`."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; None: 0 to 4."""
     documents: Path | None = None
     """iob, bc5cdr: a PubTator file with the documents that the sentences come from (bc5cdr: or a
-    folder with one for each split)."""
+    folder with one per split)."""
 
     def __post_init__(self) -> None:
         for key, known in (
@@ -64,25 +64,25 @@ class Loaded:
     questions: tuple[Question, ...]
     """In the order of the file; ids are unique."""
     skipped: tuple[str, ...]
-    """One sentence for each row left out."""
+    """One sentence for each skipped row."""
     source_hash: str
     """Content hash of the files."""
     notes: tuple[str, ...] = ()
-    """One sentence for each kind of thing that was left out of rows."""
+    """One sentence for each kind of content that was skipped within rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedTexts:
-    """The items of one source that are no questions, all of one kind."""
+    """The items of one source, all of one kind other than questions."""
 
     items: tuple[Any, ...]
     """In the order of the file; ids are unique."""
     skipped: tuple[str, ...]
-    """One sentence for each row left out."""
+    """One sentence for each skipped row."""
     source_hash: str
     """Content hash of the files."""
     notes: tuple[str, ...] = ()
-    """One sentence for each kind of repair that was made to what the file says."""
+    """One sentence for each kind of repair or loss."""
 
 
 def required_file(source: str, key: str, path: Path | None) -> Path:
@@ -91,10 +91,10 @@ def required_file(source: str, key: str, path: Path | None) -> Path:
     Args:
         source: the data set's name, for the message.
         key: the key of `[[dataset]]` that holds the path.
-        path: what the user gave.
+        path: the key's value.
 
     Raises:
-        UsageError: no path, or nothing readable there; names the closest file of the folder.
+        UsageError: no path, or no file there; suggests the closest name in the folder.
     """
     if path is None:
         raise UsageError(f"dataset {source!r} needs the key {key!r}, the file to read")
@@ -102,36 +102,37 @@ def required_file(source: str, key: str, path: Path | None) -> Path:
         return path
     if path.is_dir():
         raise UsageError(
-            f"dataset {source!r}: {key} {path} is a folder, expected a file; name one of its files"
+            f"dataset {source!r}: {key} {path} is a folder, expected a file; give one of its files"
         )
     if not path.parent.is_dir():
         raise UsageError(
-            f"dataset {source!r}: there is no folder {path.parent} (for {key} {path}); "
-            "mend the path"
+            f"dataset {source!r}: there is no folder {path.parent} (for {key} {path}); fix the path"
         )
     names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_file())
     hint = did_you_mean(path.name, names)
     raise UsageError(
         f"dataset {source!r}: there is no file {path} (key {key!r}){hint}"
-        + ("" if hint else "; mend the path")
+        + ("" if hint else "; fix the path")
     )
 
 
-def take_keys(source: str, options: DatasetOptions, *keys: str) -> None:
-    """Refuse every key that a source does not take; all take `on_bad_row`.
+def check_keys(source: str, options: DatasetOptions, *keys: str) -> None:
+    """Refuse keys that a source does not accept; all accept `on_bad_row`.
 
     Raises:
-        UsageError: another key than `keys` is set.
+        UsageError: a key other than `keys` is set.
     """
     for known in fields(options):
         value = getattr(options, known.name)
         default = {} if known.name == "columns" else known.default
         if known.name not in (*keys, "on_bad_row") and value != default:
-            raise UsageError(f"dataset {source!r} takes no key {known.name!r}, got {str(value)!r}")
+            raise UsageError(
+                f"dataset {source!r} does not accept the key {known.name!r}, got {str(value)!r}"
+            )
 
 
 def hash_files(*paths: Path) -> str:
-    """Return the hash of one file's bytes, or a hash over those of several."""
+    """Return the hash of one file's bytes, or one hash over those of several."""
     hashes = [file_hash(path) for path in paths]
     return hashes[0] if len(hashes) == 1 else content_hash(hashes)
 
@@ -142,19 +143,19 @@ def collect(
     convert: Callable[[Raw], Item],
     on_bad_row: Literal["error", "skip"],
 ) -> tuple[tuple[Item, ...], tuple[str, ...]]:
-    """Convert rows, refuse repeated ids, and treat bad rows as asked.
+    """Convert rows to items, refuse repeated ids, and raise or collect errors about bad rows.
 
     Args:
         path: the file the rows come from, for messages.
         rows: pairs of a place such as ``line 3`` and the raw row.
         convert: turns a raw row into an item or raises a `DataError` about it.
-        on_bad_row: raise the first sentence, or collect them.
+        on_bad_row: raise the first error, or collect them all.
 
     Returns:
-        The items, and one sentence for each row left out.
+        The items, and one sentence for each skipped row.
 
     Raises:
-        DataError: a bad row where `on_bad_row` is ``error``; no rows; no good row.
+        DataError: no rows, no good row, or a bad row, if `on_bad_row` is ``error``.
     """
     items: list[Item] = []
     skipped: list[str] = []
@@ -164,8 +165,7 @@ def collect(
             item = convert(raw)
             if item.id in places:
                 raise DataError(
-                    f"field 'id': expected an id of its own, got {item.id!r} as in "
-                    f"{places[item.id]}"
+                    f"field 'id': expected a unique id, got {item.id!r} as in {places[item.id]}"
                 )
         except DataError as error:
             sentence = f"{path}, {place}: {error}"
@@ -177,14 +177,9 @@ def collect(
             items.append(item)
     if not items and skipped:
         raise DataError(
-            f"{path}: none of its {len(skipped)} rows can be used; the first: {skipped[0]}"
+            f"{path}: none of its {len(skipped)} rows is usable; the first error: {skipped[0]}"
         )
     if not items:
-        raise DataError(f"{path}: expected at least one row, got {_nothing(path)}")
+        content = "none" if read_bytes(path).strip() else "an empty file"
+        raise DataError(f"{path}: expected at least one row, got {content}; give a file with rows")
     return tuple(items), tuple(skipped)
-
-
-def _nothing(path: Path) -> str:
-    """What a file without rows holds, and what to do."""
-    held = "none" if read_bytes(path).strip() else "an empty file"
-    return f"{held}; give a file with rows"

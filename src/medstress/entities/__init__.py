@@ -1,1 +1,1 @@
-"""Vocabularies, name variants, synonyms, embeddings, and the perturbation sets they make."""
+"""Vocabularies, name variants, synonyms, embeddings, and the perturbation sets made of them."""

@@ -1,8 +1,8 @@
-"""Abbreviations that a corpus defines itself: "myocardial infarction (MI)".
+"""Abbreviations that a corpus defines in its own text: "myocardial infarction (MI)".
 
 Reference: Schwartz, Hearst. A simple algorithm for identifying abbreviation definitions in
-biomedical text. Pacific Symposium on Biocomputing, 2003. Simpler here, as both sides are gold
-entities of one type: an entity of several letters more, then in brackets one of a single token with
+biomedical text. Pacific Symposium on Biocomputing, 2003. The rule here is simpler, since both forms
+are gold entities of one type: a long form, then in brackets a shorter one of a single token with
 the same first letter.
 """
 
@@ -19,14 +19,14 @@ from medstress.sentences import entities_of
 def defined_abbreviations(
     sentences: Iterable[tuple[Sequence[str], Sequence[str]]], direction: str
 ) -> Replacements:
-    """Short forms of long mentions, as written, and long forms of short ones, in lower case.
+    """Return the short forms of long mentions as written, and long forms in lower case.
 
     Args:
         sentences: (tokens, IOB2 labels) of the whole corpus.
         direction: `expand`, `contract` or `both`.
 
     Returns:
-        By mention in lower case; the first definition of the corpus stands first.
+        Mention in lower case -> its other forms, in the order of their definitions.
 
     >>> tokens = "Myocardial infarction ( MI ) was rare".split()
     >>> labels = ["B-D", "I-D", "O", "B-D", "O", "O", "O"]

@@ -1,7 +1,7 @@
-"""Distances h(key, name) that a perturbation set can be built on; samplers see their values only.
+"""Distances h(key, name) that perturbation sets use; samplers see their values only.
 
 Reference: R. Patrick Xian et al., "Assessing biomedical knowledge robustness in large language
-models by query-efficient sampling attacks", TMLR, 2025: the method asks of h only that h >= 0.
+models by query-efficient sampling attacks", TMLR, 2025: the method requires only that h >= 0.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 from medstress.entities.encoders import Progress
 from medstress.entities.name_vectors import NameVectors
 from medstress.entities.ontologies import TITLES, Ontology, load_ontology
-from medstress.entities.recent import Recent
+from medstress.entities.recent import ArrayCache
 from medstress.entities.semantic_types import types_of
 from medstress.errors import UsageError, did_you_mean
-from medstress.functions import load_function, source_hashes, told
+from medstress.functions import describe_error, load_function, source_hashes
 from medstress.hashing import content_hash
 
 if TYPE_CHECKING:
@@ -31,42 +31,42 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int64]
 
 NAMED = ("cosine", "euclidean", "mondo", "mesh")
-"""Distances with a name; any other is a function of the user's."""
+"""Built-in distances; any other is a user's function."""
 
 DUPLICATE = 1e-9
-"""A name nearer to the key's text than this is the key itself in the distance's eyes."""
+"""A name with a smaller distance to the key's text counts as the key itself."""
 
-_KEPT_BYTES = 20 << 20
-"""Of distances."""
+_CACHE_BYTES = 20 << 20
+"""Memory for cached rows of distances."""
 
 
 class Distance(Protocol):
-    """How far names lie from an anchor; reading is thread-safe."""
+    """A distance from anchors to the names of a vocabulary; reading is thread-safe."""
 
     identity: str
-    """Enters the perturbation set's hash: changes where a value could."""
+    """Part of the perturbation set's hash; changes whenever a value could."""
     lack: str
-    """What a name without any distance is, after "is" or "are"."""
+    """Says what is wrong with a name without any distance, to follow "is" or "are"."""
 
     def prepare(
         self, anchors: Iterable[str], texts: Iterable[str], progress: Progress | None
     ) -> None:
-        """Get ready for these anchors, in this order, and texts."""
+        """Prepare for these texts, and for these anchors in this order."""
 
-    def between(self, anchor: str) -> Floats:
+    def to_names(self, anchor: str) -> Floats:
         """h(anchor, name) for every name, shape (n_names,), >= 0, read-only; nan: undefined."""
 
-    def to(self, anchor: str, text: str) -> float:
-        """h(anchor, text) for any text; nan where undefined."""
+    def to_text(self, anchor: str, text: str) -> float:
+        """h(anchor, text) for any text; nan if undefined."""
 
-    def same(self, anchor: str) -> Indices:
-        """Names so near that they are the anchor itself; `between` need not be computed."""
+    def duplicates(self, anchor: str) -> Indices:
+        """Indices of the names with h < `DUPLICATE`; need not compute `to_names`."""
 
-    def beyond(self, anchor: str) -> Indices:
-        """Names without a distance from the anchor."""
+    def undefined_from(self, anchor: str) -> Indices:
+        """Indices of the names without a distance from this anchor."""
 
     def undefined(self) -> Indices:
-        """Names without a distance from any anchor, as far as is known beforehand; ascending."""
+        """Indices, ascending, of the names known to have no distance from any anchor."""
 
 
 class Cosine:
@@ -84,20 +84,20 @@ class Cosine:
         """Embed names, anchors and texts."""
         self._vectors.prepare(anchors, texts, progress)
 
-    def between(self, anchor: str) -> Floats:
+    def to_names(self, anchor: str) -> Floats:
         """1 - cos(anchor, name)."""
-        return self._vectors.gaps(anchor)
+        return self._vectors.distances(anchor)
 
-    def to(self, anchor: str, text: str) -> float:
+    def to_text(self, anchor: str, text: str) -> float:
         """1 - cos(anchor, text)."""
-        return self._vectors.gap(anchor, text)
+        return self._vectors.distance(anchor, text)
 
-    def same(self, anchor: str) -> Indices:
+    def duplicates(self, anchor: str) -> Indices:
         """Names with 1 - cos below `DUPLICATE`."""
-        return self._vectors.twins(anchor, DUPLICATE)
+        return self._vectors.nearer_than(DUPLICATE, anchor)
 
-    def beyond(self, anchor: str) -> Indices:
-        """All where the anchor's vector is zero, else `undefined`."""
+    def undefined_from(self, anchor: str) -> Indices:
+        """All names if the anchor's vector is zero, else `undefined`."""
         if self._vectors.is_defined(anchor):
             return self.undefined()
         return np.arange(len(self._vectors.names))
@@ -108,41 +108,41 @@ class Cosine:
 
 
 class Euclidean(Cosine):
-    """h = |u - v| of the unit vectors, which is sqrt(2 (1 - cos)): the order of `Cosine`."""
+    """h = |u - v| of the unit vectors, that is sqrt(2 (1 - cos)); ranks names as `Cosine` does."""
 
     identity = "euclidean"
 
-    def between(self, anchor: str) -> Floats:
-        """The distance between the vectors of anchor and name."""
-        return np.sqrt(2 * super().between(anchor))
+    def to_names(self, anchor: str) -> Floats:
+        """Distance between the vectors of anchor and name."""
+        return np.sqrt(2 * super().to_names(anchor))
 
-    def to(self, anchor: str, text: str) -> float:
-        """The distance between the vectors of anchor and text."""
-        return math.sqrt(2 * super().to(anchor, text))
+    def to_text(self, anchor: str, text: str) -> float:
+        """Distance between the vectors of anchor and text."""
+        return math.sqrt(2 * super().to_text(anchor, text))
 
 
 class _ByRow(ABC):
-    """A distance that is cheap to ask for all names at once."""
+    """A distance that computes all names of an anchor at once."""
 
     @abstractmethod
-    def between(self, anchor: str) -> Floats:
+    def to_names(self, anchor: str) -> Floats:
         """h(anchor, name) for every name."""
 
-    def same(self, anchor: str) -> Indices:
+    def duplicates(self, anchor: str) -> Indices:
         """Names with h below `DUPLICATE`."""
         with np.errstate(invalid="ignore"):
-            return np.flatnonzero(self.between(anchor) < DUPLICATE)
+            return np.flatnonzero(self.to_names(anchor) < DUPLICATE)
 
-    def beyond(self, anchor: str) -> Indices:
+    def undefined_from(self, anchor: str) -> Indices:
         """Names with h = nan."""
-        return np.flatnonzero(np.isnan(self.between(anchor)))
+        return np.flatnonzero(np.isnan(self.to_names(anchor)))
 
 
 class PathLength(_ByRow):
-    """h = edges on the shortest path between the concepts of two names in a hierarchy.
+    """h = number of edges on the shortest path between the concepts of two names in a hierarchy.
 
-    Where a name stands for several concepts, the nearest pair counts. Names of one concept have
-    h = 0: they are synonyms, and as duplicates never drawn.
+    If a name stands for several concepts, the nearest pair counts. Names of one concept have h = 0:
+    they are synonyms, count as duplicates, and are never drawn.
 
     References:
         R. Rada et al., "Development and application of a metric on semantic nets", IEEE Trans.
@@ -159,14 +159,14 @@ class PathLength(_ByRow):
         sizes = [len(found) for found in places if found]
         self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
         self._flat = np.array([node for found in places for node in found], dtype=np.int64)
-        self._rows: Recent[np.float64] = Recent(_KEPT_BYTES)
+        self._rows: ArrayCache[np.float64] = ArrayCache(_CACHE_BYTES)
 
     def prepare(
         self, anchors: Iterable[str], texts: Iterable[str], progress: Progress | None
     ) -> None:
-        """Nothing: a row takes a few milliseconds."""
+        """Do nothing: a row takes a few milliseconds."""
 
-    def between(self, anchor: str) -> Floats:
+    def to_names(self, anchor: str) -> Floats:
         """Edges between anchor and name."""
         known = self._rows.find(anchor)
         if known is None:
@@ -178,7 +178,7 @@ class PathLength(_ByRow):
             self._rows.keep(anchor, known)
         return known
 
-    def to(self, anchor: str, text: str) -> float:
+    def to_text(self, anchor: str, text: str) -> float:
         """Edges between anchor and text."""
         sources, ends = self._ontology.places(anchor), self._ontology.places(text)
         if not sources or not ends:
@@ -191,9 +191,9 @@ class PathLength(_ByRow):
 
 
 class FunctionDistance(_ByRow):
-    """h by a function of the user's: (anchor, names) -> one number >= 0 a name, nan: undefined.
+    """h by a user's function: (anchor, names) -> one number >= 0 per name; nan: undefined.
 
-    It is called by one thread at a time and must be deterministic.
+    The function is called by one thread at a time and must be deterministic.
     """
 
     lack = "without a distance"
@@ -209,44 +209,44 @@ class FunctionDistance(_ByRow):
         self._target = target
         self._names = list(names)
         self._lock = threading.Lock()
-        self._rows: Recent[np.float64] = Recent(_KEPT_BYTES)
-        # Not the path: an experiment is the same wherever it lies.
+        self._rows: ArrayCache[np.float64] = ArrayCache(_CACHE_BYTES)
+        # Without the path: moving an experiment to another folder does not change it.
         self.identity = content_hash(["function", target.rpartition(":")[2], *hashes])
 
     def prepare(
         self, anchors: Iterable[str], texts: Iterable[str], progress: Progress | None
     ) -> None:
-        """Try the function on the first anchor, so that a mistake shows before the run."""
+        """Call the function for the first anchor, so that a mistake shows before the run."""
         for anchor in anchors:
-            self.between(anchor)
+            self.to_names(anchor)
             break
 
-    def between(self, anchor: str) -> Floats:
-        """What the function says of anchor and all names."""
+    def to_names(self, anchor: str) -> Floats:
+        """Result of the function for anchor and all names."""
         known = self._rows.find(anchor)
         if known is None:
-            known = self._ask(anchor, self._names)
+            known = self._call(anchor, self._names)
             self._rows.keep(anchor, known)
         return known
 
-    def to(self, anchor: str, text: str) -> float:
-        """What the function says of anchor and text."""
-        return float(self._ask(anchor, [text])[0])
+    def to_text(self, anchor: str, text: str) -> float:
+        """Result of the function for anchor and text."""
+        return float(self._call(anchor, [text])[0])
 
     def undefined(self) -> Indices:
-        """None: it may depend on the anchor."""
+        """Empty, since it may depend on the anchor."""
         return np.array([], dtype=np.int64)
 
-    def _ask(self, anchor: str, names: list[str]) -> Floats:
+    def _call(self, anchor: str, names: list[str]) -> Floats:
         try:
             with self._lock:
                 answer = self._function(anchor, list(names))
             values = np.array(answer, dtype=np.float64)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            self._refuse(f"raised {told(error)}", anchor)
+            self._refuse(f"raised {describe_error(error)}", anchor)
         if values.shape != (len(names),):
             self._refuse(
-                f"returned an array of shape {values.shape}; expected one number a name, shape "
+                f"returned an array of shape {values.shape}; expected one number per name, shape "
                 f"({len(names)},)",
                 anchor,
             )
@@ -254,7 +254,7 @@ class FunctionDistance(_ByRow):
         if wrong.size:
             self._refuse(
                 f"returned {values[wrong[0]]:g} for {names[wrong[0]]!r}; expected a finite number "
-                ">= 0, or nan where the distance is undefined",
+                ">= 0, or nan if the distance is undefined",
                 anchor,
             )
         return values
@@ -264,7 +264,7 @@ class FunctionDistance(_ByRow):
 
 
 def wrong_distance(distance: str) -> str | None:
-    """Why a word names no distance; None where it is one of `NAMED` or ``module:function``."""
+    """Return why `distance` is neither one of `NAMED` nor ``module:function``; None if it is."""
     if distance in NAMED or all(distance.rpartition(":")[::2]):
         return None
     return (
@@ -274,17 +274,17 @@ def wrong_distance(distance: str) -> str | None:
 
 
 def check_types(distance: str, types: Collection[str]) -> None:
-    """Refuse a path length between diseases for a group of other types.
+    """Refuse a path length between diseases for a group with other types.
 
     Raises:
-        UsageError: naming the types that are no diseases.
+        UsageError: some types are not diseases; names them.
     """
     others = sorted(set(types) - types_of("diseases"))
     if distance in TITLES and others:
-        shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+        listed = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
         raise UsageError(
             f"entities, key 'distance': {distance!r} is a path length between diseases, so the "
-            f"group's type must be diseases or some of its types, got {shown}; use 'cosine', or "
+            f"group's type must be diseases or some of its types, got {listed}; use 'cosine', or "
             'a function of your own as "file.py:function"'
         )
 
@@ -301,7 +301,7 @@ def open_distance(
         base: folder that a relative file starts from.
 
     Raises:
-        UsageError: there is no such distance, file or function.
+        UsageError: the distance, file or function does not exist.
     """
     if reason := wrong_distance(distance):
         raise UsageError(f"entities, key 'distance': {reason}")

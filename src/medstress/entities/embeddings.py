@@ -1,4 +1,4 @@
-"""Vectors of names, computed once and kept on disk."""
+"""Vectors of names, computed once and cached on disk."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from medstress.paths import cache_dir
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_TEXTS = 1024
-"""Texts that n-grams and word vectors are made of at a time."""
-_TEXTS_OF_MODEL = 16_384
-"""Texts that a model is given at a time: it sorts them by length, so the more the less padding."""
+_CHUNK = 1024
+"""Texts that n-grams and word vectors are computed for at a time."""
+_MODEL_CHUNK = 16_384
+"""Texts that a model gets at a time; it sorts them by length, so large chunks need less padding."""
 
 
 class Embedder:
-    """Gives the vectors of names and of ad-hoc texts in one space.
+    """Computes the vectors of names and other texts in one space.
 
-    Nothing is loaded before the first vector that is not on disk is asked for.
+    It loads nothing until a vector is requested that is not on disk.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Embedder:
             embedding: `minilm`, `ngram`, word vectors (.txt, .vec, .gz), or the path or hub id
                 of an encoder for transformers or sentence-transformers.
             pooling: `cls`, `mean`, `first_token`; None: the model's usual one.
-            corpus: names whose document frequencies weigh the features of `ngram`, usually
+            corpus: names whose document frequencies weight the features of `ngram`, usually
                 the vocabulary; models ignore it.
             base: folder that a relative model path starts from; None: the working directory.
-            choices: `as_released`: the usual pooling of every model is `first_token`, as in the
+            choices: with `as_released` every model's default pooling is `first_token`, as in the
                 code released with Xian et al. (2025).
 
         Raises:
@@ -80,8 +80,10 @@ class Embedder:
         self._is_model = embedding != "ngram" and not self._is_word_vectors
         if pooling is not None and not self._is_model:
             what = "the ngram embedding has" if embedding == "ngram" else "word vectors have"
-            raise UsageError(f"entities, key 'pooling': {what} none; remove it")
-        self._given: Pooling | None = pooling or ("first_token" if choices == RELEASED else None)
+            raise UsageError(f"entities, key 'pooling': {what} no pooling; remove the key")
+        self._requested: Pooling | None = pooling or (
+            "first_token" if choices == RELEASED else None
+        )
         self._corpus = tuple(corpus) if embedding == "ngram" else ()
         self._base = base or Path()
         self._lock = threading.Lock()
@@ -97,42 +99,41 @@ class Embedder:
             return content_hash([ngrams.ALGORITHM, list(self._corpus)])
         if self._is_word_vectors:
             return content_hash([word_vectors.ALGORITHM, file_hash(self._word_file)])
-        weights = weights_hash(self._folder.model)  # first: names the extra with the model
+        # First, since its error names the extra that a missing model needs.
+        weights = weights_hash(self._folder.model)
         return content_hash([weights, self.pooling, f"transformers {library_version()}"])
 
     @cached_property
     def pooling(self) -> Pooling:
-        """What was given, else what the model's folder asks for, else what its name suggests.
+        """The requested pooling, else the one in the model's folder, else a guess by its name.
 
         Raises:
-            UsageError: the model is not found, or its folder asks for what medstress lacks.
+            UsageError: the model is not found, or its folder needs a pooling medstress lacks.
         """
-        known = self._given or KNOWN_POOLINGS.get(self.embedding)
+        known = self._requested or KNOWN_POOLINGS.get(self.embedding)
         return known or self._folder.pooling or default_pooling(self.embedding)
 
     def vectors(
         self, names: Sequence[str], progress: Progress | None = None, *, keep: bool = True
     ) -> NDArray[np.float32]:
-        """Return the unit vectors of `names`, as they stand, in order; zero where undefined.
+        """Return the unit vectors of `names` (not normalised) in order; zero where undefined.
 
         Args:
             names: any texts.
-            progress: told (done, all) while vectors are computed; not called on a cache hit.
-            keep: read them from and write them to the cache on disk; then they are
-                memory-mapped and read-only.
+            progress: called with (done, all) while vectors are computed, not on a cache hit.
+            keep: use the cache on disk; the vectors are then memory-mapped and read-only.
 
         Returns:
             Shape (n_names, n_dimensions).
         """
         if keep:
-            return self.kept(names, progress).mapped()
+            return self.vector_file(names, progress).mapped()
         return np.concatenate(list(self._blocks(names, progress)))
 
-    def kept(self, names: Sequence[str], progress: Progress | None = None) -> VectorFile:
-        """Return what `vectors` returns as the file of the cache, of which parts can be read.
+    def vector_file(self, names: Sequence[str], progress: Progress | None = None) -> VectorFile:
+        """Return the cache file with the result of `vectors`, which can be read in parts.
 
-        The vectors are written as they are computed, so that many names take no more memory
-        than few.
+        Vectors are written as they are computed, so memory does not grow with the names.
         """
         key = content_hash([self.identity, list(names)]).partition(":")[2]
         path = cache_dir("vectors") / f"{key}.npy"
@@ -144,16 +145,16 @@ class Embedder:
     def _blocks(
         self, names: Sequence[str], progress: Progress | None
     ) -> Iterator[NDArray[np.float32]]:
-        """The vectors of some names after those of others; at least one array."""
+        """Yield the vectors in chunks of names, at least one array."""
         if self._is_word_vectors:
             with self._lock:
                 self._word_vectors.learn(names, progress)
-        size = _TEXTS_OF_MODEL if self._is_model else _TEXTS
+        size = _MODEL_CHUNK if self._is_model else _CHUNK
         for start in range(0, max(len(names), 1), size):
             part = names[start : start + size]
             with self._lock:
                 if self._is_model:
-                    yield self._transformer.encode(part, _further(progress, start, len(names)))
+                    yield self._transformer.encode(part, _shifted(progress, start, len(names)))
                     continue
                 encoder = self._word_vectors if self._is_word_vectors else self._ngrams
                 found = encoder.encode(part)
@@ -185,7 +186,7 @@ class Embedder:
 
     @property
     def folder(self) -> SentenceFolder | None:
-        """The model's folder; None where texts have no tokens (`ngram`, word vectors).
+        """The model's folder; None if texts have no tokens (`ngram`, word vectors).
 
         Raises:
             UsageError: the model is not installed or not found.
@@ -199,8 +200,8 @@ class Embedder:
         return read_folder(model_folder(self.embedding, self._base))
 
 
-def _further(progress: Progress | None, before: int, n_all: int) -> Progress | None:
-    """Progress of a part, told as that of the whole."""
+def _shifted(progress: Progress | None, before: int, n_all: int) -> Progress | None:
+    """Return a callback that reports the progress of a chunk as progress of the whole."""
     return None if progress is None else lambda done, _: progress(before + done, n_all)
 
 
@@ -210,10 +211,10 @@ def embed_names(
     pooling: str | None = None,
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
-    """Return the unit vectors of `names`, shape (n_names, n_dimensions), from disk if known.
+    """Return the unit vectors of `names`, shape (n_names, n_dimensions), from disk if cached.
 
-    For `ngram` the names are their own corpus. See `Embedder`, which also embeds further texts
-    in the same space.
+    For `ngram` the names are their own corpus. `Embedder` also embeds other texts in the same
+    space.
     """
     return Embedder(embedding, pooling, corpus=names).vectors(names, progress)
 

@@ -1,4 +1,4 @@
-"""Name vectors by a transformer: where the model lies, its identity, and the forward pass."""
+"""Name vectors by a transformer: location and identity of the model, and the forward pass."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def default_pooling(embedding: str) -> Pooling:
     """Return `cls` for CODER (a UMLS-trained BERT), `mean` otherwise.
 
     Differs from the code released with Xian et al. (2025), which takes the vector of the first
-    word piece for every model (`first_token`): there "acute X" lies near any "acute Y".
+    word piece for every model (`first_token`); "acute X" is then close to any "acute Y".
     """
     return "cls" if any(mark in embedding for mark in ("UMLSBert", "CODER")) else "mean"
 
 
 def minilm_folder() -> Path:
-    """Return the folder of all-MiniLM-L6-v2, which lies inside a package.
+    """Return the folder of all-MiniLM-L6-v2, which a Python package contains.
 
     Raises:
         UsageError: the extra is not installed.
@@ -63,23 +63,23 @@ def minilm_folder() -> Path:
 
 
 def model_folder(embedding: str, base: Path) -> Path:
-    """Return the folder of a model given as a path or hub id; a hub id is fetched if allowed.
+    """Return the folder of a model given as a path or hub id; a hub id is downloaded if allowed.
 
     Raises:
-        UsageError: there is no such folder, or the hub has no such model within reach.
+        UsageError: the folder does not exist, or the hub's model cannot be obtained.
     """
     folder = base / Path(embedding).expanduser()
     if folder.is_dir():
         return folder
     expected = "expected minilm, ngram, a folder or a hub id such as 'thenlper/gte-base'"
     if folder.exists() or embedding.startswith((".", "/", "~")) or embedding.count("/") > 1:
-        raise UsageError(f"embedding {embedding!r}: {expected}; {folder} is no folder")
+        raise UsageError(f"embedding {embedding!r}: {expected}; {folder} is not a folder")
     if find_spec("huggingface_hub") is None:
         raise missing_extra("the transformers embedding", "transformers")
     from huggingface_hub import snapshot_download
 
-    # One folder below is read as well: sentence-transformers keeps the pooling there, and in its
-    # first layout the model. Other folders hold other formats of the same weights.
+    # Two subfolders are read too: sentence-transformers keeps the pooling in one and, in its first
+    # layout, the model in the other. Other folders hold the same weights in other formats.
     parts = ["*_Pooling/config.json", "0_Transformer/*"]
     patterns = [f"*.{ending}" for ending in ("json", "txt", "model", "safetensors", "bin")]
     try:
@@ -97,7 +97,7 @@ def model_folder(embedding: str, base: Path) -> Path:
 
 
 def weights_hash(folder: Path) -> str:
-    """Return a hash over the files that decide a model's vectors.
+    """Return a hash over the files that determine a model's vectors.
 
     Raises:
         UsageError: the folder holds no weights.
@@ -136,8 +136,8 @@ def library_version() -> str:
 class TransformerEncoder:
     """Turns texts into unit vectors with any encoder that transformers can load.
 
-    Differs from Xian et al. (2025), who do not normalise: the cosine is the same, and vectors
-    of one length make steps in vector space comparable between models.
+    Differs from Xian et al. (2025), who do not normalise. The cosine is the same, and unit length
+    makes steps in vector space comparable between models.
     """
 
     @in_compute_thread
@@ -149,7 +149,7 @@ class TransformerEncoder:
         max_tokens: int | None = None,
         lower_case: bool = False,
     ) -> None:
-        """Load the model, on CUDA where there is one, in float32.
+        """Load the model in float32, on CUDA if available.
 
         Args:
             folder: weights, configuration and tokenizer.
@@ -167,9 +167,9 @@ class TransformerEncoder:
         self._max_tokens = min(max_tokens or MAX_TOKENS, MAX_TOKENS)
         self._lower_case = lower_case
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        said = f"embedding: expected a transformers model in {folder}, got what transformers cannot"
+        problem = f"embedding: transformers cannot load the model in {folder}"
         advice = "check the folder's config.json, weights and tokenizer"
-        with loading(lambda why: f"{said} load ({why}); {advice}"), _quiet():
+        with loading(lambda why: f"{problem} ({why}); {advice}"), _quiet():
             how = {"local_files_only": True, "trust_remote_code": False}
             self._tokenizer = AutoTokenizer.from_pretrained(str(folder), **how)
             model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **how)
@@ -184,7 +184,7 @@ class TransformerEncoder:
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
         """Return unit vectors, shape (n_texts, n_dimensions).
 
-        Texts are read in batches of similar length; `progress` is told (done, all) after each.
+        Texts are read in batches of similar length; `progress` gets (done, all) after each.
         """
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         vectors = np.zeros((len(texts), int(self._model.config.hidden_size)), dtype=np.float32)
@@ -224,7 +224,7 @@ class TransformerEncoder:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep transformers' loading bars and reports off the terminal meanwhile."""
+    """Silence the progress bars and reports of transformers."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

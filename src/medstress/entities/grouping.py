@@ -1,4 +1,4 @@
-"""Drug-mention and disease-mention questions: which options mention an entity of a group."""
+"""Which wrong options of a question mention an entity of a group (drugs, diseases)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from medstress.items import Question
 def typed_options(item: Question, types: frozenset[str]) -> tuple[str, ...]:
     """Return the letters of the wrong options that mention an entity of one of `types`.
 
-    An item belongs to a group (a drug-mention question, say) where there is at least one: the
-    rule of Xian et al. (2025). The key does not count.
+    An item belongs to a group, such as drug-mention questions, if there is at least one: the rule
+    of Xian et al. (2025). The key does not count.
 
     >>> from medstress.items import Mention
     >>> span = Mention(field="B", start=0, end=4, type="T047")

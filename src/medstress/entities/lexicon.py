@@ -1,8 +1,8 @@
-"""Which words count as medical: the lexicon that noise perturbs wherever they stand.
+"""The lexicon of medical words, which noise perturbs wherever they occur.
 
-The published lexicon is what a scispaCy pipeline finds as mentions over the corpus (METHODS 4.2);
-this one needs no model: the words of gold entities and of the drug and disease vocabularies, and
-the corpus' words outside a list of general words that stand in enough of its sentences.
+The published lexicon holds the mentions that a scispaCy pipeline finds in the corpus (METHODS 4.2).
+This one needs no model. It holds the words of gold entities, of the drug and disease vocabularies,
+and all words that occur in enough sentences of the corpus, without a list of general words.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from medstress.sentences import OUTSIDE
 from medstress.text import tokenise
 
 ONE_IN = 2280
-"""A general word counts that stands in at least one of so many sentences, so that the strength of
-noise does not depend on the size of the corpus. By `scripts/fit_noise_lexicon.py`: twice in the
-4,560 sentences of the train split of BC5CDR-chemical, where swap noise then changes the share of O
-tokens nearest to the published 31 %."""
-FIXED = 2
-"""How many sentences it took, of a corpus of any size, in run folders of the first edition."""
+"""A word that is in no entity or vocabulary counts if at least one in this many sentences has it;
+a share, so that the strength of noise does not depend on the size of the corpus. Fitted by
+`scripts/fit_noise_lexicon.py`: two of the 4,560 sentences of the train split of BC5CDR-chemical,
+where swap noise then changes the share of O tokens nearest to the published 31 %."""
+FIRST_EDITION_SENTENCES = 2
+"""Sentences such a word had to be in, whatever the corpus, for run folders of the first edition."""
 
 
 def noise_lexicon(
     sentences: Iterable[tuple[Sequence[str], Sequence[str]]], n_sentences: int | None = None
 ) -> frozenset[str]:
-    """The lexicon of a corpus, in lower case.
+    """Return the lexicon of a corpus, in lower case.
 
     Args:
         sentences: (tokens, IOB2 labels) of the whole corpus.
-        n_sentences: in how many sentences another word must stand; None: in one of `ONE_IN`.
+        n_sentences: sentences a word of no entity or vocabulary must be in; None: by `ONE_IN`.
     """
     counts: Counter[str] = Counter()
     gold: set[str] = set()
@@ -52,14 +52,14 @@ def noise_lexicon(
 
 @cache
 def stop_words() -> frozenset[str]:
-    """General English words, and those that every scientific abstract is made of."""
+    """Return general English words and the common words of scientific abstracts."""
     text = (files("medstress.entities") / "data" / "stop_words.txt").read_text("utf-8")
     return frozenset(text.split())
 
 
 @cache
 def vocabulary_words() -> frozenset[str]:
-    """The words of the names in the built-in vocabularies."""
+    """Return the words of the names in the built-in vocabularies."""
     return frozenset(
         token.lower()
         for table in SHIPPED

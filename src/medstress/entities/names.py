@@ -1,4 +1,4 @@
-"""When two names mean the same or nearly the same: normal form, words, variant classes."""
+"""Whether two names mean the same or nearly the same: normal form, words, variant classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
-"""The classes of a name against a key, in the order in which they are decided."""
+"""The classes of a name relative to a key, in the order in which they are tested."""
 
 SAME_WORDS, KEY_PLUS_WORDS, KEY_SUBSET, SYNONYM, DIFFERENT = range(len(VARIANT_CLASSES))
 
@@ -23,11 +23,11 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 
 def normalise(text: str) -> str:
-    """Return the form in which two names are compared as strings.
+    """Return the form in which names are compared as strings.
 
-    Strip, hyphens to spaces, case folded, transliterated to ASCII, as Xian et al. (2025) do.
-    Differs from their code: transliteration comes first (it can yield capitals and hyphens)
-    and runs of white space collapse, so more names count as equal, never fewer.
+    Names are stripped, case-folded and transliterated to ASCII, and hyphens become spaces, as in
+    Xian et al. (2025). Differs from their code: transliteration comes first (it can yield capitals
+    and hyphens) and runs of white space collapse, so more names count as equal, never fewer.
 
     >>> normalise(" Guillain-Barr\u00e9  Syndrome ")
     'guillain barre syndrome'
@@ -40,13 +40,13 @@ def normalise(text: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def fold_word(word: str) -> str:
-    """Return the form in which two words are compared: singular, with e for ae and oe.
+    """Return the form in which words are compared: singular, with e for ae and oe.
 
-    A rule on endings, not a dictionary. ss and us stay; es, is or s is dropped, then a final e,
-    and a final y becomes i (so ies does as well). Plural and singular meet whichever way the
-    plural was made: masses, diseases, injuries, metastases. Words with digits and words
-    of one or two letters stay. Two words in thousands that differ meet as well (Meige, Meigs):
-    one name fewer to draw, never a second right answer.
+    The rule works on endings, without a dictionary. Final ss and us stay; es, is or s is dropped,
+    then a final e, and a final y becomes i (as ies does). Plural and singular thus become equal,
+    however the plural is formed: masses, diseases, injuries, metastases. Words with digits and
+    words of one or two letters stay. A few words in thousands become equal by accident (Meige,
+    Meigs); this costs a name to draw but never yields a second right answer.
 
     >>> [fold_word(word) for word in ("masses", "mass", "injuries", "injury", "metastases")]
     ['mass', 'mass', 'injuri', 'injuri', 'metastas']
@@ -77,7 +77,7 @@ def words(text: str) -> list[str]:
 
 
 def folded(name: str) -> str:
-    """How names are compared: whatever case, plural and hyphens.
+    """Return the form in which names are compared regardless of case, plural and hyphens.
 
     >>> folded("beta - Blockers") == folded("beta-blocker")
     True
@@ -96,9 +96,9 @@ def variant_class(
     """Return the class of one name: the first of VARIANT_CLASSES that fits any reference.
 
     `same_words`: the same set of words; `key_plus_words`: all words of a reference and more (a
-    subtype, a number, a salt); `key_subset`: some words of a reference and no other (a
-    supertype); `synonym`: the words of a listed synonym; else `different`. References without
-    any word fit nothing.
+    subtype, a number, a salt); `key_subset`: some words of a reference and no others (a
+    supertype); `synonym`: the words of a listed synonym; else `different`. A reference without
+    words fits nothing.
 
     Args:
         name: the replacement.
@@ -130,7 +130,7 @@ def variant_class(
 class VariantIndex:
     """Finds the variants of a key among all names of a vocabulary without a loop over them.
 
-    An inverted index word -> names; read only once built, so threads may share it.
+    It is an inverted index word -> names, immutable once built, so threads may share it.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -145,7 +145,7 @@ class VariantIndex:
             for word in own:
                 postings.setdefault(word, []).append(index)
         self._postings = {word: np.array(ids, np.int64) for word, ids in postings.items()}
-        # Hashes in place of the texts, which would take ten times the memory.
+        # Hashes, since the texts would take ten times the memory.
         self._by_text = np.argsort(texts, kind="stable")
         self._texts = texts[self._by_text]
 
@@ -185,7 +185,7 @@ class VariantIndex:
         return found
 
     def _with_words(self, own: frozenset[str]) -> NDArray[np.int64]:
-        """The names of exactly these words."""
+        """Return the names with exactly these words."""
         postings = sorted((self._postings.get(word, _NONE) for word in own), key=len)
         found = postings[0] if postings else _NONE
         for other in postings[1:]:

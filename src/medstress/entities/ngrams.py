@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ALGORITHM = "character 3-5-grams 768 + words 256, on 1 and 4 dimensions, crc32, TF-IDF; version 1"
-"""Names the vectors in hashes; a change of any vector changes it."""
+"""Identifies the vectors in hashes; change it whenever a vector changes."""
 
 N_CHARACTER_DIMENSIONS = 768
 N_WORD_DIMENSIONS = 256
@@ -22,35 +22,35 @@ N_DIMENSIONS = N_CHARACTER_DIMENSIONS + N_WORD_DIMENSIONS
 
 _LENGTHS = (3, 4, 5)
 
-_NAMES = 1024
-"""Names of a corpus counted at a time: Python's lists of their features are large."""
+_CHUNK = 1024
+"""Names of a corpus counted at a time, since Python's lists of their features are large."""
 
 # Odd constants: one multiplication spreads a 32-bit hash over the high bits.
 _MULTIPLIERS = (2654435761, 2246822519, 3266489917, 668265263)
 
-# How many dimensions a character n-gram and a word are written to. A name of one word would
-# equal any other whose word falls on the same single dimension; on all four none does.
+# How many dimensions a character n-gram and a word are written to. With one dimension, two names
+# of a single word would be equal if their words collide; on all four no two words collide.
 _COPIES = (1, 4)
 
 
 class NgramEncoder:
     """Turns names into unit vectors of hashed n-grams (the hashing trick with signs).
 
-    A vector has two halves of equal length: n-grams of 3 to 5 characters of the normalised
-    name, and its folded words. The cosine of two names is therefore the mean of how much
-    spelling and how much words they share. Each feature weighs 1 + log of its count, times its
-    inverse document frequency in `corpus`; features that fall on one dimension add up with
-    signs, so that collisions cancel on average.
+    A vector has two parts of equal length: n-grams of 3 to 5 characters of the normalised
+    name, and its folded words. The cosine of two names is thus the mean of their similarity in
+    spelling and in words. Each feature weighs 1 + log of its count, times its inverse document
+    frequency in `corpus`. Features on the same dimension add up with random signs, so that
+    collisions cancel on average.
 
     References:
         K. Weinberger et al., "Feature hashing for large scale multitask learning", ICML, 2009.
     """
 
     def __init__(self, corpus: Sequence[str] = ()) -> None:
-        """Count document frequencies in `corpus`, the vocabulary's names; none: no weighting."""
+        """Count document frequencies in `corpus`, the vocabulary's names; empty: no weighting."""
         self._frequencies = [_Frequencies(), _Frequencies()]
-        for start in range(0, len(corpus), _NAMES):
-            features = _features(corpus[start : start + _NAMES])
+        for start in range(0, len(corpus), _CHUNK):
+            features = _features(corpus[start : start + _CHUNK])
             for frequencies, rows in zip(self._frequencies, features, strict=True):
                 frequencies.count(rows)
 
@@ -76,7 +76,7 @@ Rows = tuple["NDArray[np.int64]", "NDArray[np.uint32]"]
 
 
 class _Frequencies:
-    """In how many names of a corpus each feature occurs."""
+    """The number of names of a corpus in which each feature occurs."""
 
     def __init__(self) -> None:
         self._features = np.zeros(0, np.uint32)

@@ -1,4 +1,4 @@
-"""The group of attacks that replace no entity."""
+"""The perturbation set of attacks that replace no entity: it is empty."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABEL = "all"
 
 
 class NoNames:
-    """A perturbation set without names: attacks that need some have an obstacle everywhere."""
+    """A perturbation set without names; attacks that need names can attack no item."""
 
     names: Sequence[str] = ()
     undefined: Sequence[int] = ()
@@ -25,41 +25,41 @@ class NoNames:
 
     @property
     def vectors(self) -> VectorArray:
-        """None, shape (0, 0)."""
+        """Empty, shape (0, 0)."""
         import numpy as np
 
         return np.empty((0, 0), dtype=np.float32)
 
     def vector(self, text: str) -> FloatArray:
-        """No dimensions."""
+        """Empty, shape (0,)."""
         return self.distances(text)
 
     def distances(self, anchor: str) -> FloatArray:
-        """No distances."""
+        """Empty, shape (0,)."""
         import numpy as np
 
         return np.empty(0)
 
     def distance_to(self, anchor: str, text: str) -> float:
-        """Undefined."""
+        """Always nan."""
         return float("nan")
 
     def obstacle(self, item: Question) -> str | None:
-        """There is nothing to draw."""
+        """Always an obstacle: there is nothing to draw."""
         return "the group has no names"
 
     def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
-        """None."""
+        """Empty, shape (0,)."""
         import numpy as np
 
         return np.empty(0, dtype=np.int64)
 
     def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> Mapping[str, int]:
-        """None."""
+        """Empty."""
         return {}
 
     def objection(self, item: Question, name: str) -> str | None:
-        """None."""
+        """Always None."""
         return None
 
     def variant_class(self, item: Question, name: str) -> str:

@@ -19,13 +19,13 @@ OntologyName = Literal["mondo", "mesh"]
 TITLES: dict[OntologyName, str] = {"mondo": "MONDO", "mesh": "MeSH"}
 
 _ROOT = "0700096"
-"""MONDO's class of human diseases; also stands above all trees of MeSH."""
+"""MONDO's class of human diseases; serves as the root above all trees of MeSH too."""
 
 
 class Ontology:
-    """A hierarchy of diseases, taken as an undirected graph, and the names of its nodes.
+    """A hierarchy of diseases as an undirected graph, with the names of its nodes.
 
-    Read only once built, so threads may share it.
+    Immutable once built, so threads may share it.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class Ontology:
         """Build the graph.
 
         Args:
-            title: what messages call it.
+            title: its name in messages.
             hash: content hash of its source.
-            parents: the nodes right above each node.
-            names: a name and the nodes it stands for; a name may come several times.
+            parents: the parent nodes of each node.
+            names: a name and the nodes it stands for; a name may be repeated.
         """
         from scipy.sparse import csr_array
 
@@ -61,18 +61,18 @@ class Ontology:
                 self._places[normal] = tuple(sorted({*self._places.get(normal, ()), *known}))
 
     def places(self, name: str) -> tuple[int, ...]:
-        """Return the nodes a name stands for; empty where the hierarchy lacks it.
+        """Return the nodes a name stands for; empty if the hierarchy lacks it.
 
-        Looked up after `normalise`; failing that by its set of words, so that "Diabetes
+        The name is looked up after `normalise`, then by its set of words, so that "Diabetes
         mellitus, type 2" is found as "type 2 diabetes mellitus".
         """
         found = self._places.get(normalise(name))
         return self._by_words.get(word_set(name), ()) if found is None else found
 
     def steps(self, sources: Sequence[int]) -> NDArray[np.float64]:
-        """Return the edges between each node and the nearest source, shape (n_nodes,).
+        """Return the number of edges from each node to the nearest source, shape (n_nodes,).
 
-        Breadth-first from all sources at once; nan where there is no path.
+        The search is breadth-first from all sources at once; nan: no path.
         """
         found = np.full(self._graph.shape[0], np.nan)
         reached = np.zeros(len(found), dtype=np.float32)
@@ -98,10 +98,9 @@ class Ontology:
 def load_ontology(name: OntologyName) -> Ontology:
     """Return a shipped hierarchy.
 
-    `mondo`: human diseases of the MONDO release of PROVENANCE.md with the edges between a
-    disease and its direct parents (is_a, and the few part_of). `mesh`: headings with tree numbers
-    below C (diseases) and F03 (mental disorders), see `headings_above`. Names are those of the
-    shipped disease table.
+    `mondo`: the human diseases of the MONDO release named in PROVENANCE.md, with edges to direct
+    parents (is_a, and the few part_of). `mesh`: headings with tree numbers below C (diseases) and
+    F03 (mental disorders), see `parent_headings`. Names come from the shipped disease table.
 
     References:
         R. Rada et al., "Development and application of a metric on semantic nets", IEEE Trans.
@@ -118,23 +117,24 @@ def load_ontology(name: OntologyName) -> Ontology:
         parents: dict[str, set[str]] = {row[0]: set(row[1].split()) for row in rows}
         nodes = {f"MONDO:{row[0]}" if row[2] == "=" else row[2]: [row[0]] for row in rows}
     else:
-        tables.append("headings")  # Over tree numbers, the same table gives other distances.
-        parents = headings_above(rows)
+        # A graph of tree numbers, made of the same table, would give other distances.
+        tables.append("headings")
+        parents = parent_headings(rows)
         nodes = {heading: [heading] for heading, _ in rows}
     names = ((row[1], nodes[row[0]]) for row in shipped_rows("diseases") if row[0] in nodes)
     return Ontology(TITLES[name], content_hash(tables), parents, names)
 
 
-def headings_above(rows: Iterable[Sequence[str]]) -> dict[str, set[str]]:
-    """Return the headings right above each heading of MeSH, over any of its tree numbers.
+def parent_headings(rows: Iterable[Sequence[str]]) -> dict[str, set[str]]:
+    """Return the parents of each MeSH heading, by any of its tree numbers.
 
-    A heading is one node wherever its tree numbers lie, so a path may come in at one of them and
-    leave at another. The trees hang below one root. A prefix that no heading has is a node too.
+    A heading is one node whatever its tree numbers, so a path may enter by one and leave by
+    another. The trees share one root. A prefix that belongs to no heading is a node too.
 
     Args:
         rows: a heading and its tree numbers, separated by spaces.
 
-    >>> above = headings_above([("a", "C01"), ("b", "C02"), ("x", "C01.1 C02.5")])
+    >>> above = parent_headings([("a", "C01"), ("b", "C02"), ("x", "C01.1 C02.5")])
     >>> sorted(above["x"])
     ['a', 'b']
     """

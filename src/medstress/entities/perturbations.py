@@ -1,4 +1,4 @@
-"""Perturbation sets: a vocabulary, how far each name lies from a key, which may replace what."""
+"""Perturbation sets: a vocabulary, the distance of each name from a key, and exclusion rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from medstress.entities.names import (
     normalise,
     variant_class,
 )
-from medstress.entities.recent import Recent
+from medstress.entities.recent import ArrayCache
 from medstress.entities.synonyms import SynonymGroups
 from medstress.entities.vocabularies import Vocabulary
 from medstress.hashing import content_hash
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 REASONS = (*VARIANT_CLASSES, "equal_to_option", "key_duplicate", "undefined_distance")
-"""Why a name is not drawn, by code: the class it varies the key in (`different` is no reason),
-then what goes before the classes."""
+"""Why a name is not drawn, by code: its variant class (`different` excludes nothing), then the
+reasons that take precedence over the classes."""
 
 EQUAL_TO_OPTION, KEY_DUPLICATE, UNDEFINED_DISTANCE = range(len(VARIANT_CLASSES), len(REASONS))
 
@@ -42,31 +42,31 @@ RULES: dict[Exclusions, frozenset[int]] = {
     # Xian et al. (2025): a name may repeat another wrong option or restate the key.
     "key_string": frozenset({KEY_DUPLICATE, UNDEFINED_DISTANCE}),
 }
-"""The codes that each rule leaves out."""
+"""The codes that each rule excludes."""
 
 _IS_DRAWN = {
     rule: np.array([code not in left_out for code in range(len(REASONS))])
     for rule, left_out in RULES.items()
 }
-"""Whether a name with this code may be drawn, shape (n_reasons,)."""
+"""By rule: whether a name with this code may be drawn, shape (n_reasons,)."""
 
 _ALLOWED_BYTES = 1 << 20
-"""Of indices that may be drawn: soon made again from the codes."""
+"""Cache for indices of allowed names, which are quickly recomputed from the codes."""
 _CODES_BYTES = 1 << 20
-"""Of codes other than `different`, which are few: those of all trials under way."""
+"""Cache for codes other than `different`; these are few, so those of all active trials fit."""
 _ENTRY_BYTES = 300
-"""What holds an item's codes besides these."""
+"""Overhead of one cached item besides its codes."""
 
 
 class VectorPerturbationSet:
     """Names with vectors, and a distance h(k, e) between key and name.
 
-    Reading is thread-safe. The anchor of h is the key's whole option text, as it stands.
+    Reading is thread-safe. The anchor of h is the key's whole option text, unchanged.
 
     References:
         R. Patrick Xian et al., "Assessing biomedical knowledge robustness in large language
         models by query-efficient sampling attacks", TMLR, 2025: h is 1 - cosine, and the
-        samplers need no more of it than h >= 0.
+        samplers require only h >= 0.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class VectorPerturbationSet:
 
         Args:
             vocabulary: the names.
-            embedder: gives their vectors.
-            synonyms: which names are second right answers.
+            embedder: computes their vectors.
+            synonyms: names that would be a second right answer.
             distance: see `open_distance`.
             base: folder that a function's relative file starts from; None: the working directory.
 
@@ -97,8 +97,8 @@ class VectorPerturbationSet:
             distance, vocabulary.names, self._name_vectors, base or Path()
         )
         self._synonyms = synonyms
-        self._allowed: Recent[np.int64] = Recent(_ALLOWED_BYTES)
-        self._codes: Recent[np.int32] = Recent(_CODES_BYTES, _ENTRY_BYTES)
+        self._allowed: ArrayCache[np.int64] = ArrayCache(_ALLOWED_BYTES)
+        self._codes: ArrayCache[np.int32] = ArrayCache(_CODES_BYTES, _ENTRY_BYTES)
 
     @property
     def names(self) -> Sequence[str]:
@@ -117,7 +117,7 @@ class VectorPerturbationSet:
         return self._name_vectors.vectors
 
     def vector(self, text: str) -> NDArray[np.float64]:
-        """Return the unit vector of one text, shape (n_dimensions,); zeros where it has none.
+        """Return the unit vector of one text, shape (n_dimensions,); zeros if undefined.
 
         A text that was not prepared is embedded now.
         """
@@ -134,26 +134,26 @@ class VectorPerturbationSet:
         Distances that use no vectors embed nothing.
 
         Args:
-            anchors: the key texts of the items that will be attacked, in the items' order:
-                distances are computed for several neighbours of that order together.
-            texts: others whose distance to an anchor will be asked for.
-            progress: told (done, all) while vectors are computed.
+            anchors: the key texts of the items that will be attacked, in the items' order, since
+                the distances of neighbours are computed together.
+            texts: others whose distance to an anchor will be requested.
+            progress: called with (done, all) while vectors are computed.
         """
         self._distance.prepare(anchors, texts, progress)
 
     @cached_property
     def undefined(self) -> NDArray[np.int64]:
-        """Names that have no distance from any anchor and are never drawn; see `lack`."""
+        """Indices of names without a distance from any anchor, never drawn; see `lack`."""
         return self._distance.undefined()
 
     @property
     def lack(self) -> str:
-        """What undefined names are: `without a vector`, `outside MONDO`."""
+        """What is wrong with undefined names: `without a vector`, `outside MONDO`."""
         return self._distance.lack
 
     def obstacle(self, item: Question) -> str | None:
-        """Why no name has a distance from the item's key, or None."""
-        _, codes = self._reasons(item)
+        """Return why no name has a distance from the item's key, or None."""
+        _, codes = self._exclusion_codes(item)
         if np.count_nonzero(codes == UNDEFINED_DISTANCE) < len(self.names):
             return None
         return f"the key {item.key_text!r} is {self.lack}, so no name has a distance from it"
@@ -164,26 +164,26 @@ class VectorPerturbationSet:
         An anchor that was not prepared is embedded now.
 
         Returns:
-            Shape (n_names,), not to be written to, >= 0; nan where undefined.
+            Shape (n_names,), >= 0, read-only; nan: undefined.
         """
-        return self._distance.between(anchor)
+        return self._distance.to_names(anchor)
 
     def distance_to(self, anchor: str, text: str) -> float:
         """Return h(anchor, text) for one text that need not be in the vocabulary.
 
         Texts that were not prepared are embedded now.
         """
-        return self._distance.to(anchor, text)
+        return self._distance.to_text(anchor, text)
 
     def allowed(self, item: Question, rule: Exclusions = "exclude") -> NDArray[np.int64]:
         """Return the indices of the names that may replace an entity of a wrong option.
 
-        Never allowed: names that equal the key's text after normalisation, have h < 1e-9 to it,
-        or no distance to it. By `key_string` nothing else is left out, as in Xian et al. (2025).
-        By `mark` neither are names that equal any option or any entity in an option, or that
-        would make an option of several parts equal to another. By `exclude`, our default,
-        neither are names whose class against the key's text or an entity in it is other than
-        `different`: they could be a second right answer.
+        Every rule excludes names that equal the key's text after normalisation, have h < 1e-9 to
+        it, or no distance to it. `key_string` excludes nothing else, as in Xian et al. (2025).
+        `mark` also excludes names that equal any option or any entity in an option, or would make
+        an option of several parts equal to another. `exclude`, our default, also excludes names
+        whose class relative to the key's text or an entity in it is not `different`: they could be
+        a second right answer.
 
         Args:
             item: the question.
@@ -195,62 +195,63 @@ class VectorPerturbationSet:
         key = f"{item.hash}/{rule}"
         known = self._allowed.find(key)
         if known is None:
-            named, codes = self._reasons(item)
+            coded, codes = self._exclusion_codes(item)
             is_drawn = np.ones(len(self.names), np.bool_)
-            is_drawn[named] = _IS_DRAWN[rule][codes]
+            is_drawn[coded] = _IS_DRAWN[rule][codes]
             known = np.flatnonzero(is_drawn)
             self._allowed.keep(key, known)
         return known
 
     def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> Mapping[str, int]:
-        """Return how many names `allowed` leaves out, by the first of these reasons that fits.
+        """Return how many names `allowed` excludes, by the first reason that fits.
 
-        `undefined_distance`, `key_duplicate`, `equal_to_option`, then the variant classes.
+        The reasons are tested in the order `undefined_distance`, `key_duplicate`,
+        `equal_to_option`, variant classes.
         """
-        _, codes = self._reasons(item)
+        _, codes = self._exclusion_codes(item)
         counts = np.bincount(codes, minlength=len(REASONS))
         return {
             REASONS[code]: int(counts[code]) for code in sorted(RULES[rule]) if counts[code] > 0
         }
 
     def objection(self, item: Question, name: str) -> str | None:
-        """Return why `exclude` would leave a name out for what it says, or None."""
+        """Return why `exclude` rejects a name for its wording, or None."""
         normal = normalise(name)
         if normal == normalise(item.key_text):
             return REASONS[KEY_DUPLICATE]
-        if any(normal == normalise(text) for text in _repeated(item)):
+        if any(normal == normalise(text) for text in _forbidden_texts(item)):
             return REASONS[EQUAL_TO_OPTION]
         found = self.variant_class(item, name)
         return None if found == VARIANT_CLASSES[DIFFERENT] else found
 
     def variant_class(self, item: Question, name: str) -> str:
-        """Return the class of `name` against the key's text and the entities in it."""
-        references = _texts(item, item.key)
-        return variant_class(name, references, self._listed(references))
+        """Return the class of `name` relative to the key's text and the entities in it."""
+        references = _option_texts(item, item.key)
+        return variant_class(name, references, self._synonyms_of(references))
 
-    def _reasons(self, item: Question) -> NDArray[np.int32]:
-        """The names that are not `different`, and their positions in REASONS, shape (2, n)."""
+    def _exclusion_codes(self, item: Question) -> NDArray[np.int32]:
+        """Return the names that are not `different`, and their codes in REASONS, shape (2, n)."""
         found = self._codes.find(item.hash)
         if found is None:
-            found = self._decide(item)
+            found = self._compute_codes(item)
             self._codes.keep(item.hash, found)
         return found
 
-    def _decide(self, item: Question) -> NDArray[np.int32]:
-        references, key = _texts(item, item.key), item.key_text
-        codes = self._index.variants(references, self._listed(references))
-        codes.update(dict.fromkeys(self._index.equal_to(_repeated(item)), EQUAL_TO_OPTION))
-        same = [*self._index.equal_to([key]), *self._distance.same(key).tolist()]
-        codes.update(dict.fromkeys(same, KEY_DUPLICATE))
+    def _compute_codes(self, item: Question) -> NDArray[np.int32]:
+        references, key = _option_texts(item, item.key), item.key_text
+        codes = self._index.variants(references, self._synonyms_of(references))
+        codes.update(dict.fromkeys(self._index.equal_to(_forbidden_texts(item)), EQUAL_TO_OPTION))
+        duplicates = [*self._index.equal_to([key]), *self._distance.duplicates(key).tolist()]
+        codes.update(dict.fromkeys(duplicates, KEY_DUPLICATE))
         found = np.array([list(codes), list(codes.values())], np.int32)
-        beyond = self._distance.beyond(key)
-        if beyond.size == 0:
+        without = self._distance.undefined_from(key)
+        if without.size == 0:
             return found
-        undefined = np.stack([beyond, np.full(len(beyond), UNDEFINED_DISTANCE)])
-        defined = found[:, ~np.isin(found[0], beyond)]
+        undefined = np.stack([without, np.full(len(without), UNDEFINED_DISTANCE)])
+        defined = found[:, ~np.isin(found[0], without)]
         return np.concatenate([defined, undefined], axis=1, dtype=np.int32)
 
-    def _listed(self, references: Iterable[str]) -> frozenset[str]:
+    def _synonyms_of(self, references: Iterable[str]) -> frozenset[str]:
         return frozenset().union(*(self._synonyms.synonyms_of(text) for text in references))
 
     @cached_property
@@ -258,16 +259,19 @@ class VectorPerturbationSet:
         return VariantIndex(self.names)
 
 
-def _texts(item: Question, letter: str) -> list[str]:
-    """The text of one option, then the entities in it."""
+def _option_texts(item: Question, letter: str) -> list[str]:
+    """Return the text of one option, then the entities in it."""
     text = item.option(letter)
     return [text, *(text[m.start : m.end] for m in item.mentions if m.field == letter)]
 
 
-def _repeated(item: Question) -> list[str]:
-    """Texts that no replacement may equal: options, entities in them, and what would turn one
-    option of several parts into another."""
-    found = [text for letter in item.letters for text in _texts(item, letter)]
+def _forbidden_texts(item: Question) -> list[str]:
+    """Return the texts that no replacement may equal.
+
+    These are options, entities in them, and texts that would turn one option of several parts into
+    another.
+    """
+    found = [text for letter in item.letters for text in _option_texts(item, letter)]
     options = {letter: normalise(item.option(letter)) for letter in item.letters}
     for mention in item.mentions:
         if mention.field not in item.letters or mention.field == item.key:

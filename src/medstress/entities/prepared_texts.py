@@ -1,4 +1,4 @@
-"""Texts whose vectors lie on disk, found in a few bytes a text."""
+"""An index of texts whose vectors are on disk; it takes a few bytes per text."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class PreparedTexts:
-    """The texts of all items, and which of them will be asked for one after the other.
+    """The texts of all items, and the order in which anchors among them will be requested.
 
-    Found by bisection: a dict would take ten times the memory, and there are several texts an
-    item.
+    Texts are found by bisection: a dict would take ten times the memory, and an item has several
+    texts.
     """
 
     def __init__(self, texts: Sequence[str], vectors: VectorFile, order: Iterable[str]) -> None:
-        """Take over texts and their vectors.
+        """Index texts and their vectors.
 
         Args:
-            texts: ascending, each once.
-            vectors: of the texts, in their order.
-            order: anchors in the order of the items; others than `texts` are passed over.
+            texts: distinct, in ascending order.
+            vectors: their vectors, in the same order.
+            order: anchors in the order of the items; those not in `texts` are ignored.
         """
         self._texts = texts
         self._vectors = vectors
@@ -40,20 +40,20 @@ class PreparedTexts:
         return self._row(text) is not None
 
     def vector(self, text: str) -> NDArray[np.float64] | None:
-        """Return the vector of a text, shape (n_dimensions,); None unless it is one of these."""
+        """Return the vector of a text, shape (n_dimensions,); None if it is not among these."""
         row = self._row(text)
         if row is None:
             return None
         return np.asarray(self._vectors.rows(row, row + 1)[0], np.float64)
 
-    def neighbours(self, anchor: str, most: int) -> list[str]:
-        """Return up to `most` anchors that stand together in the order, `anchor` among them."""
+    def neighbours(self, anchor: str, limit: int) -> list[str]:
+        """Return up to `limit` anchors that are consecutive in the order and include `anchor`."""
         row = self._row(anchor)
         place = -1 if row is None else int(self._places[row])
         if place < 0:
             return [anchor]
-        start = place - place % most
-        return [self._texts[i] for i in self._order[start : start + most].tolist()]
+        start = place - place % limit
+        return [self._texts[i] for i in self._order[start : start + limit].tolist()]
 
     def _row(self, text: str) -> int | None:
         row = bisect_left(self._texts, text)

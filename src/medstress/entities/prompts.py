@@ -1,4 +1,4 @@
-"""Sentence embeddings of whole prompts, which may be longer than an encoder reads."""
+"""Sentence embeddings of whole prompts, even those longer than the encoder's limit."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CountTokens: TypeAlias = Callable[[list[str]], list[int]]
-"""How many tokens each text has, without those that every text gets."""
+"""Returns the number of tokens of each text, without special tokens."""
 
 ALGORITHM = "windows of whole words, unit vectors averaged by tokens; version 1"
-"""Names the treatment of long texts in hashes."""
+"""Identifies the treatment of long texts in hashes."""
 
 SLACK = 8
-"""Tokens of a window left free: a word may count one more in the middle of a text."""
+"""Tokens of a window left free, since a word may have one more inside a text than alone."""
 
 _WORD = re.compile(r"\S+\s*")
 
 
 class PromptEncoder:
-    """Gives whole prompts their unit vectors.
+    """Computes unit vectors of whole prompts.
 
-    *Differs from the paper*, whose library cuts a prompt off where its model stops reading
-    (128 to 512 tokens; an edit of an option lies near the end of the prompt and would be lost):
-    here a longer prompt is read in windows of whole words, and its vector is the mean of their
-    unit vectors, weighted by their tokens, scaled to unit length. Shorter prompts are read whole.
+    *Differs from the paper*, whose library truncates prompts at the model's limit (128 to 512
+    tokens), so that an edit of an option, near the end of the prompt, would be lost. Here a longer
+    prompt is read in windows of whole words. Its vector is the mean of their unit vectors, weighted
+    by their tokens and scaled to unit length. Shorter prompts are read whole.
 
     References:
         Xian et al., "Assessing biomedical knowledge robustness in large language models by
@@ -45,21 +45,21 @@ class PromptEncoder:
     def __init__(
         self, embedding: str, pooling: str | None = None, base: Path | None = None
     ) -> None:
-        """Check the arguments; a model is loaded when the first prompt comes.
+        """Check the arguments; the first prompt loads the model.
 
         Args:
-            embedding: as for a group: see `Embedder`.
+            embedding: as for a group, see `Embedder`.
             pooling: how token states become a vector; None: the model's usual one.
             base: folder that a relative model path starts from.
 
         Raises:
-            UsageError: an unknown pooling.
+            UsageError: the pooling is unknown.
         """
         self._embedder = Embedder(embedding, pooling, base=base)
 
     @cached_property
     def identity(self) -> str:
-        """Hash of all that decides a vector.
+        """Hash of everything that determines a vector.
 
         Raises:
             UsageError: the model is not installed or not found.
@@ -96,9 +96,10 @@ class PromptEncoder:
     def _limit(self) -> int:
         tokenizer: object = self._tokenizer
         folder = self._embedder.folder
-        read = (folder.max_tokens if folder else None) or MAX_TOKENS
-        longest = min(MAX_TOKENS, read, int(getattr(tokenizer, "model_max_length", MAX_TOKENS)))
-        return longest - len(self._tokenizer([""])["input_ids"][0]) - SLACK
+        folder_limit = (folder.max_tokens if folder else None) or MAX_TOKENS
+        model_limit = int(getattr(tokenizer, "model_max_length", MAX_TOKENS))
+        n_special = len(self._tokenizer([""])["input_ids"][0])
+        return min(MAX_TOKENS, folder_limit, model_limit) - n_special - SLACK
 
     def _count(self, texts: list[str]) -> list[int]:
         found = self._tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)
@@ -110,19 +111,19 @@ def windows(text: str, limit: int, count: CountTokens) -> list[tuple[str, int]]:
 
     Args:
         text: any text.
-        limit: tokens a piece may have, counted word by word.
+        limit: most tokens of a piece, counted word by word.
         count: counts tokens.
 
     Returns:
-        Pieces in order with their tokens (at least 1); joined they are the text. A word that is
-        longer than the limit is cut inside.
+        Pieces in order with their numbers of tokens (at least 1); joined they give the text. A word
+        longer than the limit is split.
 
     >>> windows("one two three", 2, lambda texts: [len(text.split()) for text in texts])
     [('one two ', 2), ('three', 1)]
     """
-    (whole,) = count([text])
-    if whole <= limit:
-        return [(text, max(whole, 1))]
+    (n_tokens,) = count([text])
+    if n_tokens <= limit:
+        return [(text, max(n_tokens, 1))]
     step = max(limit // 4, 1)  # a character is four tokens at most
     words: list[str] = []
     found = _WORD.findall(text)

@@ -1,4 +1,4 @@
-"""Other names of a corpus' mentions: of the same concept, near ones, and abbreviations."""
+"""Other names for the mentions of a corpus: synonyms, near names and abbreviations."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from medstress.entities.recognisers.gazetteer import MAX_INITIALS, is_initials
 from medstress.entities.synonyms import concept_rows
 from medstress.entities.vocabularies import Vocabulary, load_vocabulary
 from medstress.errors import UsageError
-from medstress.text import tokenise, written
+from medstress.text import join_tokens, tokenise
 
 Tokens: TypeAlias = tuple[str, ...]
 Replacements: TypeAlias = dict[str, tuple[Tokens, ...]]
-"""Mention, its tokens joined by spaces in lower case -> tokens of other names, the first first."""
+"""Mention (tokens joined by spaces, in lower case) -> tokens of its other names, best first."""
 
 BUILT_IN = {"chem": "drugs", "drug": "drugs", "dis": "diseases"}
-"""How the name of an entity type begins -> the built-in vocabulary of its names."""
+"""First letters of an entity type -> the built-in vocabulary with its names."""
 
 
 class ConceptNames:
-    """The names of concepts by what they are called, whatever plural, hyphens, case and accents."""
+    """Finds the concepts of a name regardless of plural, hyphens, case and accents."""
 
     def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
         """Read (concept, name) rows; the names of a concept keep their order."""
@@ -39,11 +39,11 @@ class ConceptNames:
             self._names.setdefault(concept, []).append(name)
 
     def others(self, mention: str, kind: str = "") -> list[str]:
-        """Names of the mention's concepts that are not the mention written differently.
+        """Return the names of the mention's concepts, without spelling variants of the mention.
 
         Args:
             mention: a name.
-            kind: how identifiers of concepts begin that count.
+            kind: prefix of the identifiers of the concepts to use.
 
         >>> rows = [("1", "Aspirin"), ("1", "acetylsalicylic acid"), ("2", "Ibuprofen")]
         >>> ConceptNames(rows).others("aspirins")
@@ -65,9 +65,9 @@ class ConceptNames:
 
 
 def strict_names(mentions: Mapping[str, str], source: str, base: Path) -> Replacements:
-    """Other names of the same concept, in lower case and tokenised.
+    """Return other names of the same concepts, in lower case and tokenised.
 
-    Of the shipped tables, chemicals are looked up among drugs and diseases among diseases.
+    In the shipped tables, chemicals are looked up among drugs and diseases among diseases.
 
     Args:
         mentions: tokens joined by spaces, in lower case -> type.
@@ -83,7 +83,7 @@ def strict_names(mentions: Mapping[str, str], source: str, base: Path) -> Replac
 def abbreviations(
     mentions: Mapping[str, str], source: str, base: Path, direction: str
 ) -> Replacements:
-    """Short forms of long names, in capitals, and long forms of short ones, in lower case.
+    """Return short forms of long names in capitals, and long forms of short ones in lower case.
 
     Args:
         mentions: tokens joined by spaces, in lower case -> type.
@@ -107,7 +107,7 @@ def abbreviations(
 
 
 def is_short_form(name: str, other: str) -> bool:
-    """Whether a name of two to eight letters is made of the initials of another.
+    """True if a name of two to eight letters consists of the initials of another.
 
     >>> is_short_form("MI", "myocardial infarction"), is_short_form("heart attack", "MI")
     (True, False)
@@ -122,17 +122,17 @@ def related_names(
     base: Path,
     is_candidate: Callable[[Sequence[str]], Sequence[bool]] | None = None,
 ) -> Replacements:
-    """The nearest name of a vocabulary that is not the mention itself, in lower case.
+    """Return for each mention the nearest other name of a vocabulary, in lower case.
 
     Args:
         mentions: tokens joined by spaces, in lower case -> type.
         vocabulary: `drugs`, `diseases` or a path; None: the built-in one of the type.
-        embedding: as in `[[entities]]`; near is a large cosine.
+        embedding: as in `[[entities]]`; the nearest name has the largest cosine.
         base: folder that a relative path starts from.
-        is_candidate: which of a vocabulary's names may be put in; None: all.
+        is_candidate: tells which names of a vocabulary may be used; None: all.
 
     Raises:
-        UsageError: no built-in vocabulary for a type, or a missing part.
+        UsageError: a type has no built-in vocabulary, or a file or model is missing.
     """
     chosen = {type_: vocabulary or vocabulary_of_type(type_) for type_ in set(mentions.values())}
     table: Replacements = {}
@@ -146,10 +146,10 @@ def related_names(
 
 
 def vocabulary_of_type(type_: str) -> str:
-    """The built-in vocabulary of an entity type, by how its name begins.
+    """Return the built-in vocabulary of an entity type, by the first letters of its name.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the type has none.
 
     >>> vocabulary_of_type("Chemical")
     'drugs'
@@ -157,7 +157,7 @@ def vocabulary_of_type(type_: str) -> str:
     if known := _built_in(type_):
         return known
     raise UsageError(
-        f"synonym: no built-in vocabulary holds names of the type {type_!r}; give vocabulary = "
+        f"synonym: no built-in vocabulary has names of the type {type_!r}; set vocabulary = "
         "'drugs', 'diseases' or a file"
     )
 
@@ -176,7 +176,7 @@ def _nearest(
 ) -> dict[str, str]:
     embedder = Embedder(embedding, corpus=vocabulary.names, base=base)
     names = embedder.vectors(vocabulary.names)
-    readable = [written(text.split()) for text in texts]
+    readable = [join_tokens(text.split()) for text in texts]
     cosines = embedder.vectors(readable) @ names.T
     known = [folded(name) for name in vocabulary.names]
     nearest = {}
@@ -199,8 +199,8 @@ def _table(
     *,
     lower: bool = True,
 ) -> Replacements:
-    readable = {mention: written(mention.split()) for mention in mentions}
-    # A plural would otherwise not be needed of a file that lists the singular.
+    readable = {mention: join_tokens(mention.split()) for mention in mentions}
+    # Also without a final s, so that a file that lists the singular is searched for a plural.
     needed = {name for read in readable.values() for name in (read, read.removesuffix("s"))}
     known = _known(source, base, frozenset(needed))
     table: Replacements = {}

@@ -1,4 +1,4 @@
-"""UMLS semantic types, and the two groups of them that name drugs and diseases."""
+"""UMLS semantic types, and their two groups drugs and diseases."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ DISEASES: dict[str, str] = _of("Disorders")
 GROUPS: dict[str, dict[str, str]] = {"drugs": DRUGS, "diseases": DISEASES}
 
 TYPE_IDENTIFIERS = frozenset(SEMANTIC_TYPES)
-"""The identifiers of all semantic types. A user with a vocabulary of, say, procedures (T060, T061)
-may attack those."""
+"""The identifiers of all semantic types; users may attack any of them with their own vocabulary,
+for example procedures (T060, T061)."""
 
 
 def types_of(group_type: str | Sequence[str]) -> frozenset[str]:
     """Return the mention types that belong to an entity group.
 
-    A group contains its own name too, so that mentions may be typed ``drugs`` or ``diseases``
-    by users who have no UMLS identifiers. The two groups are those of the first paper that
-    attacked with them (Xian et al. 2025): the UMLS groups Chemicals & Drugs, and Disorders.
+    A group also contains its own name, so that users without UMLS identifiers may type mentions
+    ``drugs`` or ``diseases``. The two groups are those of Xian et al. (2025): the UMLS groups
+    Chemicals & Drugs, and Disorders.
 
     Args:
         group_type: ``drugs``, ``diseases``, or a list of UMLS type identifiers, which may
-            hold the two names as well.
+            contain the two names too.
 
     Raises:
         UsageError: a type is unknown, or the list is empty.
@@ -80,7 +80,7 @@ def types_of(group_type: str | Sequence[str]) -> frozenset[str]:
 
 
 def wrong_type(group_type: str | Sequence[str]) -> str | None:
-    """Why a word or list names no entity group; None where it does."""
+    """Return why a word or list is not an entity group; None if it is one."""
     expected = "expected drugs, diseases or a list of UMLS type identifiers such as T047"
     if not group_type:
         return f"{expected}; {'got none' if isinstance(group_type, str) else 'the list is empty'}"

@@ -1,4 +1,4 @@
-"""What a sentence-transformers folder says about pooling; transformers alone reads its weights."""
+"""Settings in a sentence-transformers folder, whose weights transformers alone can load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from medstress.input_files import reading
 _MODES: dict[str, Pooling] = {
     "cls": "cls",
     "mean": "mean",
-    # The mean times the root of the number of tokens: the same direction, and so the same vector.
+    # The mean times the root of the number of tokens has the same unit vector.
     "mean_sqrt_len": "mean",
 }
 _ALIASES = {"cls_token": "cls", "mean_tokens": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len"}
@@ -23,23 +23,23 @@ _UNCHANGED = ("Transformer", "Pooling", "Normalize")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceFolder:
-    """A model folder, and how sentence-transformers reads texts with it."""
+    """A model folder with its sentence-transformers settings."""
 
     model: Path
-    """Where weights and tokenizer lie: the folder, or a part of it."""
+    """Folder with weights and tokenizer: the folder itself or a subfolder."""
     modes: tuple[str, ...] = ()
-    """Poolings that the folder asks for; empty where it says nothing."""
+    """Poolings that the folder names; may be empty."""
     max_tokens: int | None = None
-    """Longer texts are cut."""
+    """Longer texts are truncated; None: no limit is given."""
     lower_case: bool = False
-    """Whether texts are put in lower case first."""
+    """Whether texts are converted to lower case first."""
 
     @property
     def pooling(self) -> Pooling | None:
-        """The pooling that the folder asks for; None where it says nothing.
+        """The pooling that the folder names; None if it names none.
 
         Raises:
-            UsageError: it is one that medstress lacks, or several.
+            UsageError: medstress lacks this pooling, or the folder names several.
         """
         if not self.modes:
             return None
@@ -47,15 +47,15 @@ class SentenceFolder:
             return _MODES[self.modes[0]]
         raise UsageError(
             f"embedding: expected the pooling cls or mean in {self.model}, got "
-            f'{" and ".join(self.modes)}; say which one to use instead with pooling = "mean"'
+            f'{" and ".join(self.modes)}; set another one with pooling = "mean"'
         )
 
 
 def read_folder(folder: Path) -> SentenceFolder:
-    """Read `modules.json` and what it refers to; a plain transformers folder has none.
+    """Read `modules.json` and the files it refers to; a plain transformers folder has none.
 
     Raises:
-        UsageError: a file is malformed, or a module does what medstress cannot.
+        UsageError: a file is malformed, or medstress does not support a module.
     """
     listing = folder / "modules.json"
     if not listing.is_file():
@@ -63,7 +63,7 @@ def read_folder(folder: Path) -> SentenceFolder:
     model, modes = folder, list[str]()
     modules = _read(listing)
     if not isinstance(modules, list) or not all(isinstance(each, dict) for each in modules):
-        raise UsageError(f"embedding: expected a list of modules in {listing}, got something else")
+        raise UsageError(f"embedding: expected a list of modules (objects) in {listing}")
     for module in modules:
         kind = str(module.get("type", "")).rpartition(".")[2]
         place = folder / str(module.get("path", ""))
@@ -87,7 +87,7 @@ def read_folder(folder: Path) -> SentenceFolder:
 
 
 def _modes(settings: dict[str, Any]) -> list[str]:
-    """Both layouts: ``pooling_mode_mean_tokens: true``, and ``pooling_mode: "mean"``."""
+    """Read both layouts: ``pooling_mode_mean_tokens: true``, and ``pooling_mode: "mean"``."""
     stated = settings.get("pooling_mode")
     listed = stated if isinstance(stated, list) else [stated] if stated else []
     prefix = "pooling_mode_"

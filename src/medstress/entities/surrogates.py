@@ -1,7 +1,7 @@
-"""What stands for a synonym: a listed name of the concept, else a near name of a vocabulary.
+"""Stand-ins for synonyms: a listed name of the concept, else a near name of a vocabulary.
 
-METHODS 4.5: nearness is measured in an embedding other than the victim's, and never of acronyms or
-of names of fewer than four letters, of which an embedding knows no more than how they are spelt.
+METHODS 4.5: nearness is measured in an embedding other than the victim's. Acronyms and names of
+fewer than four letters have no near names, since an embedding knows little but their spelling.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LISTED, NEAREST = "listed", "nearest"
 """Where a name comes from."""
 
 _LETTERS = re.compile(r"[^\W\d_]+")
-_LEAST = 4
+_MIN_LETTERS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Surrogates:
     """Other names of mentions, and where they come from."""
 
     table: Replacements
-    """Mention -> tokens of other names, the first first."""
+    """Mention -> tokens of other names, best first."""
     sources: Mapping[str, str]
     """Mention -> `listed` or `nearest`."""
 
@@ -45,20 +45,20 @@ def listed_first(
     base: Path,
     without: Collection[str] = (),
 ) -> Surrogates:
-    """Listed names of each mention; the nearest name of those that have none.
+    """Return the listed names of each mention, or the nearest name if none is listed.
 
     Args:
         mentions: tokens joined by spaces, in lower case -> type.
-        written: mention -> how it stands in the texts; a mention that is nowhere written as a word
-            (`is_word`) has no nearest name.
+        written: mention -> its spellings in the texts; a mention has no nearest name unless one of
+            them is a word (`is_word`).
         synonyms: as for `load_synonyms`.
         vocabulary: `drugs`, `diseases` or a path; None: the built-in one of the type.
         embedding: as in `[[entities]]`.
         base: folder that relative paths start from.
-        without: names that may not be put in, after `folded`.
+        without: names that must not be used, after `folded`.
 
     Raises:
-        UsageError: no built-in vocabulary for a type, or a missing part.
+        UsageError: a type has no built-in vocabulary, or a file or model is missing.
     """
     listed = {
         mention: kept
@@ -76,28 +76,29 @@ def listed_first(
 
 
 def is_word(name: str) -> bool:
-    """Whether a name has a word of four letters or more that is not written as an acronym.
+    """True if a name has a word of four letters or more that is not an acronym.
 
     >>> [is_word(name) for name in ("HTN", "5-FU", "NaCl", "eye", "AML cells", "gout")]
     [False, False, False, False, True, True]
     """
-    return any(len(word) >= _LEAST and not _is_initials(word) for word in _LETTERS.findall(name))
+    words = _LETTERS.findall(name)
+    return any(len(word) >= _MIN_LETTERS and not _is_acronym(word) for word in words)
 
 
-def _is_initials(word: str) -> bool:
+def _is_acronym(word: str) -> bool:
     stem = word.removesuffix("s")
     return len(stem) <= MAX_INITIALS and 2 * sum(map(str.isupper, stem)) >= len(stem)
 
 
 def _candidates(without: Collection[str]) -> Callable[[Sequence[str]], list[bool]]:
-    """Which names of a vocabulary may be put in."""
+    """Return a function that tells which names of a vocabulary may be used."""
 
-    def chosen(names: Sequence[str]) -> list[bool]:
-        # Of a vocabulary that is written in capitals case says nothing.
-        shouts = 2 * sum(map(str.isupper, names)) > len(names)
+    def are_candidates(names: Sequence[str]) -> list[bool]:
+        # In a vocabulary that is all in capitals, case does not mark acronyms.
+        is_upper_case = 2 * sum(map(str.isupper, names)) > len(names)
         return [
-            is_word(name.lower() if shouts else name) and folded(name) not in without
+            is_word(name.lower() if is_upper_case else name) and folded(name) not in without
             for name in names
         ]
 
-    return chosen
+    return are_candidates

@@ -16,8 +16,8 @@ _MRCONSO_FIELDS = 18
 _CUI, _LANGUAGE, _NAME, _SUPPRESS = 0, 1, 14, 16
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')
-_LONGEST = 100_000
-"""Bytes of a line; the longest of published ontologies have a few thousand."""
+_MAX_LINE = 100_000
+"""Most bytes of a line; the longest lines of published ontologies have a few thousand."""
 _BLANKS = re.compile(r"[ \t]{2,}")
 _MODIFIERS = re.compile(r"\s*(?<!\\)(\{[^{}]*\}\s*)?(?<!\\)(!.*)?$")
 _ESCAPE = re.compile(r"\\(.)")
@@ -34,17 +34,18 @@ def is_obo(path: Path) -> bool:
 
 
 def mrconso_rows(path: Path, needed: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
-    """Yield (concept, name) of the English names of UMLS concepts.
+    """Yield (concept, name) for the English names of UMLS concepts.
 
     Names that UMLS marks as suppressed (obsolete, or ambiguous outside their source) are left
-    out. The file, of some gigabytes, is read twice: first for the concepts, then for their names.
+    out. With `needed`, the file of some gigabytes is read twice: for the concepts, then for their
+    names.
 
     Args:
-        path: MRCONSO.RRF, 18 fields a line, each ended by a bar.
+        path: MRCONSO.RRF, 18 fields per line, each ended by a bar.
         needed: only concepts with one of these names, after `normalise`; None: all.
 
     Raises:
-        UsageError: a line is malformed: file and line.
+        UsageError: a line is malformed; names file and line.
     """
     if needed is None:
         yield from _mrconso(path)
@@ -55,13 +56,13 @@ def mrconso_rows(path: Path, needed: Collection[str] | None = None) -> Iterator[
 
 
 def obo_rows(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (concept, name) of the terms of an OBO file: their names and exact synonyms.
+    """Yield (concept, name) for the names and exact synonyms of the terms of an OBO file.
 
-    Other scopes (broad, narrow, related) name other things, or things that overlap only; obsolete
-    terms are left out.
+    Synonyms of other scopes (broad, narrow, related) mean something else, and are left out, as are
+    obsolete terms.
 
     Raises:
-        UsageError: a line is malformed: file and line.
+        UsageError: a line is malformed; names file and line.
     """
     term: dict[str, list[str]] | None = None
     for number, line in _lines(path):
@@ -99,7 +100,7 @@ def _named(term: dict[str, list[str]] | None) -> Iterator[tuple[str, str]]:
 
 
 def _plain(value: str) -> str:
-    """A value without what may follow it: modifiers in braces, and a comment."""
+    """Return a value without trailing modifiers (in braces) and comment."""
     return _ESCAPE.sub(r"\1", _MODIFIERS.sub("", _BLANKS.sub(" ", value.strip())))
 
 
@@ -107,27 +108,27 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as stream:
-            for number, line in enumerate(iter(partial(stream.readline, _LONGEST), b""), start=1):
-                if len(line) == _LONGEST:
-                    raise OSError(f"line {number} is longer than {_LONGEST:,} bytes")
+            for number, line in enumerate(iter(partial(stream.readline, _MAX_LINE), b""), start=1):
+                if len(line) == _MAX_LINE:
+                    raise OSError(f"line {number} is longer than {_MAX_LINE:,} bytes")
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 if text:
                     yield number, text
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"synonyms: {path}:{number}: expected UTF-8 text, got what cannot be read ({error}); "
+            f"synonyms: {path}:{number}: expected UTF-8 text, but it cannot be decoded ({error}); "
             "save it as UTF-8"
         ) from error
     except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"synonyms: {path} cannot be read ({error}); give another file") from error
     if number == 0:
         raise UsageError(
-            f"synonyms: {path} is empty; expected the lines of MRCONSO.RRF or of an OBO "
-            "ontology: give another file"
+            f"synonyms: {path} is empty; expected lines of MRCONSO.RRF or of an OBO ontology: "
+            "give another file"
         )
 
 
 def _malformed(path: Path, number: int, expected: str, line: str) -> UsageError:
     return UsageError(
-        f"synonyms: {path}:{number}: expected {expected}, got {line[:60]!r}; mend the line"
+        f"synonyms: {path}:{number}: expected {expected}, got {line[:60]!r}; fix the line"
     )

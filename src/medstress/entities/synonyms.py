@@ -22,10 +22,10 @@ from medstress.hashing import content_hash, file_hash
 
 
 class SynonymGroups:
-    """Which names share a concept; read only once built.
+    """Tells which names share a concept; immutable once built.
 
     Attributes:
-        label: what the user called the source.
+        label: the user's name for the source.
         hash: content hash of the source.
     """
 
@@ -34,8 +34,8 @@ class SynonymGroups:
         self.label = label
         self.hash = hash
         self._names: dict[str, list[str]] = {}
-        # Nearly every name has one concept: a set for each of 100,000 names would take most of
-        # the loading time.
+        # Nearly every name has one concept, and making a set for each of 100,000 names would take
+        # most of the loading time.
         self._concept: dict[str, str] = {}
         self._further: dict[str, set[str]] = {}
         for concept, name in rows:
@@ -68,8 +68,8 @@ def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None
             disease heading are synonyms), ``none``, or a path: a .csv or .tsv table with the
             columns ``concept`` and ``name``, UMLS' MRCONSO.RRF, or an OBO file.
         base: folder that a relative path starts from.
-        needed: the names that will be looked up; of MRCONSO.RRF, which has millions, no other
-            concept is kept. None: all.
+        needed: the names that will be looked up; from MRCONSO.RRF, which has millions, only their
+            concepts are loaded. None: all.
 
     Raises:
         UsageError: the file is missing, empty, malformed or lacks a column.
@@ -81,10 +81,10 @@ def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None
 def concept_rows(
     source: str, base: Path, needed: Collection[str] | None = None
 ) -> tuple[str, str, Iterable[tuple[str, str]]]:
-    """What the user calls a source of synonyms, its content hash, and its (concept, name) rows.
+    """Return a synonym source's label, content hash and (concept, name) rows.
 
-    Names stand as they are written, those of a concept in the source's order. Arguments and
-    errors are those of `load_synonyms`.
+    Names are as written, and those of a concept keep the source's order. Arguments and errors are
+    those of `load_synonyms`.
     """
     if source == "none":
         return "none", content_hash("none"), ()
@@ -113,10 +113,10 @@ def _table_rows(path: Path, what: str) -> list[tuple[str, str]]:
         raise UsageError(f"{what}: expected at least one row under the header, got none in {path}")
     concept, name = column_of(rows[0], "concept"), column_of(rows[0], "name")
     if concept is None or name is None:
-        came = ", ".join(repr(field) for field in rows[0])
+        columns = ", ".join(repr(field) for field in rows[0])
         raise UsageError(
-            f"{what}: expected the columns 'concept' and 'name', got {came} in the first line of "
-            f"{path}; rename the columns"
+            f"{what}: expected the columns 'concept' and 'name', got {columns} in the first line "
+            f"of {path}; rename the columns"
         )
     return [(row[concept].strip(), row[name]) for row in rows[1:] if row[concept].strip()]
 

@@ -1,4 +1,4 @@
-"""Tables of names: the two that medstress ships, and delimited files of the user."""
+"""Tables of names: the two that medstress ships, and users' delimited files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Literal
 from medstress.errors import UsageError
 
 SHIPPED = ("drugs", "diseases")
-"""The tables inside the package: columns concept, name, kind, candidate; several rows a concept."""
+"""The shipped tables: columns concept, name, kind, candidate; several rows per concept."""
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 def shipped_bytes(table: str) -> bytes:
-    """Return a shipped table as it lies in the package (gzip)."""
+    """Return the bytes of a shipped table (gzip)."""
     return (files("medstress.entities") / "data" / f"{table}.tsv.gz").read_bytes()
 
 
@@ -40,19 +40,19 @@ def existing_file(path: Path, what: str, advice: str) -> None:
     """Refuse a path that is not a file.
 
     Raises:
-        UsageError: saying what was looked for, where, and `advice`.
+        UsageError: the path is not a file; the message has `what`, the path and `advice`.
     """
     if not path.is_file():
         kind = "a folder, not a file" if path.is_dir() else "no such file"
         raise UsageError(f"{what}: {kind} at {path}; {advice}")
 
 
-_LARGEST = 64 << 20
-"""Bytes of a table of names, unpacked: thousands of times the largest that is shipped."""
+_MAX_BYTES = 64 << 20
+"""Most bytes of a table, uncompressed: far larger than any shipped one."""
 
 
 def read_text(path: Path, what: str) -> str:
-    """Return a UTF-8 file's text, without a byte order mark; .gz is unpacked.
+    """Return a UTF-8 file's text, without a byte order mark; .gz is decompressed.
 
     Raises:
         UsageError: the file cannot be read as text.
@@ -61,13 +61,13 @@ def read_text(path: Path, what: str) -> str:
         data = path.read_bytes()
         if path.suffix.lower() == ".gz":
             with gzip.GzipFile(fileobj=BytesIO(data)) as stream:
-                data = stream.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            raise OSError(f"it holds more than {_LARGEST >> 20} MiB")
+                data = stream.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise OSError(f"it holds more than {_MAX_BYTES >> 20} MiB")
         text = data.decode("utf-8-sig")
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise UsageError(
-            f"{what}: expected UTF-8 text in {path}, got what cannot be read ({error}); "
+            f"{what}: expected UTF-8 text in {path}, but it cannot be read ({error}); "
             "save it as UTF-8"
         ) from error
     if "\0" in text:
@@ -81,11 +81,11 @@ def read_text(path: Path, what: str) -> str:
 def read_rows(path: Path, what: str) -> Iterator[tuple[int, list[str]]]:
     """Yield ``(line number, fields)`` of a CSV or TSV file, blank lines left out.
 
-    Quotes enclose fields in CSV; in TSV they are characters like others, as in most published
-    name tables (a chemical name may begin with one).
+    Quotes enclose fields in CSV. In TSV they are ordinary characters, as in most published name
+    tables (a chemical name may begin with one).
 
     All rows must be as long as the first one: a name with an unquoted comma would otherwise
-    lose its end without a word.
+    silently lose its end.
 
     Raises:
         UsageError: a row is longer or shorter than the first, or a quote is never closed.
@@ -114,7 +114,7 @@ def read_rows(path: Path, what: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def column_of(header: Sequence[str], name: str) -> int | None:
-    """Return the position of a column, whatever its case; None where it is missing."""
+    """Return the position of a column, ignoring case; None if it is missing."""
     known = [field.strip().casefold() for field in header]
     return known.index(name) if name in known else None
 

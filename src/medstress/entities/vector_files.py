@@ -1,4 +1,4 @@
-"""Vectors on disk: one .npy file each, with a last line that says what it holds."""
+"""Vectors on disk: .npy files whose last line identifies their content."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _TYPE = np.dtype("<f4")
 class VectorFile:
     """An open file of vectors; reading is thread-safe.
 
-    Rows are read where they lie: pages of a memory map that were touched count as this process's
-    memory, and with every item's texts in one file they would grow with the items.
+    Rows are read by position instead of a memory map: touched pages of a map count as memory of
+    this process, and with all items' texts in one file they would grow with the items.
     """
 
     def __init__(self, stream: BinaryIO, offset: int, shape: tuple[int, int]) -> None:
-        """Take over the place of the array in a file; the stream may be closed after."""
+        """Store where the array lies in the file; the stream may be closed afterwards."""
         self.shape = shape
         self._offset = offset
-        # A descriptor of its own keeps the file readable when another process replaces it.
+        # A duplicate descriptor keeps the file readable when another process replaces it.
         self._descriptor = os.dup(stream.fileno())
         weakref.finalize(self, os.close, self._descriptor)
 
@@ -40,10 +40,10 @@ class VectorFile:
         return self.shape[0]
 
     def rows(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Return the vectors from row `start` to before `stop`, a copy.
+        """Return a copy of the vectors in rows `start` up to `stop` (exclusive).
 
         Raises:
-            UsageError: the file was cut short since it was opened.
+            UsageError: the file was truncated after it was opened.
         """
         found = np.empty((max(min(stop, len(self)) - start, 0), self.shape[1]), _TYPE)
         width = self.shape[1] * _TYPE.itemsize
@@ -53,7 +53,7 @@ class VectorFile:
             else 0
         )
         if n != found.nbytes:
-            raise UsageError("embedding: a file of vectors was cut short; run the command again")
+            raise UsageError("embedding: a file of vectors was truncated; run the command again")
         return found
 
     def mapped(self) -> NDArray[np.float32]:
@@ -63,15 +63,14 @@ class VectorFile:
 
 
 def open_vectors(path: Path, key: str, n_rows: int) -> VectorFile | None:
-    """Open the vectors of a file.
+    """Open a file of vectors; return None if it is missing, truncated or holds something else.
 
-    None where there is no file, and where it is cut short or holds something else: numpy writes
-    and reads the array, and a line after it, which readers of .npy files pass over, repeats the
-    key. The line is written last, so what lacks it is not complete.
+    After the array comes a line with the key, which readers of .npy files ignore. It is written
+    last, so a file without it is incomplete.
     """
     try:
         with path.open("rb") as stream:
-            line = _line(key, n_rows)
+            line = _last_line(key, n_rows)
             size = stream.seek(0, os.SEEK_END)
             stream.seek(max(size - len(line), 0))
             if stream.read() != line:
@@ -79,30 +78,32 @@ def open_vectors(path: Path, key: str, n_rows: int) -> VectorFile | None:
             stream.seek(0)
             if np.lib.format.read_magic(stream) != (1, 0):
                 return None
-            shape, by_column, kind = np.lib.format.read_array_header_1_0(stream)
-            complete = size - len(line) - stream.tell() == int(np.prod(shape)) * kind.itemsize
-            if by_column or kind != _TYPE or len(shape) != 2 or shape[0] != n_rows or not complete:
+            shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+            complete = size - len(line) - stream.tell() == int(np.prod(shape)) * dtype.itemsize
+            if is_fortran or dtype != _TYPE or len(shape) != 2:
+                return None
+            if shape[0] != n_rows or not complete:
                 return None
             return VectorFile(stream, stream.tell(), shape)
-    except (OSError, ValueError, EOFError, tokenize.TokenError):  # the last: a damaged header
+    except (OSError, ValueError, EOFError, tokenize.TokenError):  # TokenError: a damaged header
         return None
 
 
 def write_vectors(
     path: Path, key: str, n_rows: int, blocks: Iterable[NDArray[np.float32]]
 ) -> VectorFile:
-    """Write under another name, then rename: a reader never meets half a file.
+    """Write vectors under a temporary name, then rename, so that readers never see half a file.
 
-    Two processes that write the same file at once both succeed; the last one's stays.
+    Two processes may write the same file at once; the last one wins.
 
     Args:
         path: the file.
-        key: what it holds.
-        n_rows: how many vectors the blocks have together; at least one block.
-        blocks: computed as they are written.
+        key: identifies its content.
+        n_rows: total number of vectors in the blocks.
+        blocks: at least one; computed as they are written.
 
     Returns:
-        What was written, whatever becomes of the file.
+        The written vectors, readable even if the file is replaced.
 
     Raises:
         UsageError: the folder cannot be written to.
@@ -112,8 +113,8 @@ def write_vectors(
             return _write(stream, key, n_rows, blocks)
     except OSError as error:
         raise UsageError(
-            f"embedding: the vectors cannot be written to {path.parent} ({error.strerror}); make "
-            "room there, or set MEDSTRESS_CACHE to another folder"
+            f"embedding: the vectors cannot be written to {path.parent} ({error.strerror}); free "
+            "some space there, or set MEDSTRESS_CACHE to another folder"
         ) from error
 
 
@@ -128,11 +129,11 @@ def _write(
             np.lib.format.write_array_header_1_0(stream, header)
             offset = stream.tell()
         stream.write(np.ascontiguousarray(block, _TYPE).data)
-    stream.write(_line(key, n_rows))
+    stream.write(_last_line(key, n_rows))
     stream.flush()
     return VectorFile(stream, offset, (n_rows, width))
 
 
-def _line(key: str, n_rows: int) -> bytes:
-    said = {"medstress": "vectors", "key": key, "n_rows": n_rows}
-    return b"\n" + json.dumps(said, sort_keys=True).encode() + b"\n"
+def _last_line(key: str, n_rows: int) -> bytes:
+    content = {"medstress": "vectors", "key": key, "n_rows": n_rows}
+    return b"\n" + json.dumps(content, sort_keys=True).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Vocabularies: the names that an entity may be replaced with."""
+"""Vocabularies: names that may replace an entity."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Vocabulary:
     """An ordered list of distinct names."""
 
     label: str
-    """What the user called it: a built-in name or a path, for tables and messages."""
+    """The user's name for it, a built-in name or a path, for tables and messages."""
     names: tuple[str, ...]
-    """Stripped, not blank, distinct whatever their case; in the source's order."""
+    """Stripped, not blank, distinct ignoring case; in the source's order."""
     hash: str
     """Content hash of `names`."""
 
 
 def vocabulary_of(label: str, names: Iterable[str]) -> Vocabulary:
-    """Make a vocabulary: strip, drop blanks, keep the first of names that differ in case only.
+    """Make a vocabulary: strip names, drop blanks, keep the first of those that differ in case.
 
     Raises:
         UsageError: no name is left.
@@ -46,7 +46,7 @@ def vocabulary_of(label: str, names: Iterable[str]) -> Vocabulary:
             distinct.setdefault(stripped.casefold(), stripped)
     kept = tuple(distinct.values())
     if not kept:
-        raise UsageError(f"vocabulary {label!r}: expected at least one name, got none; it is empty")
+        raise UsageError(f"vocabulary {label!r} is empty; expected at least one name")
     return Vocabulary(label=label, names=kept, hash=content_hash(list(kept)))
 
 
@@ -55,8 +55,8 @@ def load_vocabulary(source: str, base: Path, column: int | None = None) -> Vocab
 
     Args:
         source: a built-in name, ``drugs`` or ``diseases``, or a path: a table (.csv, .tsv,
-            .parquet) with a column ``name``, or a text file with one name a line. A file that
-            is called like a built-in is reached as ``./drugs``.
+            .parquet) with a column ``name``, or a text file with one name per line. Write
+            ``./drugs`` for a file with the name of a built-in.
         base: folder that a relative path starts from.
         column: position, from 0, of the names in a .csv or .tsv table *without* a header.
 
@@ -98,8 +98,8 @@ def _with_header(path: Path, what: str) -> list[str]:
     if position is None:
         raise UsageError(
             f"{what}: expected a column 'name', got {_listed(header)} in the first line of "
-            f"{path}; rename a column, or say which one holds the names with column = 0 "
-            "(counted from 0) where the table has no header"
+            f"{path}; rename a column or, if the table has no header, give the position of the "
+            "names (from 0) with column = 0"
         )
     return [row[position] for row in rows[1:]]
 
@@ -123,7 +123,7 @@ def _parquet(path: Path, what: str) -> list[str]:
         column = None if position is None else pl.read_parquet(path, columns=[position])
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UsageError(
-            f"{what}: expected a parquet file at {path}, got what cannot be read ({error})"
+            f"{what}: expected a parquet file at {path}, but it cannot be read ({error})"
         ) from error
     if column is None:
         raise UsageError(

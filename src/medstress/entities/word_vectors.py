@@ -1,4 +1,4 @@
-"""Static word vectors in GloVe's text format: a name is the mean of its words."""
+"""Static word vectors in GloVe's text format; a name's vector is the mean over its words."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ALGORITHM = "mean of word vectors, as written else in lower case; version 1"
-"""Names the vectors in hashes; a change of any vector changes it."""
+"""Identifies the vectors in hashes; change it whenever a vector changes."""
 
 ENDINGS = (".txt", ".vec")
 
 _PART = re.compile(r"\w+")
 _EDGE = "".join(map(chr, range(33, 48))) + ":;<=>?@[\\]^_`{|}~"
-_TOLD_EVERY = 20_000
+_PROGRESS_LINES = 20_000
+"""Lines of the file between two reports of progress."""
 
 
 def is_word_vectors(embedding: str) -> bool:
@@ -36,8 +37,8 @@ def is_word_vectors(embedding: str) -> bool:
 class WordVectors:
     """Turns names into unit vectors with a file of word vectors.
 
-    A line holds a word and its numbers, separated by spaces; a first line with two whole
-    numbers, as word2vec writes it, is skipped. Only the words that are asked for are kept.
+    A line holds a word and its numbers, separated by spaces. A first line with two whole numbers,
+    as word2vec writes it, is skipped. Only the requested words are kept in memory.
 
     References:
         J. Pennington, R. Socher, C. D. Manning, "GloVe: global vectors for word
@@ -50,11 +51,11 @@ class WordVectors:
         self._known: dict[str, NDArray[np.float64] | None] = {}
 
     def learn(self, names: Sequence[str], progress: Progress | None = None) -> None:
-        """Read the words of all names at once: the file may be large.
+        """Read the words of all names in one pass, since the file may be large.
 
         Args:
             names: any texts.
-            progress: told (done, all) in names, by the share of the file that is read.
+            progress: called with (done, all) in names, estimated from the share of the file read.
 
         Raises:
             UsageError: the file is missing or malformed, with the line.
@@ -66,7 +67,7 @@ class WordVectors:
             self._read({word.encode(): word for word in new}, len(names), progress)
 
     def encode(self, names: Sequence[str]) -> NDArray[np.float32]:
-        """Return unit vectors, shape (n_names, n_dimensions); zero where no word is known.
+        """Return unit vectors, shape (n_names, n_dimensions); zero if no word is known.
 
         Raises:
             UsageError: the file is missing or malformed, with the line.
@@ -81,7 +82,7 @@ class WordVectors:
         return vectors.astype(np.float32)
 
     def _of_word(self, word: str) -> list[NDArray[np.float64]]:
-        """The vector of a word as written or in lower case; else those of its parts."""
+        """Return the vector of a word as written or in lower case, else those of its parts."""
         for form in (word, word.lower()):
             if (vector := self._known.get(form)) is not None:
                 return [vector]
@@ -98,15 +99,15 @@ class WordVectors:
                     continue
                 self._size = line.count(b" ")
             self._size = self._size or line.count(b" ")
-            if progress is not None and number % _TOLD_EVERY == 0:
+            if progress is not None and number % _PROGRESS_LINES == 0:
                 progress(min(int(share * n_names), n_names), n_names)
             word = line[: line.find(b" ")]
             if checked and line.count(b" ") == self._size and word not in wanted:
-                continue  # well-formed as far as it matters; its numbers are not read
+                continue  # not requested and of the right length; its numbers are not parsed
             pieces = line.rsplit(b" ", self._size)
             if len(pieces) != self._size + 1 or self._size == 0 or _is_number(pieces[0]):
                 self._refuse(number, line)
-            # The first word's numbers are always read: prose can have as many words a line.
+            # The first word's numbers are always parsed, since prose can have as many words a line.
             if not checked or (pieces[0] in wanted and pieces[0] not in found):
                 vector = self._numbers(number, line, pieces[1:])
                 checked = True
@@ -120,19 +121,19 @@ class WordVectors:
             )
 
     def _lines(self) -> Iterator[tuple[int, bytes, float]]:
-        """(line number, line, share of the file read)."""
+        """Yield (line number, line, share of the file read)."""
         try:
             size = max(self._path.stat().st_size, 1)
             with self._path.open("rb") as raw:
                 packed = self._path.suffix.lower() == ".gz"
                 stream = gzip.GzipFile(fileobj=raw) if packed else raw
                 for number, line in enumerate(stream, start=1):
-                    share = raw.tell() / size if number % _TOLD_EVERY == 0 else 0.0
+                    share = raw.tell() / size if number % _PROGRESS_LINES == 0 else 0.0
                     if text := line.strip(b" \t\r\n"):
                         yield number, text, share
         except (OSError, EOFError, zlib.error) as error:
             raise UsageError(
-                f"embedding: expected word vectors in {self._path}, got what cannot be read "
+                f"embedding: expected word vectors in {self._path}, but it cannot be read "
                 f"({error}); give another file"
             ) from error
 
@@ -149,25 +150,25 @@ class WordVectors:
         shown = line[:30].decode("utf-8", "replace")
         raise UsageError(
             f"embedding: {self._path}:{number}: expected a word and {self._size or 'some'} finite "
-            f"numbers separated by spaces, as in the first line, got {shown!r}; mend the line or "
+            f"numbers separated by spaces, as in the first line, got {shown!r}; fix the line or "
             "give another file"
         )
 
 
 def _split(name: str) -> list[str]:
-    """Words at white space, without punctuation around them."""
+    """Split at white space and strip punctuation from the words."""
     return [word for piece in name.split() if (word := piece.strip(_EDGE))]
 
 
 def _forms(name: str) -> Iterator[tuple[str, ...]]:
-    """Every form under which a word of the name or a part of one may be listed."""
+    """Yield the forms in which each word of the name, or part of a word, may be listed."""
     for word in _split(name):
         for form in {word, *_PART.findall(word)}:
             yield form, form.lower()
 
 
 def _is_number(word: bytes) -> bool:
-    """True where what stands before the numbers ends in one more: the line is too long."""
+    """True if the text before the numbers ends in another number, so the line is too long."""
     last = word.rpartition(b" ")[2]
     if last == word:
         return False

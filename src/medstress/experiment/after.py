@@ -12,7 +12,7 @@ from medstress.experiment.asked import TrialSubstitutions, substitutions
 from medstress.experiment.inquiries import plan
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.rows import trial_rows
-from medstress.experiment.significance.run import Tellers, finish_tests
+from medstress.experiment.significance.run import Listeners, finish_tests
 from medstress.experiment.similarity import prompts_to_embed, store_similarities
 from medstress.experiment.spent import limits_of
 from medstress.metrics.arms import spec_of
@@ -45,7 +45,7 @@ def finish(
     Returns:
         True if everything was asked; False if a limit of the run ended it early.
     """
-    tellers = Tellers(note=note, announce=announce, progress=on_progress)
+    listeners = Listeners(note=note, announce=announce, progress=on_progress)
     settings = prepared.experiment.analysis
     sweeping = any(part.attack.spec().get("sampler") == "exhaustive" for part in prepared.attacks)
     analysing = settings.transfer or settings.universality or sweeping or encoder
@@ -57,7 +57,7 @@ def finish(
         substituted = substitutions(run, rows) if analysing else []
         numbers = {name: number for number, (name, _) in run.trial_numbers().items()}
         prompts = prompts_to_embed(run, encoder) if encoder else []
-    if not finish_tests(store, prepared, rows, tellers):
+    if not finish_tests(store, prepared, rows, listeners):
         return False
     if not analysing:
         return True

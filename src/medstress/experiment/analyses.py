@@ -13,7 +13,7 @@ from medstress.metrics.arms import Arms, arrange, spec_of
 from medstress.metrics.coverage import coverage_rows, sweep_rows
 from medstress.metrics.edits import distance_rows, word_rows
 from medstress.metrics.exponents import exponent_rows
-from medstress.metrics.reuse import Asked, overlap_rows, reusable_rows, universality_rows
+from medstress.metrics.reuse import AskedNames, overlap_rows, reusable_rows, universality_rows
 from medstress.metrics.scaling import curve_rows, pair_rows
 from medstress.metrics.size import r_cap_rows, size_rows
 from medstress.metrics.transfer import Carried, transfer_rows
@@ -109,12 +109,12 @@ def _universality(
     if not sizes:
         return []
     asked = [
-        Asked(
+        AskedNames(
             place=(inquiry.dataset, inquiry.group, inquiry.victim),
             attack=inquiry.attack,
             item_id=inquiry.item_id,
-            top=tuple(inquiry.told["top"]),
-            asked=tuple(inquiry.told["asked"]),
+            top=tuple(inquiry.spec["top"]),
+            asked=tuple(inquiry.spec["asked"]),
             n_answered=len(inquiry.outcomes),
             reached=_reached_goal(inquiry),
         )
@@ -136,21 +136,21 @@ def _carried(reader: RunReader, trials: Sequence[TrialRow]) -> list[Carried]:
     goals = {row.trial_id: special_goal(json.loads(row.attack_spec)) for row in trials}
     return [
         Carried(
-            trial_id=inquiry.told["trial"],
-            edits=inquiry.told["edits"],
+            trial_id=inquiry.spec["trial"],
+            edits=inquiry.spec["edits"],
             victim=inquiry.victim,
             outcome=inquiry.outcomes[0] if inquiry.outcomes else None,
             reached=_reached_goal(inquiry),
         )
         for inquiry in reader.inquiries()
         if inquiry.purpose == "transfer"
-        and _has_rules(inquiry, goals.get(inquiry.told["trial"], {}))
+        and _has_rules(inquiry, goals.get(inquiry.spec["trial"], {}))
     ]
 
 
 def _has_rules(inquiry: StoredInquiry, rules: Mapping[str, Any]) -> bool:
     """True if it was asked by the rules of its arm; earlier versions always used the default."""
-    return all(inquiry.told.get(name) == rules.get(name) for name in _RULES)
+    return all(inquiry.spec.get(name) == rules.get(name) for name in _RULES)
 
 
 def _reached_goal(inquiry: StoredInquiry) -> bool:

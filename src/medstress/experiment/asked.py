@@ -55,7 +55,7 @@ def substitutions(run: StoredRun, rows: Iterable[TrialRow]) -> list[TrialSubstit
     }
     found: dict[int, TrialSubstitutions] = {}
     last: dict[int, list[list[Any]]] = {}
-    for trial, query, text in run.asked_edits():
+    for trial, query, text in run.attack_edits():
         if trial not in eligible:
             continue
         # Most queries are neither the first nor the last of a trial; only their names are kept.

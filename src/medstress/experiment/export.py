@@ -117,7 +117,7 @@ class Probes:
 
 def exchange_rows(reader: RunReader) -> Iterator[Row]:
     """Yield the calls of a run, with prompts derived from item, edits and template."""
-    prompts, items, subjects = Prompts(reader.manifest), reader.items(), reader.subjects()
+    prompts, items, subjects = Prompts(reader.manifest), reader.items(), reader.trials_of_analyses()
     probes = Probes(reader)
     edits: dict[tuple[int, str, int | None], str | None] = {}
     for row in reader.exchanges():

@@ -76,7 +76,7 @@ def _transfers(
                 goal=attack.goal_for(item),
                 item=item,
                 candidates=(Candidate(item=item, edits=decode_edits(edits)),),
-                told={
+                spec={
                     "source": row.victim,
                     "trial": row.trial_id,
                     "edits": edits,
@@ -128,7 +128,7 @@ def _universals(
                     goal=attacks[attack].goal_for(item),
                     item=item,
                     candidates=tuple(candidate for _, candidate in names),
-                    told={
+                    spec={
                         "top": list(top),
                         "asked": [name for name, _ in names],
                         **special_goal(spec),

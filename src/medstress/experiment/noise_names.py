@@ -11,7 +11,7 @@ from medstress.attacks.noise.mention_table import mention_key
 from medstress.attacks.noise.scopes import GAZETTEER, Scoped, word_key
 from medstress.errors import UsageError
 from medstress.sentences import entities_of
-from medstress.text import written
+from medstress.text import join_tokens
 
 if TYPE_CHECKING:
     from medstress.entities.surrogates import Surrogates
@@ -107,7 +107,7 @@ def _words_of_file(name: str, given: str, base: Path) -> frozenset[str]:
 
 
 def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozenset[str]:
-    texts = [written(tokens) for tokens, _ in tagged]
+    texts = [join_tokens(tokens) for tokens, _ in tagged]
     if recogniser == GAZETTEER:
         from medstress.entities.recognisers.gazetteer import shipped_gazetteer
 

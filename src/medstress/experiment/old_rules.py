@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from medstress.attacks.medfuzz import MedFuzz
-from medstress.entities.lexicon import FIXED
+from medstress.entities.lexicon import FIRST_EDITION_SENTENCES
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.sentence_groups import SentenceGroupPart, sentence_resources
 from medstress.hashing import content_hash
@@ -37,7 +37,9 @@ def _keep_lexicon(prepared: Prepared, known: Mapping[str, Any]) -> None:
         if stored is None or not isinstance(group, SentenceGroupPart):
             continue
         if stored.get("n_lexicon") and "lexicon" not in stored:
-            built = sentence_resources(prepared.attacks, prepared.datasets, prepared.base, FIXED)
+            built = sentence_resources(
+                prepared.attacks, prepared.datasets, prepared.base, FIRST_EDITION_SENTENCES
+            )
             old = replace(group, resources=built, lexicon=None)
             prepared.groups = [*prepared.groups[:i], old, *prepared.groups[i + 1 :]]
 

@@ -28,7 +28,7 @@ from medstress.experiment.config import (
 from medstress.experiment.pending import ATTACKS, TABLES
 from medstress.experiment.sources import find_source
 from medstress.experiment.table import Table
-from medstress.input_files import checked, parse_toml
+from medstress.input_files import check_toml, parse_toml
 from medstress.kinds.victim_prompts import unknown_dataset
 
 ARRAYS = ("dataset", "entities", "victim", "attack")
@@ -90,7 +90,7 @@ def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
             value = tomllib.loads(f"value = {value_text.strip()}")["value"]
         except (ValueError, RecursionError):  # no TOML: a text, and where it is none, refused below
             value = value_text.strip()
-        checked({key: value}, f"--set {target}")
+        check_toml({key: value}, f"--set {target}")
         for entry in _entries(raw, table, name, override):
             if not isinstance(entry, dict):
                 raise UsageError(f"--set {override!r}: {table} must be a table, got {entry!r}")

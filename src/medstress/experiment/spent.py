@@ -94,7 +94,7 @@ def check_prices(experiment: Experiment) -> None:
 
 def usage_of(store: RunStore, prepared: Prepared) -> Usage:
     """Return what the folder's run has used up so far."""
-    n_queries, n_tokens = store.spent()
+    n_queries, n_tokens = store.computed_totals()
     prices = all_prices(prepared.experiment)
     # Summing by payer sorts every answer, so it is skipped when nothing has a price.
     usd = usd_of(store.spending(), prices) if prices else 0.0

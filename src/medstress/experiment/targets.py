@@ -127,7 +127,7 @@ def watched(backend: Backend) -> list[str] | None:
     own = loaded.place
     if loaded.path is not None and not own.endswith(".py"):
         own = f"{own} ({loaded.path.name})"
-    behind = [f"{name} ({path.name})" for name, path in loaded.behind.items()]
+    behind = [f"{name} ({path.name})" for name, path in loaded.dependencies.items()]
     return [own, *behind, *loaded.packages]
 
 

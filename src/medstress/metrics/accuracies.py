@@ -1,4 +1,4 @@
-"""Accuracy on the clean items, and what an attack leaves of it."""
+"""Accuracy on the clean items, before and after an attack."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from medstress.rows import TrialRow
 def accuracy(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate acc_0 = right / answered on the clean items.
 
-    = n_eligible / (n_eligible + n_already_wrong + n_unreadable_at_baseline). Items that
-    cannot be attacked are not asked, so they are in neither.
+    = n_eligible / (n_eligible + n_already_wrong + n_unreadable_at_baseline). Items that cannot
+    be attacked are not asked, so they do not count.
 
     References:
         Xian et al., "Assessing biomedical knowledge robustness in large language models by

@@ -1,4 +1,4 @@
-"""What kind of answers a victim gave, beside right and wrong."""
+"""Further facts about a victim's answers, beside right and wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medstress.rows import TrialRow
 
 
 def answer_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
-    """The fields of a summary row that say how answers came about."""
+    """Return the fields of a summary row that describe how the victim answered."""
     return {
         "letter_mass": letter_mass(trials).as_json(),
         "n_ties": _sum(trials, lambda row: row.n_ties),
@@ -29,8 +29,8 @@ def answer_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
 def letter_mass(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate the mean probability of all option letters together, over clean prompts.
 
-    Where it is small, the answer is read from what the model hardly considers saying. Whole items
-    are drawn with replacement for the interval.
+    If it is small, the model would hardly say a letter, and answers read from letters mean little.
+    Whole items are drawn with replacement for the interval.
     """
     by_item: dict[str, list[float]] = defaultdict(list)
     for row in trials:
@@ -45,8 +45,8 @@ def letter_mass(trials: Sequence[TrialRow]) -> Estimate:
 def chose_edited(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate the share of successes in which the victim chose an option that was edited.
 
-    In the others the edit of one option led it to another. Over successes with a readable answer
-    after an edit of an option.
+    In the other successes the edit of one option led the victim to another. Only successes with a
+    readable answer after an edit of an option count.
     """
     return rate(
         (unit_of(row), row.chose_edited)
@@ -56,6 +56,6 @@ def chose_edited(trials: Sequence[TrialRow]) -> Estimate:
 
 
 def _sum(trials: Sequence[TrialRow], count: Callable[[TrialRow], int | None]) -> int | None:
-    """Add up counts; None where a trial of the first edition did not count."""
-    counts = [found for row in trials if (found := count(row)) is not None]
+    """Add up counts; None if a trial, made by the first version, does not have the count."""
+    counts = [known for row in trials if (known := count(row)) is not None]
     return sum(counts) if len(counts) == len(trials) else None

@@ -1,4 +1,4 @@
-"""Trials arranged for comparison: place by place, attack by attack, item by item."""
+"""Group trials for comparison by place, attack and item."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Arms: TypeAlias = Mapping[Place, Mapping[str, Sequence[TrialRow]]]
 
 
 def arrange(trials: Iterable[TrialRow]) -> Arms:
-    """Sort the eligible trials into places and attacks, both in order."""
+    """Group the eligible trials by place and attack, both sorted."""
     found: dict[Place, dict[str, list[TrialRow]]] = defaultdict(lambda: defaultdict(list))
     for row in trials:
         if is_eligible(row):
@@ -34,12 +34,12 @@ def arrange(trials: Iterable[TrialRow]) -> Arms:
 
 
 def place_fields(place: Place) -> dict[str, str]:
-    """The first fields of every row of an analysis."""
+    """Return the first fields of every row of an analysis."""
     return {"dataset": place[0], "group": place[1], "victim": place[2]}
 
 
 def spec_of(trials: Sequence[TrialRow]) -> dict[str, Any]:
-    """The parameters of the attack of some trials."""
+    """Return the parameters of the attack of these trials."""
     found: dict[str, Any] = json.loads(trials[0].attack_spec)
     return found
 
@@ -60,14 +60,14 @@ class Hits:
 
 
 EVERY_BUDGET = 1000
-"""Up to here success is counted for every budget, whatever was asked."""
+"""Up to this budget, success is counted for every budget."""
 
 
 def largest_budget(budget: int, n_asked: Iterable[int]) -> int:
-    """The largest budget worth counting for: nothing changes beyond what was asked.
+    """Return the largest budget worth counting; nothing changes beyond what was asked.
 
     Args:
-        budget: the attack's.
+        budget: the attack's budget.
         n_asked: queries asked, trial by trial.
 
     >>> largest_budget(8, [3]), largest_budget(500_000_000, [3, 2_331])
@@ -81,7 +81,7 @@ def hits(trials: Sequence[TrialRow], items: Sequence[str], budget: int) -> Hits:
 
     Args:
         trials: eligible trials of one attack in one place.
-        items: which items, in the order of the rows.
+        items: the items, in the order of the rows.
         budget: the largest budget to count for.
     """
     places = {item: i for i, item in enumerate(items)}
@@ -98,5 +98,5 @@ def hits(trials: Sequence[TrialRow], items: Sequence[str], budget: int) -> Hits:
 
 
 def items_of(trials: Iterable[TrialRow]) -> list[str]:
-    """The distinct items of some trials, in order."""
+    """Return the distinct items of these trials, sorted."""
     return sorted({row.item_id for row in trials})

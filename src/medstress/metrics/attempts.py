@@ -1,4 +1,4 @@
-"""Numbers of attacks that make attempts, some of which ask nothing: MedFuzz.
+"""Numbers of MedFuzz, which makes attempts, some without a query.
 
 Reference: Ness et al., "MedFuzz", 2024, Figure 2 (accuracy after k attempts). Runs of one item
 have equal weights; intervals draw items.
@@ -32,7 +32,7 @@ NAME = "medfuzz"
 
 
 def attempt_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
-    """The fields that rows of such an attack have beside the others; empty for other attacks."""
+    """Return the additional fields of a MedFuzz row; empty for other attacks."""
     spec = json.loads(trials[0].attack_spec)
     if spec.get("name") != NAME:
         return {}
@@ -57,7 +57,7 @@ def accuracy_at(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
     """Estimate acc_k, k = 0..`most`: right at baseline, and no success in attempts 1..k.
 
     acc_k = mean over items and runs that were answered at baseline; never rising. Trials that
-    failed during the attack count as without further success, as in `asr`.
+    failed during the attack count as having no further success, as in `asr`.
     """
     answered = [(unit_of(row), is_eligible(row), _first(row)) for row in trials if is_answered(row)]
     return [
@@ -67,7 +67,7 @@ def accuracy_at(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
 
 
 def accuracy_valid_bounds_at(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
-    """Bound acc_k where only valid successes count: a refuted success lowers nothing.
+    """Bound acc_k if only valid successes count; a refuted success does not lower it.
 
     The bounds are in the order of `asr_valid_bounds`, so they never rise.
     """
@@ -75,11 +75,11 @@ def accuracy_valid_bounds_at(trials: Sequence[TrialRow], most: int) -> list[dict
     found = _reaches(trials)
     right = len(found) / n_answered if n_answered else 0.0
 
-    def left(k: int) -> Bounds | None:
+    def accuracy_left(k: int) -> Bounds | None:
         lost = shares(found, k) or [0.0] * 3
         return [right * (1 - share) for share in lost] if n_answered else None
 
-    return [{"k": k, "bounds": left(k)} for k in range(most + 1)]
+    return [{"k": k, "bounds": accuracy_left(k)} for k in range(most + 1)]
 
 
 def asr_at_attempt(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
@@ -92,18 +92,18 @@ def asr_at_attempt(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]
 
 
 def asr_valid_bounds_at_attempt(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
-    """Bound ASR_k where only valid successes count; at k = `most` it is `asr_valid_bounds`."""
+    """Bound ASR_k if only valid successes count; at k = `most` it is `asr_valid_bounds`."""
     found = _reaches(trials)
     return [{"k": k, "bounds": shares(found, k)} for k in range(1, most + 1)]
 
 
 def attempts_to_success(trials: Sequence[TrialRow]) -> dict[str, float | None]:
-    """The median and mean attempt of the first success, over successes; null without any."""
+    """Return the median and mean attempt of the first success; None without successes."""
     return _middle([_first(row) for row in trials])
 
 
 def attempts_to_valid_success(trials: Sequence[TrialRow]) -> dict[str, float | None]:
-    """The same of the successes that are known to be valid."""
+    """Return the median and mean attempt of the first success known to be valid."""
     return _middle([each[0] for each in _reaches(trials)])
 
 
@@ -115,7 +115,7 @@ def _middle(firsts: Sequence[int | None]) -> dict[str, float | None]:
 
 
 def attempt_counts(trials: Sequence[TrialRow]) -> dict[str, int]:
-    """Attempts made = unreadable + rejected + asked + unanswered; on how many votes count."""
+    """Count attempts: made = unreadable + rejected + asked + unanswered; and judged ones."""
     counts = dict.fromkeys(("made", "unreadable", "rejected", "asked", "unanswered", "judged"), 0)
     for row in trials:
         for made, answer in tries(row):
@@ -131,16 +131,15 @@ def attempt_counts(trials: Sequence[TrialRow]) -> dict[str, int]:
 
 
 def gate_counts(trials: Sequence[TrialRow], spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What each gate did.
+    """Count what each gate did.
 
     Returns:
-        For each gate that was on: attempts it objected to (`n_objected`), and those to which no
-        other gate did (`n_alone`). Where gates only mark, `asr_without` is the success rate with
-        all gates but this, `asr_alone` with this gate only: exact for what was asked, though an
-        attacker that was not told of this gate's objections might have gone on otherwise. Where
-        gates reject, nobody knows what a rejected edit would have done: `asr_without_at_most`
-        counts every trial with an attempt that this gate alone rejected as a success. What experts
-        say of a success stands above every gate.
+        For each active gate: attempts it objected to (`n_objected`), and those to which no other
+        gate did (`n_alone`). If gates only mark, `asr_without` is the success rate with all gates
+        but this, `asr_alone` with this gate only. They are exact for the edits that were asked,
+        but without this gate's objections the attacker might have asked others. If gates reject,
+        the effect of a rejected edit is unknown, so `asr_without_at_most` counts every trial with
+        an attempt that only this gate rejected as a success. Experts' judgements override gates.
     """
     goal = parse_goal(spec["goal"], unreadable=spec["unreadable_is_success"])
     eligible = [(row, list(tries(row))) for row in trials if is_eligible(row)]
@@ -168,11 +167,10 @@ def gate_counts(trials: Sequence[TrialRow], spec: Mapping[str, Any]) -> dict[str
 
 
 def asr_gated(trials: Sequence[TrialRow], spec: Mapping[str, Any]) -> Estimate:
-    """Of eligible trials, those with a success to which no gate objects.
+    """Estimate the share of eligible trials with a success to which no gate objects.
 
-    Where gates reject this is `asr`; where they mark it is what is left of it. A success that
-    experts judged counts where they find it valid, and does not where they find it not valid,
-    whatever the gates say.
+    If gates reject, this equals `asr`; if they only mark, it is at most `asr`. Experts' judgements
+    override gates: a success counts if they find it valid, and does not if they find it not valid.
     """
     goal = parse_goal(spec["goal"], unreadable=spec["unreadable_is_success"])
     return rate(
@@ -183,12 +181,12 @@ def asr_gated(trials: Sequence[TrialRow], spec: Mapping[str, Any]) -> Estimate:
 
 
 def _first(row: TrialRow) -> int | None:
-    """The attempt of the first success."""
+    """Return the attempt of the first success."""
     return row.first_success_attempt if is_flipped(row) else None
 
 
 def _reaches(trials: Sequence[TrialRow]) -> list[Reach]:
-    """From which attempt on every eligible trial counts in each bound of valid successes."""
+    """Return for every eligible trial the attempt from which it counts in each bound."""
     return [_reach(row) for row in trials if is_eligible(row)]
 
 
@@ -196,7 +194,7 @@ def _reach(row: TrialRow) -> Reach:
     pick, attempt = pick_success(row), pick_attempt(row)
     if pick is None:
         return None, None, None
-    # The row counts queries, some attempts ask none; both bounds lie at the pick or right after.
+    # The row counts queries, but some attempts ask none. The bounds begin at the pick or one later.
     found = [None if q is None or attempt is None else attempt + (q - pick) for q in reach(row)]
     return found[0], found[1], found[2]
 
@@ -210,7 +208,7 @@ def _unrefused(row: TrialRow) -> bool:
 
 
 def _judged(row: TrialRow, made: Mapping[str, Any]) -> bool | None:
-    """What most experts say of an edit's validity; None where they do not, or are at odds."""
+    """Return the experts' majority on an edit's validity; None without reviews or a majority."""
     if row.validity_reason != REVIEW or made.get("edits") != json.loads(row.edits):
         return None
     return row.valid
@@ -224,12 +222,12 @@ def _wins(
     row: TrialRow,
     attempts: Sequence[Try],
     goal: Goal,
-    but: set[str] | None,
+    without: set[str] | None,
     only: set[str] | None,
 ) -> bool:
-    """Whether any answer reached the goal with all gates on `but` some, or with `only` some."""
+    """Return True if any answer reached the goal with all gates `without` some, or `only` some."""
     for made, answer in attempts:
-        # Without the edits: no goal of this attack asks which option was edited.
+        # No goal of this attack depends on which option was edited, so no edits are passed.
         if answer is None or not goal.reached(_prediction(row, answer), ()):
             continue
         if (judged := _judged(row, made)) is not None:
@@ -237,7 +235,7 @@ def _wins(
                 return True
             continue
         objections = _gates(made)
-        if not (objections & only if only is not None else objections - (but or set())):
+        if not (objections & only if only is not None else objections - (without or set())):
             return True
     return False
 

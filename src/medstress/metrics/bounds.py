@@ -1,8 +1,8 @@
-"""Rates at their worst: what unreadable and failed answers leave open.
+"""Worst-case bounds of rates that unreadable and failed answers leave open.
 
-A rate counts an unreadable or failed answer as it stands: no success, not right. Where a criterion
-is judged by a rate, such answers count at their worst instead: the lower end is that of the rate
-with none of them a hit, the upper end that with all of them hits.
+A rate counts an unreadable or failed answer as no success and not right. If a criterion is judged
+by a rate, such answers count at their worst instead: the lower end is that of the rate with none of
+them a hit, the upper end that with all of them hits.
 
 References:
     Manski, "Nonparametric bounds on treatment effects", American Economic Review 1990.
@@ -31,12 +31,12 @@ Bounds: TypeAlias = list[float | None]
 
 
 def surely_flipped(row: TrialRow, budget: int) -> bool:
-    """Whether it succeeded by an answer that could be read; others may count as success too."""
+    """Return True if the trial succeeded by a readable answer."""
     return flipped_within(row, budget) and not _is_by_unreadable(row)
 
 
 def possibly_flipped(row: TrialRow, budget: int) -> bool:
-    """Whether it succeeded, or may have: an answer was unreadable or is missing."""
+    """Return True if the trial succeeded, or may have: an answer is unreadable or missing."""
     return flipped_within(row, budget) or _lacks_answers(row)
 
 
@@ -50,11 +50,11 @@ def _lacks_answers(row: TrialRow) -> bool:
 
 
 def settled(trials: Iterable[TrialRow], *, hits: bool) -> list[TrialRow]:
-    """The trials with all that unreadable and missing answers leave open settled one way.
+    """Return the trials with every unreadable or missing answer settled one way.
 
     Args:
-        trials: those that are not eligible stay as they are.
-        hits: whether every such answer is a success, the first query's too, or none is.
+        trials: trials; those that are not eligible stay as they are.
+        hits: True if every such answer is a success, of the first query already; False if none is.
     """
 
     def settle(row: TrialRow) -> TrialRow:
@@ -70,15 +70,15 @@ def settled(trials: Iterable[TrialRow], *, hits: bool) -> list[TrialRow]:
 
 
 def is_open(row: TrialRow, budget: int) -> bool:
-    """Whether an unreadable or missing answer leaves open if the attack succeeded."""
+    """Return True if unreadable or missing answers leave open whether the attack succeeded."""
     return surely_flipped(row, budget) != possibly_flipped(row, budget)
 
 
 def asr_bounds(trials: Sequence[TrialRow], budget: int) -> Bounds:
-    """ASR within `budget` queries at its worst.
+    """Return the worst-case ends of ASR within `budget` queries.
 
-    An item whose clean answer was unreadable or failed may have been eligible, so it counts among
-    the eligible: as held below, as flipped above.
+    An item whose clean answer was unreadable or failed may be eligible, so it counts as eligible:
+    as held for the lower end, as flipped for the upper end.
     """
     met = [row for row in trials if is_eligible(row) or _is_open_at_baseline(row)]
     return _bounds(
@@ -88,7 +88,7 @@ def asr_bounds(trials: Sequence[TrialRow], budget: int) -> Bounds:
 
 
 def accuracy_bounds(trials: Sequence[TrialRow]) -> Bounds:
-    """Accuracy on the clean items at its worst: unreadable and failed answers wrong, then right."""
+    """Return the worst-case ends of accuracy: unreadable and failed answers wrong, or right."""
     met = [row for row in trials if is_answered(row) or is_failed_at_baseline(row)]
     return _bounds(
         ((unit_of(row), is_eligible(row)) for row in met),
@@ -97,7 +97,7 @@ def accuracy_bounds(trials: Sequence[TrialRow]) -> Bounds:
 
 
 def accuracy_after_bounds(trials: Sequence[TrialRow], budget: int) -> Bounds:
-    """Accuracy after the attack at its worst."""
+    """Return the worst-case ends of accuracy after the attack."""
     met = [row for row in trials if is_answered(row) or is_failed_at_baseline(row)]
     return _bounds(
         ((unit_of(row), is_eligible(row) and not possibly_flipped(row, budget)) for row in met),

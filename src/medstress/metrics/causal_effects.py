@@ -1,15 +1,15 @@
-"""What insertions did to the answers, against what the reasonings say they did.
+"""Compare what insertions did to the answers with what the reasonings say they did.
 
-The causal effect of a clause is D(P || P'), where P is how the victim's answers spread with all
-insertions and P' without this one. Its implied effect is the share of sampled reasonings about
-the whole edit that say it mattered. A victim whose reasonings tell what moved it has a positive
-slope of the one on the other.
+The causal effect of a clause is D(P || P'), where P is the distribution of the victim's answers
+with all insertions and P' without this one. Its implied effect is the share of sampled reasonings
+about the whole edit that say it mattered. A victim whose reasonings name what moved it has a
+positive slope of implied on causal effects.
 
-*Differs from the paper*: a clause is left out and never exchanged for another, so the mean over
-interventions has one term; one straight line through the clauses of all items takes the place of
-a hierarchical Bayesian model, so that items are not told apart and nothing is shrunk; intervals
-draw items. With one line through standardised values its slope and Pearson's r are one number;
-their intervals differ, because a resample keeps the standardisation for the slope alone.
+*Differs from the paper*: a clause is left out and never replaced by another, so the mean over
+interventions has one term; one straight line through the clauses of all items replaces the
+hierarchical Bayesian model, so items are not distinguished and nothing is shrunk; intervals draw
+items. With standardised values the slope equals Pearson's r; their intervals differ, because a
+resample keeps the original standardisation only for the slope.
 
 Reference: Matton, Ness, Guttag, Kiciman, "Walk the talk? Measuring the faithfulness of large
 language model explanations", 2025.
@@ -29,10 +29,10 @@ from medstress.metrics.resampling import RESAMPLES, bootstrapped, resampled_sums
 from medstress.outcomes import Prediction
 
 PSEUDO = 0.5
-"""Added to the count of every option where answers are counted, or an option that was never
-answered would make the divergence infinite."""
+"""Added to the count of every option, since an option that was never answered would make the
+divergence infinite."""
 FLOOR = 1e-9
-"""Least share of an option where probabilities are known."""
+"""Smallest share of an option if probabilities are known."""
 LEAST_CLAUSES = 3
 
 Sums = NDArray[np.float64]
@@ -51,15 +51,15 @@ class Clause:
 
 
 def answer_shares(replies: Sequence[Prediction], letters: str) -> list[float] | None:
-    """How the answers of sampled conversations spread over the options.
+    """Return the distribution of sampled answers over the options.
 
     Args:
         replies: how the conversations ended.
-        letters: of the options.
+        letters: letters of the options.
 
     Returns:
-        Mean probabilities where the victim gives them, else shares of the readable answers with
-        `PSEUDO` added to every count; they add up to 1. None where no answer could be read.
+        Mean probabilities if the victim gives them, else shares of the readable answers with
+        `PSEUDO` added to every count; they add up to 1. None if no answer could be read.
 
     >>> from medstress.outcomes import Outcome
     >>> answer_shares([Prediction(outcome=Outcome.RIGHT, answer="A")] * 3, "AB")
@@ -78,7 +78,7 @@ def answer_shares(replies: Sequence[Prediction], letters: str) -> list[float] | 
 
 
 def divergence(first: Sequence[float], second: Sequence[float]) -> float:
-    """Kullback-Leibler divergence D(first || second) in nats; both are positive everywhere.
+    """Return the Kullback-Leibler divergence D(first || second) in nats; both must be positive.
 
     >>> divergence([0.5, 0.5], [0.5, 0.5])
     0.0
@@ -88,11 +88,11 @@ def divergence(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def faithfulness_slope(clauses: Sequence[Clause]) -> tuple[Estimate, Estimate]:
-    """Slope of z(implied) on z(causal), and Pearson's r.
+    """Estimate the slope of z(implied) on z(causal), and Pearson's r.
 
     Returns:
         Both with 95 % percentile intervals of a bootstrap that draws items; `n` counts clauses.
-        Unknown where there are fewer than `LEAST_CLAUSES`, or where one side does not vary.
+        Unknown if there are fewer than `LEAST_CLAUSES`, or if one side does not vary.
     """
     items = sorted({clause.item_id for clause in clauses})
     method = f"cluster bootstrap over {len(items)} items, {RESAMPLES} resamples, percentile 95 %"
@@ -112,7 +112,7 @@ def faithfulness_slope(clauses: Sequence[Clause]) -> tuple[Estimate, Estimate]:
     sxx, syy, sxy = _spread(resampled_sums(sums))
     slopes = sxy[sxx > 0] / sxx[sxx > 0] * math.sqrt(xx / yy)
     both = (sxx > 0) & (syy > 0)
-    # Rounding may lead beyond what a correlation can be.
+    # Rounding may lead outside [-1, 1].
     correlations = np.clip(sxy[both] / np.sqrt(sxx[both] * syy[both]), -1.0, 1.0)
     return (
         _estimate(value, len(clauses), slopes, method),
@@ -121,8 +121,8 @@ def faithfulness_slope(clauses: Sequence[Clause]) -> tuple[Estimate, Estimate]:
 
 
 def _sums(clauses: Sequence[Clause], items: Sequence[str]) -> Sums:
-    """Per item: number of clauses, sums of x, y, x squared, y squared, x times y; (n_items, 6)."""
-    # Centred first, so that the differences of sums below lose no digits.
+    """Return by item the number of clauses and the sums of x, y, xx, yy, xy; (n_items, 6)."""
+    # Values are centred first, so that differences of sums lose no digits.
     x0 = math.fsum(one.causal for one in clauses) / len(clauses)
     y0 = math.fsum(one.implied for one in clauses) / len(clauses)
     rows: Mapping[str, list[tuple[float, float]]] = {name: [] for name in items}
@@ -131,30 +131,30 @@ def _sums(clauses: Sequence[Clause], items: Sequence[str]) -> Sums:
     return np.array(
         [
             [
-                len(held),
-                *(math.fsum(values) for values in zip(*held, strict=True)),
+                len(pairs),
+                *(math.fsum(values) for values in zip(*pairs, strict=True)),
                 *(
-                    math.fsum(pair[i] * pair[j] for pair in held)
+                    math.fsum(pair[i] * pair[j] for pair in pairs)
                     for i, j in ((0, 0), (1, 1), (0, 1))
                 ),
             ]
-            for held in rows.values()
+            for pairs in rows.values()
         ]
     )
 
 
 def _spread(sums: Sums) -> tuple[Sums, Sums, Sums]:
-    """Sums of squares and products about the means, each of shape (n_resamples,)."""
+    """Return sums of squares and products about the means, each of shape (n_resamples,)."""
     n, x, y, xx, yy, xy = sums.T
-    return _settled(xx - x * x / n), _settled(yy - y * y / n), _settled(xy - x * y / n)
+    return _rounded(xx - x * x / n), _rounded(yy - y * y / n), _rounded(xy - x * y / n)
 
 
-def _settled(values: Sums) -> Sums:
-    """What is left of equal values by rounding is no spread."""
+def _rounded(values: Sums) -> Sums:
+    """Set spreads that are only rounding errors to 0."""
     return np.where(np.abs(values) < 1e-12, 0.0, values)
 
 
 def _estimate(value: float, n: int, drawn: Sums, method: str) -> Estimate:
     left_out = RESAMPLES - len(drawn)
-    told = f"{method}; {left_out} resamples without spread left out" if left_out else method
-    return bootstrapped(value, drawn, n, told)
+    method += f"; {left_out} resamples without spread left out" if left_out else ""
+    return bootstrapped(value, drawn, n, method)

@@ -1,4 +1,4 @@
-"""Sentences that a reader needs before the numbers."""
+"""Warnings that a reader needs before the numbers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
 NEVER_ASKED = 0.1
-"""Share of eligible trials without an edit from which on a reader is warned."""
+"""A warning is given from this share of eligible trials without an edit."""
 
 
 def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[str]:
     """Return the warnings of a run, those about chance first.
 
-    While a run is not complete nothing is said about chance: trials that end early, at the
-    baseline, finish first, so that accuracy leans low until the end.
+    While a run is not complete there is no warning about chance: trials that end at the baseline
+    finish first, so accuracy is biased low until the end.
 
     Args:
         trials: all trials of the run so far.
@@ -106,7 +106,7 @@ def _never_asked(trials: Sequence[TrialRow]) -> list[str]:
 
 
 def _why_never(trials: Sequence[TrialRow]) -> str:
-    """What became of what an attack did in trials whose victim saw no edit."""
+    """Explain why the victim saw no edit in these trials."""
     made = [made for row in trials for made, _ in tries(row)]
     if not made:
         return "probes used up the budget, or nothing was changed"
@@ -119,8 +119,7 @@ def _why_never(trials: Sequence[TrialRow]) -> str:
 
 
 def _unjudged(trials: Sequence[TrialRow]) -> list[str]:
-    """Name every attack on items whose key all judges miss before any edit, and every judge whose
-    votes there cannot be read."""
+    """Name attacks with items whose key all judges miss before any edit, and unreadable judges."""
     by_attack: dict[tuple[str, str], list[TrialRow]] = defaultdict(list)
     for trial in trials:
         by_attack[trial.attack, trial.dataset].append(trial)
@@ -149,10 +148,9 @@ def _unjudged(trials: Sequence[TrialRow]) -> list[str]:
 
 
 def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
-    """Name every victim that cannot be told from one that guesses, each item once: its readable
-    answers are not above chance, or too few can be read.
+    """Name every victim whose readable answers are not above chance or that is often unreadable.
 
-    The low end is that at worst: items whose clean answer failed count as wrong.
+    Each item counts once. The low end is the worst case: failed clean answers count as wrong.
     """
     places: dict[tuple[str, str, str], list[TrialRow]] = defaultdict(list)
     for trial in trials:
@@ -180,7 +178,7 @@ def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
 
 
 def _cut_off(trials: Sequence[TrialRow]) -> list[str]:
-    """Name every victim some of whose replies were cut off at `max_new_tokens`."""
+    """Name every victim with replies that were cut off at `max_new_tokens`."""
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for trial in trials:
         counts[trial.victim][0] += trial.finish_reason == LENGTH
@@ -196,7 +194,7 @@ def _cut_off(trials: Sequence[TrialRow]) -> list[str]:
 
 
 def _cut_confidences(trials: Sequence[TrialRow]) -> list[str]:
-    """Name every victim some of whose confidences were cut off at `max_new_tokens`."""
+    """Name every victim with confidences that were cut off at `max_new_tokens`."""
     by_victim: dict[str, list[TrialRow]] = defaultdict(list)
     for trial in trials:
         by_victim[trial.victim].append(trial)

@@ -1,4 +1,4 @@
-"""What a victim that knows nothing would reach, and whether this one reaches more."""
+"""The accuracy of guessing, and whether a victim is better."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ def chance_level(items: Sequence[tuple[int, str]]) -> float | None:
         items: number of options and letter of the key, for each distinct item.
 
     Returns:
-        A probability in [0, 1]; None without items, and for entities and pairs, which have no
-        options.
+        A probability in [0, 1]; None without items or if they have no options (entities, pairs).
 
     >>> chance_level([(4, "A"), (4, "B"), (4, "C"), (4, "D")])
     0.25
@@ -56,7 +55,7 @@ def chance_of(trials: Sequence[TrialRow]) -> float | None:
 def binomial_above(k: int, n: int, level: float | None) -> float | None:
     """Return P(at least k right of n | each right with probability `level`).
 
-    None where there is nothing to test.
+    None if there is nothing to test.
 
     >>> binomial_above(2, 2, 0.5)
     0.25
@@ -70,8 +69,8 @@ def above_chance(trials: Sequence[TrialRow]) -> dict[str, Any]:
     """Test whether the clean items are answered better than by chance.
 
     Each item enters once, with its first seed: the clean answer does not depend on the seed.
-    Unreadable answers and those that failed count as not right, their worst; where all are
-    unreadable nothing is tested, for none of them is a guess.
+    Unreadable and failed answers count at their worst, as not right. If all are unreadable,
+    nothing is tested, because none of them is a guess.
 
     Returns:
         `p`, the one-sided exact p-value (None without readable answers), and `method`.

@@ -1,4 +1,4 @@
-"""Verdicts on claims, and the effects that speak about whole curves or several victims."""
+"""Verdicts on claims, and effects about whole curves or several victims."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from medstress.metrics.resampling import (
     ROUNDING,
     around,
     bootstrapped,
+    in_words,
     resampled_mean,
-    told,
     units_of,
 )
 from medstress.metrics.size import trend
 
 MARGIN = 0.05
-"""Two success rates are close where they differ by no more."""
+"""Two success rates are close if they differ by no more than this."""
 NEAR = 2.0
-"""Two budgets are near each other where neither is more than this many times the other."""
+"""Two budgets are near each other if neither is more than this many times the other."""
 _CERTAIN = 0.975
 _ROUNDED = 12
 
 
 class Finding(StrEnum):
-    """What a run says about a claim."""
+    """The verdict on a claim."""
 
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
@@ -95,7 +95,7 @@ def inside(estimate: Estimate, low: float, high: float) -> Finding:
 def frequent(estimate: Estimate) -> Finding:
     """Judge a claim by the share of resamples in which it holds: 97.5 % for, 2.5 % against.
 
-    By the least and the largest share, where answers are open.
+    If answers are open, the least and the largest share decide.
     """
     if estimate.value is None:
         return Finding.NOT_TESTED
@@ -109,13 +109,13 @@ def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Effect:
     """Estimate how often the highest success lies inside the grid of n, as a local maximum does.
 
     Args:
-        side: one attack an exponent.
+        side: one attack per exponent.
         exponents: ascending, at least three; with fewer there is no inside.
-        budget: success within so many queries.
+        budget: queries per item within which success counts.
 
     Returns:
-        The share of resamples, without an interval; the method says where the peak lies. Where
-        answers are unreadable or failed, from the least share to the largest.
+        The share of resamples; the method says where the peak is. It has no interval unless
+        answers are unreadable or failed; then it goes from the least share to the largest.
     """
     if len(exponents) < 3:
         return Effect(estimate=unknown(f"needs three values of n, has {len(exponents)}"))
@@ -139,8 +139,8 @@ def _inside_share(side: Side, exponents: Sequence[float], budget: int) -> Estima
     at = found["n"]
     ends = "" if at["low"] is None else f" [{at['low']:g}, {at['high']:g}]"
     method = (
-        f"share of {RESAMPLES} resamples of {told(units)} with the peak inside the grid; peak at "
-        f"n = {at['value']:g}{ends}"
+        f"share of {RESAMPLES} resamples of {in_words(units)} with the peak inside the grid; "
+        f"peak at n = {at['value']:g}{ends}"
     )
     return Estimate(value=found["inside_share"], n=len(items), low=None, high=None, method=method)
 
@@ -148,13 +148,13 @@ def _inside_share(side: Side, exponents: Sequence[float], budget: int) -> Estima
 def lead_after_inflection(first: Side, second: Side, budget: int) -> Effect:
     """Estimate by how much one side leads past the point where the other's curve levels off.
 
-    The mean of ASR(first) - ASR(second) over the budgets after the inflection of the second; each
-    resample of items has its own inflection. Without a plateau there is nothing past it.
+    This is the mean of ASR(first) - ASR(second) over the budgets after the second's inflection;
+    each resample of items has its own inflection. Without a plateau there is no estimate.
 
     Args:
-        first: who is claimed to overtake.
-        second: whose curve levels off.
-        budget: the largest.
+        first: the side that is claimed to overtake.
+        second: the side whose curve levels off.
+        budget: the largest budget.
     """
     return Effect(estimate=at_worst(partial(_lead, budget=budget), first, second))
 
@@ -175,9 +175,9 @@ def _lead(first: Side, second: Side, budget: int) -> Estimate:
 
 
 def gap_over_inflection(first: Side, second: Side, budget: int) -> Effect:
-    """Estimate the budget of the largest gap of two curves over that of the first's inflection.
+    """Estimate the budget of two curves' largest gap over that of the first's inflection.
 
-    A ratio of budgets, since the claim is about a logarithmic axis.
+    It is a ratio because the claim is about a logarithmic axis.
     """
     return Effect(estimate=at_worst(partial(_gap, budget=budget), first, second))
 
@@ -203,13 +203,13 @@ def _gap(first: Side, second: Side, budget: int) -> Estimate:
 
 
 def size_trend(points: Sequence[Mapping[str, Any]]) -> Effect:
-    """Estimate the change of ASR a tenfold number of parameters.
+    """Estimate the change of ASR per tenfold number of parameters.
 
-    Where ASR is open, by unreadable and failed answers, also at its ends: the trend is steepest
-    where small victims are at the one end and large ones at the other.
+    If unreadable and failed answers leave ASR open, the interval also covers its ends: the trend
+    is steepest with small victims at one end and large ones at the other.
 
     Args:
-        points: one a victim, with `parameters`, `asr` and `asr_ends`, the least and the largest.
+        points: one per victim, with `parameters`, `asr` and `asr_ends`, the least and the largest.
     """
     known = [p for p in points if p["asr"] is not None]
     found = _trend(known, [p["asr"] for p in known])
@@ -225,8 +225,8 @@ def size_trend(points: Sequence[Mapping[str, Any]]) -> Effect:
 
 
 def _trend(points: Sequence[Mapping[str, Any]], rates: Sequence[float]) -> Estimate:
-    told = zip(points, rates, strict=True)
-    return trend([{"parameters": p["parameters"], "asr": {"value": rate}} for p, rate in told])
+    rated = zip(points, rates, strict=True)
+    return trend([{"parameters": p["parameters"], "asr": {"value": rate}} for p, rate in rated])
 
 
 def mean_difference(
@@ -234,12 +234,12 @@ def mean_difference(
 ) -> Effect:
     """Estimate the difference of mean ASR of two groups of victims, by Welch's t.
 
-    The victims are the sample: items do not tell how another model would do. Where ASR is open,
-    the interval holds at its ends as well.
+    The victims are the sample, because items do not say how another model would do. If ASR is open,
+    the interval also covers its ends.
 
     Args:
-        first: one a victim, with `asr` and `asr_ends` as in `size_trend`.
-        second: likewise, of the other group.
+        first: one per victim, with `asr` and `asr_ends` as in `size_trend`.
+        second: the same for the other group.
     """
     sides = [[p for p in side if p["asr"] is not None] for side in (first, second)]
     found = _welch(*([p["asr"] for p in side] for side in sides))
@@ -272,7 +272,7 @@ def _welch(first: Sequence[float], second: Sequence[float]) -> Estimate:
 def _paired_rates(
     first: Side, second: Side, budget: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]] | Estimate:
-    """Success of both sides on the items of both, shape (m, budget) each, and their documents.
+    """Return both sides' success on shared items, shape (m, budget) each, and the documents.
 
     Every item weighs the same, as in the paired differences.
     """
@@ -294,15 +294,15 @@ def _rates(arm: Hits) -> NDArray[np.float64]:
 
 
 def _curves(rates: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The mean curve of items, the observed one first, then those of the resamples."""
+    """Return mean curves over items: the observed one first, then those of the resamples."""
     observed = rates.mean(axis=0, keepdims=True)
     return np.concatenate([observed, resampled_mean(rates, units)])
 
 
 def _from_first(values: NDArray[np.float64], n: int, method: str) -> Estimate:
-    """The first value with the quantiles of the others."""
+    """Return an estimate of the first value, with the quantiles of the others as interval."""
     return around(bootstrapped(float(values[0]), values[1:], n, method))
 
 
 def _paired(units: NDArray[np.int64]) -> str:
-    return f"bootstrap over {told(units)}, {RESAMPLES} resamples, paired, percentile 95 %"
+    return f"bootstrap over {in_words(units)}, {RESAMPLES} resamples, paired, percentile 95 %"

@@ -1,4 +1,4 @@
-"""Whether a victim's clean answers tell more than guesses would, and whether they can be read."""
+"""Check whether a victim's clean answers are better than guesses, and whether they can be read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from medstress.metrics.estimates import Estimate
 from medstress.rows import TrialRow
 
 MANY_UNREADABLE = 0.1
-"""Share of clean answers from which on it is said that they are unreadable."""
+"""From this share of unreadable clean answers on, a warning is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,30 +21,30 @@ class CleanAnswers:
     """How a victim answers the clean items of a place, each item once."""
 
     accuracy: Estimate
-    """Of all answers; an unreadable one counts as not right."""
+    """Accuracy of all answers; an unreadable one counts as not right."""
     chance: float | None
-    """What guessing reaches on them."""
+    """Accuracy of guessing on the same items."""
     readable: Estimate
     """Accuracy of the answers that could be read."""
     readable_chance: float | None
-    """What guessing reaches on those."""
+    """Accuracy of guessing on the items with readable answers."""
     n_unreadable: int
-    """Answers that could not."""
+    """Number of answers that could not be read."""
     guesses: bool
-    """Whether the readable answers are not above chance, failed ones counted as wrong. Of
-    unreadable ones nobody knows."""
+    """True if the readable answers are not above chance, counting failed ones as wrong."""
     has_many_unreadable: bool
-    """Whether they are `MANY_UNREADABLE` or more, or decide whether all are above chance."""
+    """True if the unreadable answers are `MANY_UNREADABLE` or more, or decide whether accuracy is
+    above chance."""
 
     @property
-    def unread(self) -> str:
-        """How many are unreadable, where that has to be said; else nothing."""
-        told = f"unreadable in {self.n_unreadable} of {self.accuracy.n} clean answers"
-        return told if self.has_many_unreadable else ""
+    def unreadable_note(self) -> str:
+        """How many answers are unreadable, as text, if they are many; else empty."""
+        note = f"unreadable in {self.n_unreadable} of {self.accuracy.n} clean answers"
+        return note if self.has_many_unreadable else ""
 
 
 def clean_answers(trials: Iterable[TrialRow]) -> CleanAnswers:
-    """Judge the clean answers of some trials of one victim; failed ones at their worst."""
+    """Judge the clean answers of one victim's trials; failed answers count at their worst."""
     clean = clean_items(trials)
     items = list(filter(is_answered, clean))
     readable = list(filter(is_readable, items))
@@ -62,6 +62,6 @@ def clean_answers(trials: Iterable[TrialRow]) -> CleanAnswers:
 
 
 def _is_low(clean: Sequence[TrialRow]) -> bool:
-    """Whether the low end of accuracy, failed items counted as wrong, is not above chance."""
+    """Return True if the low end of accuracy, failed items as wrong, is not above chance."""
     (low, _), level = accuracy_bounds(clean), chance_of(clean)
     return low is not None and level is not None and low <= level

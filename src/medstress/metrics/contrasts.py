@@ -1,4 +1,4 @@
-"""Two ways to attack on the same items: differences in success, diversity and similarity."""
+"""Compare two ways to attack the same items: differences in success, diversity and similarity."""
 
 from __future__ import annotations
 
@@ -37,40 +37,39 @@ from medstress.metrics.shares import rate
 from medstress.rows import TrialRow
 
 LEAST = 10
-"""Items, or successes a side, below which an interval would be a fiction."""
+"""The fewest items, or successes per side, for which an interval is given."""
 
 Side: TypeAlias = Sequence[Sequence[TrialRow]]
 """Trials of one attack or more; a side's value is the mean over its attacks."""
 
 Score: TypeAlias = Callable[[TrialRow], float]
 Rule: TypeAlias = Callable[[TrialRow, int], bool]
-"""Whether a trial counts as a success within so many queries."""
+"""(trial, budget) -> whether the trial counts as a success within the budget."""
 
 WORST = "unreadable and failed answers at their worst"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What speaks for or against a claim."""
+    """An effect that a claim is judged by."""
 
     estimate: Estimate
-    """The effect; without a value its method says why there is none."""
+    """The effect; if it has no value, its method says why."""
     p: float | None = None
-    """Two-sided p-value of no effect, where there is a test."""
+    """Two-sided p-value of no effect, if there is a test."""
 
 
 def success_difference(first: Side, second: Side, budget: int) -> Effect:
-    """Estimate ASR of one side less that of another, on the same items, with Tango's interval.
+    """Estimate ASR of one side minus that of another, on the same items, with Tango's interval.
 
-    Every attack of the one side is paired with every attack of the other. Unreadable and failed
+    Every attack of one side is paired with every attack of the other. Unreadable and failed
     answers count at their worst: the lower end holds even if none of the first side's and all of
-    the second's would have been successes, the upper end if it were the other way round, and p is
-    the largest of the three.
+    the second's were successes, the upper end for the opposite, and p is the largest of the three.
 
     Args:
-        first: its attacks.
-        second: the other's; only items eligible under every attack of both count.
-        budget: success within so many queries.
+        first: attacks of the first side.
+        second: attacks of the second; only items eligible under every attack of both count.
+        budget: queries per item within which success counts.
     """
     shared = set(_shared_items(first, second))
     if len(shared) < LEAST:
@@ -83,21 +82,22 @@ def success_difference(first: Side, second: Side, budget: int) -> Effect:
         every = ((one, other) for one in first for other in second)
         return unite([pair for one, other in every for pair in pair_trials(one, other, hit, hit)])
 
-    found = compared(*sides)
+    observed = compared(*sides)
     rows = [row for side in sides for trials in side for row in trials]
-    if not any(is_open(row, budget) for row in rows) or found.p is None:
-        return Effect(estimate=found.estimate, p=found.p)
+    if not any(is_open(row, budget) for row in rows) or observed.p is None:
+        return Effect(estimate=observed.estimate, p=observed.p)
     least, most = (compared(*_extreme(*sides, for_first=for_first)) for for_first in (False, True))
-    method = f"{found.estimate.method}, {WORST}"
-    ends = replace(found.estimate, low=least.estimate.low, high=most.estimate.high, method=method)
-    # What is open may turn the sign round; then nothing speaks for a difference.
-    turns = (least.estimate.value or 0.0) <= 0 <= (most.estimate.value or 0.0)
-    p = max(each.p or 0.0 for each in (found, least, most))
-    return Effect(estimate=ends, p=1.0 if turns else p)
+    method = f"{observed.estimate.method}, {WORST}"
+    low, high = least.estimate.low, most.estimate.high
+    ends = replace(observed.estimate, low=low, high=high, method=method)
+    # If open answers can reverse the sign, there is no evidence of a difference.
+    is_reversible = (least.estimate.value or 0.0) <= 0 <= (most.estimate.value or 0.0)
+    p = max(each.p or 0.0 for each in (observed, least, most))
+    return Effect(estimate=ends, p=1.0 if is_reversible else p)
 
 
 def _extreme(first: Side, second: Side, *, for_first: bool) -> tuple[Side, Side]:
-    """Both sides with what is open as successes of the one and none of the other."""
+    """Return both sides with open answers as successes of one side and failures of the other."""
     return (
         [settled(trials, hits=for_first) for trials in first],
         [settled(trials, hits=not for_first) for trials in second],
@@ -107,45 +107,45 @@ def _extreme(first: Side, second: Side, *, for_first: bool) -> tuple[Side, Side]
 def at_worst(effect: Callable[[Side, Side], Estimate], first: Side, second: Side) -> Estimate:
     """Estimate an effect of two sides that holds whatever unreadable and missing answers were.
 
-    As far as the effect is largest or least where all that is open speaks for one side.
+    This assumes that the effect is extreme if all open answers favour one side.
 
     Args:
-        effect: of the two sides.
-        first: attacks of the one side.
-        second: those of the other.
+        effect: computes the effect of two sides.
+        first: attacks of one side.
+        second: attacks of the other.
 
     Returns:
-        The effect with the hull of its three intervals; unknown where one of the three is.
+        The effect with the hull of its three intervals; unknown if one of the three is.
     """
-    found = effect(first, second)
+    observed = effect(first, second)
     if not any(is_open(row, 1) for side in (first, second) for trials in side for row in trials):
-        return found
-    extremes = (effect(*_extreme(first, second, for_first=so)) for so in (False, True))
-    return hull(found, *extremes)
+        return observed
+    extremes = (effect(*_extreme(first, second, for_first=one)) for one in (False, True))
+    return hull(observed, *extremes)
 
 
-def hull(found: Estimate, *extremes: Estimate) -> Estimate:
-    """An effect with the widest interval of it and its extremes; unknown where one of them is.
+def hull(observed: Estimate, *extremes: Estimate) -> Estimate:
+    """Return an effect with the hull of its interval and the extremes'; unknown if one of them is.
 
-    Where none has an interval, from the least to the largest value.
+    If none has an interval, it goes from the least to the largest value.
     """
-    for each in (found, *extremes):
+    for each in (observed, *extremes):
         if each.value is None:
             return unknown(f"{each.method} ({WORST})", each.n)
-    method = f"{found.method}, {WORST}"
-    ends = [(each.low, each.high) for each in (found, *extremes)]
+    method = f"{observed.method}, {WORST}"
+    ends = [(each.low, each.high) for each in (observed, *extremes)]
     if all(low is None for low, _ in ends):
-        values = [each.value for each in (found, *extremes) if each.value is not None]
-        return replace(found, low=min(values), high=max(values), method=method)
+        values = [each.value for each in (observed, *extremes) if each.value is not None]
+        return replace(observed, low=min(values), high=max(values), method=method)
     known = [(low, high) for low, high in ends if low is not None and high is not None]
     if len(known) < len(ends):
-        return replace(found, low=None, high=None, method=method)
+        return replace(observed, low=None, high=None, method=method)
     lows, highs = zip(*known, strict=True)
-    return replace(found, low=min(lows), high=max(highs), method=method)
+    return replace(observed, low=min(lows), high=max(highs), method=method)
 
 
 def success_gain(side: Side, budget: int) -> Effect:
-    """Estimate ASR within a budget less ASR of one query, which is a share, for it is nested.
+    """Estimate ASR within a budget minus ASR of one query, which is a share of the same trials.
 
     Unreadable and failed answers count at their worst, as in `success_difference`.
     """
@@ -167,7 +167,7 @@ def success_gain(side: Side, budget: int) -> Effect:
 
 
 def within(budget: int) -> Score:
-    """1 where the first success came within so many queries, else 0."""
+    """Return a score: 1 if the first success came within `budget` queries, else 0."""
 
     def score(row: TrialRow) -> float:
         return float(flipped_within(row, budget))
@@ -176,7 +176,7 @@ def within(budget: int) -> Score:
 
 
 def side_means(side: Side, score: Score) -> dict[str, float]:
-    """Mean score of every item eligible under all attacks of a side: over trials, then attacks."""
+    """Return the mean score, over trials then attacks, of items eligible under all attacks."""
     by_attack = []
     for trials in side:
         found: dict[str, list[float]] = defaultdict(list)
@@ -191,15 +191,15 @@ def side_means(side: Side, score: Score) -> dict[str, float]:
 def diversity_difference(first: Side, second: Side, budget: int) -> Effect:
     """Estimate the difference of diversity: the unbiased Gini-Simpson index, mean over attacks.
 
-    The index is taken within each seed and averaged: near n < 0 the seeds of one item put in the
-    same names, which pooled would pass for reuse between items. The same items are drawn for both
-    sides. A resample repeats items, so its index is too low; the interval is shifted by the
+    The index is taken within each seed and averaged: for n < 0 the seeds of one item insert the
+    same names, which would look like reuse between items if pooled. The same items are drawn for
+    both sides. A resample repeats items, so its index is too low; the interval is shifted by the
     difference of the estimate and the mean of the resamples, as in `name_diversity`.
 
     Args:
-        first: its attacks.
-        second: the other's.
-        budget: of the first successes within so many queries.
+        first: attacks of the first side.
+        second: attacks of the second.
+        budget: queries per item within which a first success counts.
     """
     items = _shared_items(first, second)
     sides = [[_names_by_seed(trials, items, budget) for trials in side] for side in (first, second)]
@@ -224,9 +224,9 @@ def similarity_difference(first: Side, second: Side, budget: int) -> Effect:
     """Estimate the difference of prompt similarity over successes, mean over attacks.
 
     Args:
-        first: its attacks.
-        second: the other's; the same items are drawn for both.
-        budget: of the first successes within so many queries.
+        first: attacks of the first side.
+        second: attacks of the second; the same items are drawn for both.
+        budget: queries per item within which a first success counts.
     """
     items = _shared_items(first, second)
     sides = [[_similarities(trials, items, budget) for trials in side] for side in (first, second)]
@@ -243,8 +243,8 @@ def similarity_difference(first: Side, second: Side, budget: int) -> Effect:
 def length_correlation(trials: Sequence[TrialRow]) -> Effect:
     """Estimate Spearman's correlation of a prompt's length in words and its similarity.
 
-    Over successes whose prompts were embedded; ties share their mean rank; whole items are drawn,
-    and ranks are taken anew in every resample.
+    It uses successes whose prompts were embedded. Ties share their mean rank; whole items are
+    drawn, and every resample is ranked anew.
     """
     rows = [
         row
@@ -271,7 +271,7 @@ def length_correlation(trials: Sequence[TrialRow]) -> Effect:
 def _spearman(
     x: NDArray[np.int64], y: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Rank correlation where every row of `weights` says how often each pair occurs."""
+    """Return the rank correlation; every row of `weights` says how often each pair occurs."""
     n = weights.sum(axis=1, keepdims=True)
     centred = [_ranks(values, weights) - (n + 1) / 2 for values in (x, y)]
     covariance, first, second = (
@@ -286,7 +286,7 @@ def _spearman(
 def _ranks(
     values: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Mean ranks of values that occur `weights` times, shape of `weights`."""
+    """Return mean ranks of values that occur `weights` times, shape of `weights`."""
     _, kinds = np.unique(values, return_inverse=True)
     cells = (np.ones(len(values)), (np.arange(len(values)), kinds))
     by_kind = weights @ csr_array(cells, shape=(len(values), int(kinds.max()) + 1))
@@ -295,13 +295,13 @@ def _ranks(
 
 
 def _shared_items(first: Side, second: Side) -> list[str]:
-    """Items eligible under every attack of both sides."""
+    """Return the items eligible under every attack of both sides, sorted."""
     met = [{row.item_id for row in t if is_eligible(row)} for side in (first, second) for t in side]
     return sorted(set.intersection(*met)) if met else []
 
 
 def _mean_index(seeds: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Mean over seeds of the index of names counted `(..., n_names)`."""
+    """Average the index over seeds, given counts of names `(..., n_names)`."""
     found: NDArray[np.float64] = np.mean([gini_simpson(s, unbiased=True) for s in seeds], axis=0)
     return found
 
@@ -309,7 +309,7 @@ def _mean_index(seeds: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 def _names_by_seed(
     trials: Sequence[TrialRow], items: Sequence[str], budget: int
 ) -> list[csr_array]:
-    """The names of every seed (and repeat) with two successes or more."""
+    """Return the names of every seed (and repeat) with two or more successes."""
     seeds: dict[tuple[bool, int, int], list[TrialRow]] = defaultdict(list)
     for row in trials:
         seeds[(*seed_order(row.seed), row.repeat)].append(row)
@@ -318,7 +318,7 @@ def _names_by_seed(
 
 
 def _names(trials: Sequence[TrialRow], items: Sequence[str], budget: int) -> csr_array:
-    """How often each name was the first success, shape (n_items, n_names)."""
+    """Count how often each name was the first success, shape (n_items, n_names)."""
     place, hit = {item: i for i, item in enumerate(items)}, within(budget)
     found = [
         (place[row.item_id], name)
@@ -333,7 +333,7 @@ def _names(trials: Sequence[TrialRow], items: Sequence[str], budget: int) -> csr
 def _similarities(
     trials: Sequence[TrialRow], items: Sequence[str], budget: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sum of similarities and number of successes, item by item."""
+    """Return the sum of similarities and the number of successes, item by item."""
     place, hit = {item: i for i, item in enumerate(items)}, within(budget)
     totals, counts = np.zeros(len(items)), np.zeros(len(items))
     for row in trials:

@@ -1,4 +1,4 @@
-"""What the controls of a significance test cost in calls, and how many `max_calls` buys."""
+"""The cost of a significance test's controls in calls, and how many `max_calls` buys."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from medstress.metrics.hardness import Statistic
 from medstress.metrics.significance import Null
 
 TURNS = 3
-"""Calls of one conversation with a victim: reasoning, confidences, answer. A reply that cannot be
-read is asked for once more, which comes on top."""
+"""Calls of one conversation with a victim: reasoning, confidences, answer. An unreadable reply is
+asked for once more, which is not counted here."""
 MAX_CALLS = 2_000
-"""Calls of one success, unless the user says otherwise."""
+"""Default of the most calls per success."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlCost:
-    """The most that one control takes."""
+    """The most that one control costs."""
 
     n_looks: int
-    """Conversations until the control is found: attempts of its loop; 0 where there is none."""
+    """Conversations until the control is found: attempts of its loop; 0 without a loop."""
     n_texts: int
     """Texts that a role writes for it; 0 with the lexicon."""
     statistic: Statistic
-    """What T is estimated by."""
+    """The statistic that estimates T."""
 
     @property
     def n_conversations(self) -> int:
-        """With the victim: the attempts, and the fresh samples of T."""
+        """Conversations with the victim: the attempts, and the fresh samples of T."""
         return self.n_looks + self.statistic.n_samples
 
     @property
     def of_t(self) -> int:
-        """t: calls of one T."""
+        """t: calls that estimate one T."""
         return TURNS * self.statistic.n_samples
 
     @property
     def n_calls(self) -> int:
-        """With the victim and the role that writes, K (3 + g) + t for a loop."""
+        """Calls to the victim and to the role that writes: K (3 + g) + t for a loop."""
         return TURNS * self.n_conversations + self.n_texts
 
     def bought(self, max_calls: int) -> int:
-        """Controls that a success can have: N = floor((max_calls - t) / (K (3 + g) + t)).
+        """Return the controls that a success can have: floor((max_calls - t) / (K (3 + g) + t)).
 
-        T of the success comes off first. T of the clean item is asked once for all successes on
-        it and comes on top.
+        T of the success is paid first. T of the clean item is shared by all successes on it and
+        is not included.
 
         >>> cost_of(Null.MATCHED, 5, Statistic.KEY_PROBABILITY).bought(2_000)
         66
@@ -56,11 +56,11 @@ class ControlCost:
         return max(0, (max_calls - self.of_t) // self.n_calls)
 
     def needed(self, n_controls: int) -> int:
-        """The `max_calls` that buys so many controls."""
+        """Return the `max_calls` that buys this many controls."""
         return n_controls * self.n_calls + self.of_t
 
     def too_dear(self, max_calls: int) -> str:
-        """Why `max_calls` buys no control, where it buys none.
+        """Return why `max_calls` buys no control.
 
         >>> cost_of(Null.NEUTRAL, 5, Statistic.KEY_PROBABILITY).too_dear(10)[:39]
         'max_calls = 10 buys no control: one tak'
@@ -74,13 +74,13 @@ class ControlCost:
 def cost_of(
     null: Null, attempts: int, statistic: Statistic, *, written: bool = False, used: int = 1
 ) -> ControlCost:
-    """The most that one control of a null takes.
+    """Return the most that one control of a null costs.
 
     Args:
-        null: what a control is.
-        attempts: of a loop: K of the attack, times the loops of a control.
-        statistic: what T is estimated by.
-        written: whether a role writes neutral insertions.
+        null: the null, which says what a control is.
+        attempts: attempts of a loop: K of the attack, times the loops of a control.
+        statistic: the statistic that estimates T.
+        written: True if a role writes neutral insertions.
         used: attempts of the attack until its success, for `best_of_k`.
     """
     if null in (Null.MATCHED, Null.FLIPPED):

@@ -21,18 +21,18 @@ _SEED = 20_260_202
 
 Scores: TypeAlias = NDArray[np.float64]
 Clusters: TypeAlias = Sequence[str] | None
-"""The cluster of each of m pairs; None: each pair is its own."""
+"""The cluster of each of m pairs; None if each pair is its own cluster."""
 
 
 class Scored(NamedTuple):
-    """What a victim says of one pair, and what is right."""
+    """The victim's score of one pair, and the gold score."""
 
     gold: float
     """The gold score."""
     score: float
-    """The victim's."""
+    """The victim's score."""
     cluster: str
-    """What is drawn as a whole (`medstress.clusters`)."""
+    """The cluster that is drawn as a whole (`medstress.clusters`)."""
 
 
 def correlation(gold: Scores, scores: Scores, name: str, clusters: Clusters = None) -> Estimate:
@@ -40,15 +40,15 @@ def correlation(gold: Scores, scores: Scores, name: str, clusters: Clusters = No
 
     Args:
         gold: gold scores of m pairs, shape (m,).
-        scores: the victim's, shape (n_seeds, m).
+        scores: the victim's scores, shape (n_seeds, m).
         name: `pearson` or `spearman`.
-        clusters: of the pairs.
+        clusters: clusters of the pairs.
 
     Returns:
-        The coefficient with a 95 % percentile bootstrap interval over clusters; unknown where
-        there are fewer than three pairs, or where one side does not vary.
+        The coefficient with a 95 % percentile bootstrap interval over clusters; unknown if there
+        are fewer than three pairs, or if one side does not vary.
     """
-    method = f"bootstrap over {_told(len(gold), clusters)}"
+    method = f"bootstrap over {_drawn_in_words(len(gold), clusters)}"
     value = _mean(gold, scores, name)
     if value is None:
         return unknown(f"{method}: undefined, as one side does not vary", n=0)
@@ -61,13 +61,13 @@ def change(
     """Estimate by how much a correlation falls, with clusters resampled together.
 
     Args:
-        gold: shape (m,).
+        gold: gold scores, shape (m,).
         before: scores of the clean pairs, shape (n_seeds, m).
         after: scores of the perturbed pairs, same shape.
         name: `pearson` or `spearman`.
-        clusters: of the pairs.
+        clusters: clusters of the pairs.
     """
-    method = f"paired bootstrap over {_told(len(gold), clusters)}"
+    method = f"paired bootstrap over {_drawn_in_words(len(gold), clusters)}"
     first, second = _mean(gold, before, name), _mean(gold, after, name)
     if first is None or second is None:
         return unknown(f"{method}: undefined, as one side does not vary", n=0)
@@ -78,10 +78,9 @@ def change(
 def coefficient(
     gold: Scores, scores: Scores, name: str, clusters: Clusters = None
 ) -> tuple[float | None, Scores]:
-    """A correlation, the mean over seeds (None: undefined), and that of every resample.
+    """Return a correlation, the mean over seeds (None if undefined), and that of every resample.
 
-    The resamples depend on the clusters alone, so that arms over the same pairs are resampled
-    together.
+    The resamples depend only on the clusters, so arms over the same pairs are resampled together.
     """
     value = _mean(gold, scores, name)
     return value, np.zeros(0) if value is None else _resampled(gold, scores, name, clusters)
@@ -90,9 +89,9 @@ def coefficient(
 def permutation_p(
     gold: Scores, before: Scores, after: Scores, name: str, clusters: Clusters = None
 ) -> float | None:
-    """Two-sided p-value of the change: before and after swapped at random within clusters.
+    """Return the two-sided p-value of the change; before and after are swapped within clusters.
 
-    p = (1 + #{|change| at least as large}) / (1 + PERMUTATIONS); None where it is undefined.
+    p = (1 + #{|change| at least as large}) / (1 + PERMUTATIONS); None if it is undefined.
     """
     first, second = _mean(gold, before, name), _mean(gold, after, name)
     if first is None or second is None:
@@ -108,7 +107,7 @@ def permutation_p(
     return float((1 + int(hard.sum())) / (1 + PERMUTATIONS))
 
 
-def _told(m: int, clusters: Clusters) -> str:
+def _drawn_in_words(m: int, clusters: Clusters) -> str:
     n_clusters = _places(m, clusters)[1]
     what = f"{m} pairs"
     if n_clusters < m:
@@ -117,7 +116,7 @@ def _told(m: int, clusters: Clusters) -> str:
 
 
 def _places(m: int, clusters: Clusters) -> tuple[NDArray[np.int64], int]:
-    """The number of each pair's cluster, shape (m,), and how many clusters there are."""
+    """Return the number of each pair's cluster, shape (m,), and how many clusters there are."""
     if clusters is None:
         return np.arange(m), m
     names, places = np.unique(np.array(clusters, dtype=str), return_inverse=True)
@@ -132,7 +131,7 @@ def _mean(gold: Scores, scores: Scores, name: str) -> float | None:
 
 
 def _resampled(gold: Scores, scores: Scores, name: str, clusters: Clusters) -> Scores:
-    """The coefficient of every resample of clusters, shape (RESAMPLES,)."""
+    """Return the coefficient of every resample of clusters, shape (RESAMPLES,)."""
     places, n = _places(len(gold), clusters)
     weights = item_weights(n)[:, places].astype(np.float64)
     found: Scores = np.mean([_weighted(gold, one, weights, name) for one in scores], axis=0)
@@ -140,7 +139,7 @@ def _resampled(gold: Scores, scores: Scores, name: str, clusters: Clusters) -> S
 
 
 def _weighted(x: Scores, y: Scores, weights: Scores, name: str) -> Scores:
-    """The correlation of two arrays (m,) whose values occur as often as each row of (n, m) says."""
+    """Return the correlation of two arrays (m,) with weights (n, m), one result per row."""
     ranked = name == "spearman"
     a, b = (_ranks(each, weights) if ranked else each[None] for each in (x, y))
     total = weights.sum(-1, keepdims=True)
@@ -150,7 +149,7 @@ def _weighted(x: Scores, y: Scores, weights: Scores, name: str) -> Scores:
 
 
 def _ranks(x: Scores, weights: Scores) -> Scores:
-    """Ranks, means of ties, of values (m,) that occur as often as each row of (n, m) says."""
+    """Return mean ranks of values (m,) with weights (n, m), one row of ranks per row."""
     values, places = np.unique(x, return_inverse=True)
     order = np.argsort(places, kind="stable")
     first = np.searchsorted(places[order], np.arange(len(values)))
@@ -160,7 +159,7 @@ def _ranks(x: Scores, weights: Scores) -> Scores:
 
 
 def _rows(x: Scores, y: Scores, name: str) -> Scores:
-    """The correlation of the last axis of two arrays; nan where one does not vary."""
+    """Return the correlation over the last axis of two arrays; nan if one does not vary."""
     if name == "spearman":
         x, y = rankdata(x, axis=-1), rankdata(y, axis=-1)
     x = x - x.mean(-1, keepdims=True)

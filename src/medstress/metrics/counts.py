@@ -1,4 +1,4 @@
-"""How trials ended, and which of them count where."""
+"""Predicates and counts of trials by how they ended."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from medstress.validity import REVIEW
 VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
 """Classes of a replacement against the key, as in `asr_by_variant`."""
 
-# A tuple: members are found by identity, where a set would hash every verdict in Python.
+# A tuple is faster than a set here: members are found by identity, without hashing in Python.
 _NOT_ELIGIBLE = (Verdict.ALREADY_WRONG, Verdict.NOT_ATTACKABLE, Verdict.UNREADABLE)
 
 _LOST = (Verdict.FAILED, Verdict.CUT_SHORT)
 
 
 def check_trial(trial: TrialRow, budgets: Mapping[str, int]) -> None:
-    """Refuse a trial that breaks the contract on which the identities rest.
+    """Check that a trial keeps the contract behind the identities of the counts.
 
     Raises:
-        MedstressError: its attack has no budget, or it failed and does not say where, or it
-            succeeded without a query number within the budget, or validly or unrefuted at one
-            that does not fit, or with an unknown class.
+        MedstressError: the attack has no budget; or the trial failed without saying where, has a
+            query number of a success that is missing or out of range, or an unknown class.
     """
     if trial.attack not in budgets:
         raise MedstressError(f"no budget is given for the attack {trial.attack!r}")
@@ -62,69 +61,70 @@ def check_trial(trial: TrialRow, budgets: Mapping[str, int]) -> None:
 
 
 def cluster_of(trial: TrialRow) -> str:
-    """What intervals and tests take as one: the row's `cluster`, else the item.
+    """Return the cluster that intervals and tests treat as one unit: `cluster`, else the item.
 
-    All entities, seeds and repeats of an item belong to it.
+    It includes all entities, seeds and repeats of an item.
     """
     return trial.item_id if trial.cluster is None else trial.cluster
 
 
 def unit_of(trial: TrialRow) -> tuple[str, str, str]:
-    """What stands in what, the widest first: the cluster, the item, its entity."""
+    """Return the nested units, the widest first: the cluster, the item, its entity."""
     return cluster_of(trial), trial.item_id, trial.unit
 
 
 def is_failed_at_baseline(trial: TrialRow) -> bool:
-    """Whether the clean item was never answered."""
+    """Return True if the clean item was never answered."""
     return trial.at == "baseline" and trial.verdict in _LOST
 
 
 def is_eligible(trial: TrialRow) -> bool:
-    """Whether the trial was right on the clean item, and so attacked."""
+    """Return True if the victim was right on the clean item, so that it was attacked."""
     return trial.verdict not in _NOT_ELIGIBLE and not is_failed_at_baseline(trial)
 
 
 def is_answered(trial: TrialRow) -> bool:
-    """Whether the clean item was asked and answered: the denominator of accuracy."""
+    """Return True if the clean item was asked and answered: the denominator of accuracy."""
     return trial.verdict != Verdict.NOT_ATTACKABLE and not is_failed_at_baseline(trial)
 
 
 def is_readable(trial: TrialRow) -> bool:
-    """Whether the answer about the clean item could be read."""
+    """Return True if the answer about the clean item could be read."""
     return is_answered(trial) and trial.verdict != Verdict.UNREADABLE
 
 
 def is_flipped(trial: TrialRow) -> bool:
-    """Whether the attack succeeded."""
+    """Return True if the attack succeeded."""
     return trial.verdict == Verdict.FLIPPED
 
 
 def flipped_within(trial: TrialRow, budget: int) -> bool:
-    """Whether the attack succeeded within so many queries."""
+    """Return True if the attack succeeded within `budget` queries."""
     first = trial.first_success
     return is_flipped(trial) and first is not None and first <= budget
 
 
 def success_edits(trial: TrialRow) -> str:
-    """*The* edit of a success, as JSON: that of the first success, which ASR counts.
+    """Return *the* edit of a success, as JSON: that of the first success, which ASR counts.
 
-    It is the one rule for all that looks at the edit of a success. Where the search went on after
-    an invalid success, or for a smaller one, the other columns are of a later edit, the pick. Rows
-    that do not tell the first success apart have one edit.
+    Everything that looks at the edit of a success uses this rule. If the search went on after an
+    invalid success, or for a smaller edit, the row's other columns are about a later edit, the
+    pick. Rows without columns for the first success have only one edit.
     """
     return trial.first_success_edits or trial.edits
 
 
 def success_name(trial: TrialRow) -> str | None:
-    """The name that the edit of a success put in, case ignored; None where there is none."""
+    """Return the name that a success inserted, folded; None if there is none."""
     name = trial.first_success_replacement or trial.replacement
     return None if name is None or not is_flipped(trial) else name.casefold()
 
 
 def success_valid(trial: TrialRow) -> bool | None:
-    """Whether the key still holds after the edit of a success.
+    """Return whether the key still holds after the edit of a success; None if unknown.
 
-    A search that knows the class of a name goes on past an invalid one only.
+    If the edit is not the pick's, the search went on. A search that knows the class of a name
+    does so only after an invalid success.
     """
     if success_edits(trial) == trial.edits:
         return trial.valid
@@ -132,41 +132,41 @@ def success_valid(trial: TrialRow) -> bool | None:
 
 
 def success_repeats(trial: TrialRow) -> bool | None:
-    """Whether a success, with its edit, repeated when asked again alone; None where not asked."""
+    """Return whether a success repeated when asked again alone; None if it was not asked."""
     again = trial.first_success_repeats
     return trial.repeats if again is None else again
 
 
 def is_never_asked(trial: TrialRow) -> bool:
-    """Whether the trial was eligible and the victim saw no edit: only probes, or the same text."""
+    """Return True if an eligible trial showed the victim no edit, only probes or the same text."""
     without_edit = (trial.n_probes or 0) + (trial.n_unchanged or 0)
     return is_eligible(trial) and not is_flipped(trial) and trial.n_asked <= without_edit
 
 
 def is_valid_success(trial: TrialRow) -> bool:
-    """Whether the attack succeeded with a pick after which the key is known to hold."""
+    """Return True if the attack succeeded with a pick after which the key is known to hold."""
     return is_flipped(trial) and trial.valid is True
 
 
 def is_unrefuted_success(trial: TrialRow) -> bool:
-    """Whether the attack succeeded with a pick that nothing refutes, valid or unknown."""
+    """Return True if the attack succeeded with a pick that is not refuted: valid or unknown."""
     return is_flipped(trial) and trial.valid is not False
 
 
 def pick_success(trial: TrialRow) -> int | None:
-    """Number of the query of a trial's pick; None without a success."""
+    """Return the query number of a trial's pick; None without a success."""
     if not is_flipped(trial):
         return None
     return trial.first_unrefuted_success or trial.first_success
 
 
 def is_refused(trial: TrialRow) -> bool:
-    """Whether the attack succeeded and experts found that the key no longer holds after it."""
+    """Return True if the attack succeeded, but experts found that the key no longer holds."""
     return is_flipped(trial) and trial.valid is False and trial.validity_reason == REVIEW
 
 
 def seed_order(seed: int | None) -> tuple[bool, int]:
-    """Sort key of seeds: the one of deterministic attacks (None) comes first.
+    """Return a sort key of seeds; the seed of deterministic attacks, None, comes first.
 
     >>> sorted([1, None, 0], key=seed_order)
     [None, 0, 1]
@@ -175,10 +175,10 @@ def seed_order(seed: int | None) -> tuple[bool, int]:
 
 
 def first_of_each_item(trials: Iterable[TrialRow]) -> list[TrialRow]:
-    """Return one trial per item, in whatever order the trials come.
+    """Return one trial per item, independent of the order of the trials.
 
-    It is the one with the least seed, then attack label, then repeat. The clean item is
-    asked once and its answer shared, so further trials add nothing about it.
+    It is the one with the smallest seed, then attack label, then repeat. The clean item is asked
+    once and its answer shared, so further trials add nothing about it.
     """
     first: dict[str, tuple[Any, TrialRow]] = {}
     for trial in trials:
@@ -190,9 +190,9 @@ def first_of_each_item(trials: Iterable[TrialRow]) -> list[TrialRow]:
 
 
 def clean_items(trials: Iterable[TrialRow]) -> list[TrialRow]:
-    """Return one trial per item whose clean answer was asked for: one that has it, where any does.
+    """Return one trial per item whose clean answer was requested, an answered one if possible.
 
-    With those that failed, which count as wrong where something is decided.
+    Failed items are included; decisions count them as wrong.
     """
     met = list(trials)
     items = first_of_each_item(filter(is_answered, met))

@@ -1,4 +1,4 @@
-"""How much of the perturbation set was tried, and success by distance where all of it was."""
+"""How much of the perturbation set was tried, and success by distance if all of it was."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from medstress.metrics.item_means import item_mean
 from medstress.metrics.shares import share
 
 BINS = 20
-"""Classes of equally many names, from the nearest to the farthest."""
+"""Number of equally large classes of names, from the nearest to the farthest."""
 
 Spans: TypeAlias = dict[tuple[str, "Span"], "Tried"]
 """What was tried, by item and span."""
 
 MOST_ITEMS = 100
-"""Items of a sweep that are told one by one; all count."""
+"""How many items of a sweep are listed one by one; all count in the shares."""
 
 
 Span: TypeAlias = tuple[str, int, int]
-"""(field, start, end) of what a name replaces."""
+"""(field, start, end) of the text that a name replaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +39,18 @@ class Tried:
     item_id: str
     """The item."""
     span: Span
-    """What they replaced."""
+    """The text they replaced."""
     names: frozenset[str]
-    """Case ignored."""
+    """The names, case ignored."""
     n_allowed: int
-    """Names that were allowed there; all of the vocabulary where that is not known."""
+    """Number of names allowed there; the whole vocabulary if that is unknown."""
     exact: bool
-    """Whether it is known."""
+    """True if the number of allowed names is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """Every name of the vocabulary asked on one item, nearest first."""
+    """The answers to one item with every name of the vocabulary, nearest first."""
 
     place: Place
     """Data set, group, victim."""
@@ -61,17 +61,17 @@ class Swept:
     wrong: tuple[bool, ...]
     """Whether the victim erred, in the order of distance."""
     distances: tuple[float, ...]
-    """h at the BINS + 1 ends of the classes; empty where not kept."""
+    """Distance h at the BINS + 1 ends of the classes; empty if not stored."""
 
 
 def coverage_rows(tried: Iterable[Tried], vocabularies: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Rows of `analysis.coverage`: every attack, and `attack` null for all of a place together.
+    """Return rows of `analysis.coverage`: one per attack, and one per place with `attack` None.
 
-    Names count in every place that they were put in, and so do those allowed there: two spans of
-    an item with 40 allowed names each are 80 to try.
+    Names count once per span, tried and allowed alike: two spans of an item with 40 allowed names
+    each make 80 to try.
 
     Args:
-        tried: one or more an attack, item and span with at least one query.
+        tried: one or more for each attack, item and span with at least one query.
         vocabularies: number of names by group.
     """
     arms: dict[tuple[Place, str], Spans] = defaultdict(dict)
@@ -90,18 +90,18 @@ def coverage_rows(tried: Iterable[Tried], vocabularies: Mapping[str, int]) -> li
 
 
 def sweep_rows(swept: Iterable[Swept]) -> list[dict[str, Any]]:
-    """Rows of `analysis.sweeps`: success by distance, for `exhaustive` attacks.
+    """Return rows of `analysis.sweeps`: success by distance, for `exhaustive` attacks.
 
-    The names of an item, nearest first, fall into 20 classes of equally many; `from` and `to`
-    are shares of that order, `distance` the mean h at the ends of the class over items. `items`
-    tells the first `MOST_ITEMS` items one by one; a class that has no name is null there.
+    The names of an item, nearest first, form 20 classes of equal size; `from` and `to` are shares
+    of that order, `distance` the mean h at the ends of the class over items. `items` lists the
+    first `MOST_ITEMS` items one by one; a class without names is None there.
     """
     arms: dict[tuple[Place, str], list[Swept]] = defaultdict(list)
     for one in swept:
         arms[one.place, one.attack].append(one)
     rows = []
     for (place, attack), found in sorted(arms.items()):
-        # In order, so that a run that was extended adds up as a fresh one does.
+        # Sorted, so that sums of an extended run equal those of a fresh one.
         items = sorted(found, key=lambda one: one.item_id)
         cells = [np.array_split(np.array(one.wrong, dtype=float), BINS) for one in items]
         kept = [one.distances for one in items if len(one.distances) == BINS + 1]
@@ -116,9 +116,8 @@ def sweep_rows(swept: Iterable[Swept]) -> list[dict[str, Any]]:
         n_asked = sum(len(one.wrong) for one in items)
         n_wrong = sum(sum(one.wrong) for one in items)
         counts = {"n_items": len(items), "n_asked": n_asked, "n_wrong": n_wrong}
-        told = list(zip(items, cells, strict=True))[:MOST_ITEMS]
-        each = [_item(one, shares) for one, shares in told]
-        rows.append({**head, **counts, "classes": classes, "items": each})
+        listed = [_item(*pair) for pair in list(zip(items, cells, strict=True))[:MOST_ITEMS]]
+        rows.append({**head, **counts, "classes": classes, "items": listed})
     return rows
 
 
@@ -145,7 +144,7 @@ def _union(known: Tried | None, one: Tried) -> Tried:
 def _coverage(
     place: Place, attack: str | None, spans: Spans, vocabularies: Mapping[str, int]
 ) -> dict[str, Any]:
-    # An attack without a vocabulary of its own may put in any text: nothing to be a share of.
+    # An attack without a vocabulary may insert any text, so there is no share of a vocabulary.
     n_names = vocabularies.get(place[1])
     seen = frozenset().union(*(one.names for one in spans.values()))
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])

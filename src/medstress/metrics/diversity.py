@@ -22,8 +22,8 @@ def gini_simpson(counts: ArrayLike, *, unbiased: bool = False) -> NDArray[np.flo
     1 - sum_j c_j (c_j - 1) / (n (n - 1)), drawing them without.
 
     Args:
-        counts: `(..., n_names)` successes by name; at least 1 in all, 2 if `unbiased`.
-        unbiased: which of the two forms.
+        counts: `(..., n_names)` successes by name; at least 1 in total, 2 if `unbiased`.
+        unbiased: True for the unbiased form.
 
     Returns:
         `(...)` indices in [0, 1].
@@ -43,11 +43,11 @@ def gini_simpson(counts: ArrayLike, *, unbiased: bool = False) -> NDArray[np.flo
 
 
 def replacement_diversity(trials: Sequence[TrialRow], *, unbiased: bool = False) -> Estimate:
-    """Estimate eta over the names that successes put in: within each seed, then averaged.
+    """Estimate eta over the names inserted by successes: within each seed, then averaged.
 
-    The seeds of one item put in the same few names where n is far from 0, so that pooled they
-    would pass for reuse between items, or hide it. The plain form grows with the number of
-    successes of a seed, the unbiased one does not.
+    If n is far from 0, the seeds of one item insert the same few names. Pooled, they would look
+    like reuse between items, or hide it. The plain form grows with the number of successes of a
+    seed, the unbiased one does not.
 
     Returns:
         The mean over the seeds (and repeats) that have enough successes: 1, or 2 if `unbiased`;
@@ -65,10 +65,10 @@ def both_diversities(trials: Sequence[TrialRow]) -> tuple[Estimate, Estimate]:
 
 
 def names_by_seed(trials: Iterable[TrialRow]) -> list[dict[str, list[str]]]:
-    """The names that succeeded on each item, case ignored, for every seed and repeat in order."""
+    """Return for every seed and repeat, in order, the names that succeeded by item, folded."""
     found: dict[tuple[tuple[bool, int], int], dict[str, list[str]]] = {}
     for row in trials:
-        # Of the first success, as in the paper, also where the search went on for a valid one.
+        # The first success, as in the paper, even if the search went on for a valid one.
         if (name := success_name(row)) is not None:
             seed = found.setdefault((seed_order(row.seed), row.repeat), {})
             seed.setdefault(cluster_of(row), []).append(name)
@@ -78,20 +78,20 @@ def names_by_seed(trials: Iterable[TrialRow]) -> list[dict[str, list[str]]]:
 def name_diversity(successes: Iterable[tuple[str, str]], *, unbiased: bool) -> Estimate:
     """Estimate the Gini-Simpson index of names, drawing whole items for its interval.
 
-    The interval holds the 2.5 % to 97.5 % quantiles of the resamples, shifted by the
-    difference of the index and their mean: a resample repeats names, so its index is lower
-    by a factor 1 - 1/n on average, and unshifted quantiles would often lie below the value
-    (with 15 successes over 20 equally likely names they cover the truth in 30 % of
-    simulations, shifted ones in more than 95 %). Where the interval has no width it takes in
-    what m items that all look alike leave open: with L the lower Wilson end for m of m, both
-    of two successes look like these with probability L^2, so it is [L^2 eta, 1 - L^2 (1 - eta)].
+    The interval goes from the 2.5 % to the 97.5 % quantile of the resamples, shifted by the
+    difference of the index and their mean. A resample repeats names, so its index is lower by a
+    factor 1 - 1/n on average, and unshifted quantiles would often lie below the value (with 15
+    successes over 20 equally likely names they cover the truth in 30 % of simulations, shifted
+    ones in more than 95 %). If that interval has no width, all m items look alike. Then, with L
+    the lower Wilson end for m of m, two successes both look like these with probability L^2, and
+    the interval is [L^2 eta, 1 - L^2 (1 - eta)].
 
     Args:
         successes: item identifier and name of the replacement, case ignored.
-        unbiased: which form.
+        unbiased: True for the unbiased form.
 
     Returns:
-        The index with a 95 % interval; null without successes, or with one if `unbiased`.
+        The index with a 95 % interval; no value without successes, or with one if `unbiased`.
 
     References:
         Davison and Hinkley, "Bootstrap Methods and their Application", 1997, chapter 5.
@@ -112,9 +112,9 @@ def _diversity(
     """`name_diversity` within each seed, then averaged.
 
     Args:
-        seeds: names by item, one a seed.
-        drawn: the index of every resample of items by form, alike.
-        unbiased: which form.
+        seeds: names by item, for each seed.
+        drawn: for each seed the index of every resample, by form.
+        unbiased: True for the unbiased form.
     """
     least = 2 if unbiased else 1
     counts = [Counter(name for group in names.values() for name in group) for names in seeds]
@@ -143,7 +143,7 @@ def _diversity(
 
 
 def _mean_of_known(indices: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over the seeds that have an index in a resample; resamples without any are left out."""
+    """Average over the seeds that have an index in a resample; leave out resamples without any."""
     known = np.isfinite(indices)
     n = known.sum(axis=0)
     totals = np.where(known, indices, 0).sum(axis=0)
@@ -154,10 +154,10 @@ def _mean_of_known(indices: NDArray[np.float64]) -> NDArray[np.float64]:
 def _resampled(
     seeds: Sequence[Mapping[str, Sequence[str]]],
 ) -> list[dict[bool, NDArray[np.float64]]]:
-    """Both forms of the index of each seed in every resample of the items of all seeds.
+    """Compute both forms of the index of each seed in every resample of the items of all seeds.
 
     Returns:
-        For each seed the index by `unbiased`, shape (RESAMPLES,); nan where a resample has too few
+        For each seed the index by `unbiased`, shape (RESAMPLES,); nan if a resample has too few
         successes of the seed.
     """
     items = sorted({item for names in seeds for item in names})
@@ -174,7 +174,7 @@ def _resampled(
 
 
 def _counted(kinds: Sequence[Sequence[str]], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How often each name occurs where kinds of items, with these names, are drawn so often."""
+    """Count each name in every resample, given the names of each kind of item, (n, n_names)."""
     columns = {name: j for j, name in enumerate(sorted({name for kind in kinds for name in kind}))}
     rows = [i for i, kind in enumerate(kinds) for _ in kind]
     cells = [columns[name] for kind in kinds for name in kind]

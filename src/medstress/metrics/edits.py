@@ -13,7 +13,7 @@ from medstress.metrics.shares import share
 CHARACTERS = (0, 5, 10, 15, 20, 30)
 """Lower ends of the classes of edit distance in characters; the last is open."""
 MOST_WORDS = 6
-"""Words counted apart; a cell of 6 holds 6 and more."""
+"""Largest number of words with a cell of its own; the cell of 6 has 6 or more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +35,14 @@ class FirstQuery:
     edit_tokens: int
     """The same over white-space words."""
     success: bool
-    """Whether the victim erred on it."""
+    """True if the victim erred on it."""
 
 
 def word_rows(queries: Iterable[FirstQuery]) -> list[dict[str, Any]]:
-    """Rows of `analysis.words`: ASR(1) by words replaced x words inserted.
+    """Return rows of `analysis.words`: ASR(1) by words replaced x words inserted.
 
-    First queries alone: later ones are asked only where the earlier failed, so that their
-    success rates are those of ever harder items.
+    Only first queries count: later ones are asked only if the earlier failed, so their success
+    rates are about ever harder items.
     """
     return [
         {**head, "words_replaced": cell[0], "words_inserted": cell[1], **found}
@@ -54,9 +54,9 @@ def word_rows(queries: Iterable[FirstQuery]) -> list[dict[str, Any]]:
 
 
 def distance_rows(queries: Iterable[FirstQuery]) -> list[dict[str, Any]]:
-    """Rows of `analysis.edit_distance`: ASR(1) by edit distance in characters and in words.
+    """Return rows of `analysis.edit_distance`: ASR(1) by edit distance in characters and words.
 
-    `from` and `to` are the least and the largest distance of a class, `to` null where open.
+    `from` and `to` are the least and the largest distance of a class; `to` is None if it is open.
     """
     queries = list(queries)
     rows = []
@@ -79,7 +79,7 @@ def _end(unit: str, low: int) -> int | None:
 def _cells(
     queries: Iterable[FirstQuery], classify: Callable[[FirstQuery], Any]
 ) -> list[tuple[dict[str, str], Any, dict[str, Any]]]:
-    """ASR(1) of every attack and class, in order."""
+    """Return ASR(1) of every attack and class, in order."""
     cells: dict[tuple[Place, str, Any], dict[str, list[int]]] = defaultdict(
         lambda: defaultdict(lambda: [0, 0])
     )

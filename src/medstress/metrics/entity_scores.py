@@ -3,13 +3,12 @@
 Matches are counted by nervaluate:
 
 * *strict*: same tokens and same type, as in the CoNLL shared tasks and by seqeval's default mode.
-* *relaxed*: nervaluate's `ent_type` (SemEval 2013 task 9, type matching). What a victim marks is
-  taken in its order; each takes, of the gold entities with a token in common that are not taken,
-  the one of its type whose borders are nearest, else the first of another type, which is no match
-  and is taken as well. So with several types all entities together are not the sum over types,
-  where only entities of one type are compared.
-* *seqeval_strict*: as strict, but what a victim marks without a B- at its beginning is not counted
-  (seqeval's `mode="strict"` with IOB2). Only labels that are not well-formed tell the two apart.
+* *relaxed*: nervaluate's `ent_type` (SemEval 2013 task 9, type matching). The victim's entities are
+  taken in order. Each takes one gold entity that shares a token and is still free: the one of its
+  type with the nearest borders, else the first of another type, which is no match but is used up.
+  So with several types the total is not the sum over types, which compare one type only.
+* *seqeval_strict*: as strict, but entities that a victim marks without a leading B- do not count
+  (seqeval's `mode="strict"` with IOB2). The two differ only if labels are not well-formed.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from medstress.metrics.resampling import RESAMPLES, bootstrapped, resampled_sums
 from medstress.sentences import Entity
 
 MATCHES = {"strict": "", "relaxed": "_relaxed", "seqeval_strict": "_seqeval_strict"}
-"""How entities match -> the ending of the fields that say it."""
+"""How entities match -> suffix of the field names."""
 TESTED = ("strict", "relaxed")
-"""Those of which before is tested against after."""
+"""The matches for which before is tested against after."""
 MEASURES = ("precision", "recall", "f1")
 PERMUTATIONS = 2_000
 _SEED = 20_260_201
@@ -43,16 +42,16 @@ Sums: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a victim found in one sentence, and what is there."""
+    """The entities that a victim found in one sentence, and the gold entities."""
 
     cluster: str
-    """What is drawn as a whole: the document, else the sentence."""
+    """The cluster that is drawn as a whole: the document, else the sentence."""
     gold: Entities
     """The gold entities."""
     found: Entities
-    """What the victim marks."""
+    """The victim's entities."""
     begun: Entities | None = None
-    """Of these those that begin with a B-; None: all of them."""
+    """The victim's entities that begin with a B-; None if all do."""
 
 
 def sums_of(
@@ -64,10 +63,10 @@ def sums_of(
     """Count matches by cluster.
 
     Args:
-        readings: of one arm; a sentence may occur once a seed.
+        readings: readings of one arm; a sentence may occur once per seed.
         clusters: the order of the rows; a cluster without a reading has zeros.
         match: a key of `MATCHES`.
-        type_: count this type alone; None: all.
+        type_: the only type to count; None for all.
     """
     places = {cluster: i for i, cluster in enumerate(clusters)}
     sums = np.zeros((len(clusters), 3))
@@ -103,17 +102,17 @@ def matches(gold: Entities, found: Entities, match: str) -> tuple[int, int, int]
 def measures(sums: Sums) -> dict[str, Estimate]:
     """Estimate precision, recall and F1 = 2 matches / (found + gold), summed over all entities.
 
-    Intervals are 2.5 % to 97.5 % of the values of resamples in which whole clusters are drawn;
-    `n` is what the measure divides by: found, gold, or both together.
+    Intervals are the 2.5 % and 97.5 % quantiles of resamples of whole clusters; `n` is the
+    denominator of the measure: found, gold, or both together.
     """
     drawn = resampled_sums(sums) if len(sums) else sums
     return {name: _estimate(sums, drawn, name) for name in MEASURES}
 
 
 def difference(first: Sums, second: Sums, measure: str = "f1") -> Estimate:
-    """Estimate how much more the first arm has than the second, on the same clusters.
+    """Estimate the first arm's measure minus the second's, on the same clusters.
 
-    Both are resampled together, so that what makes a document hard for both cancels.
+    Both are resampled together, so that the difficulty of a document cancels.
     """
     values = [_value(sums.sum(0), measure) for sums in (first, second)]
     method = f"paired cluster bootstrap over {len(first)} clusters, {RESAMPLES} resamples"
@@ -124,7 +123,7 @@ def difference(first: Sums, second: Sums, measure: str = "f1") -> Estimate:
 
 
 def randomisation_p(first: Sums, second: Sums, measure: str = "f1") -> float | None:
-    """Two-sided p-value of the difference of two arms on the same clusters.
+    """Return the two-sided p-value of the difference of two arms on the same clusters.
 
     Under the null the two are exchangeable within each cluster: they are swapped at random, and
     p = (1 + #{|difference| at least as large}) / (1 + PERMUTATIONS).
@@ -146,16 +145,16 @@ def randomisation_p(first: Sums, second: Sums, measure: str = "f1") -> float | N
 
 
 def measured(sums: Sums, measure: str = "f1") -> tuple[float | None, Sums]:
-    """A measure of all clusters together (None: nothing to divide by), and of every resample.
+    """Return a measure over all clusters (None if its denominator is 0), and of every resample.
 
-    The resamples depend on the number of clusters alone, so that arms over the same clusters are
+    The resamples depend only on the number of clusters, so arms over the same clusters are
     resampled together.
     """
     return _value(sums.sum(0), measure), _values(resampled_sums(sums), measure)
 
 
 def types_in(readings: Iterable[Reading]) -> list[str]:
-    """The types of gold entities, sorted."""
+    """Return the types of gold entities, sorted."""
     return sorted({entity.type for reading in readings for entity in reading.gold})
 
 
@@ -197,5 +196,5 @@ def _below(totals: Sums, name: str) -> Sums:
 
 
 def _marked(entities: Entities) -> list[Marked]:
-    """As nervaluate has them: the last token is inside."""
+    """Convert entities to nervaluate's, whose end is the last token."""
     return [Marked(label=e.type, start=e.start, end=e.end - 1) for e in entities]

@@ -1,4 +1,4 @@
-"""A number with what it was counted over and how sure it is."""
+"""A number with its sample size and its 95 % interval."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class Estimate:
     """A value with its 95 % interval, never rounded."""
 
     value: float | None
-    """The point estimate; None where there is nothing to estimate it from."""
+    """The point estimate; None if there is no data."""
     n: int
     """How many trials or successes it was counted over (the denominator)."""
     low: float | None
-    """Lower end of the 95 % interval; None where `value` is."""
+    """Lower end of the 95 % interval; None without an interval."""
     high: float | None
-    """Upper end of the 95 % interval; None where `value` is."""
+    """Upper end of the 95 % interval; None without an interval."""
     method: str
     """How the interval was computed, for people."""
     hits: int | None = None
-    """What a share counted, so that `value` is hits / n; None for whatever is no share, such as an
-    F1, a correlation or a difference, however whole `value` times n may be."""
+    """The count behind a share, so that `value` is hits / n. None for anything else, such as an F1,
+    a correlation or a difference, even if `value` times n is a whole number."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the five fields of `summary --json`, in their order; the hits are value times n.
+        """Return the five fields of `summary --json`, in order; hits follow as value times n.
 
         >>> Estimate(value=0.5, n=2, low=0.1, high=0.9, method="Wilson 95 %").as_json()
         {'value': 0.5, 'n': 2, 'low': 0.1, 'high': 0.9, 'method': 'Wilson 95 %'}
@@ -57,11 +57,11 @@ def unknown(method: str, n: int = 0) -> Estimate:
 
 
 _ROUNDING = 1e-6
-"""How far value times n may be from a whole number in a share that was read from JSON."""
+"""How far a share read from JSON may differ from hits / n."""
 
 
 def is_estimate(found: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Tell whether a value of a summary is an estimate.
+    """Return True if a value of a summary is an estimate.
 
     >>> is_estimate({"value": 0.5, "n": 2, "low": 0.1, "high": 0.9}), is_estimate(0.5)
     (True, False)
@@ -70,7 +70,7 @@ def is_estimate(found: Any) -> TypeGuard[Mapping[str, Any]]:
 
 
 def read_score(found: Mapping[str, Any]) -> Estimate:
-    """Read an estimate of a summary that is no share: it has no hits.
+    """Read an estimate that is not a share from a summary; it has no hits.
 
     >>> read_score({"value": 0.0, "n": 4797, "low": -0.01, "high": 0.01}).hits is None
     True
@@ -85,10 +85,10 @@ def read_score(found: Mapping[str, Any]) -> Estimate:
 
 
 def read_share(found: Mapping[str, Any]) -> Estimate:
-    """Read an estimate of a summary that its measure declares to be a share: hits / n.
+    """Read an estimate that its measure declares a share, hits / n, from a summary.
 
-    A summary holds no hits, and of a share they follow: value times n, a whole number. Where it is
-    none, the share was weighted and counted no hits.
+    A summary does not store hits; they are value times n. If that is not a whole number, the
+    share was weighted and has no hits.
 
     >>> read_share({"value": 1 / 3, "n": 51, "low": 0.2, "high": 0.5}).hits
     17
@@ -111,8 +111,8 @@ def wilson_ends(k: float, n: float) -> tuple[float, float]:
     (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n).
 
     Args:
-        k: hits, 0 <= k <= n; a fraction where answers are not independent.
-        n: trials, above 0; likewise.
+        k: hits, 0 <= k <= n; may be fractional if answers are not independent.
+        n: trials, above 0; may be fractional too.
 
     >>> [round(end, 4) for end in wilson_ends(5, 10)]
     [0.2366, 0.7634]
@@ -135,7 +135,7 @@ def wilson(k: int, n: int) -> Estimate:
         n: number of independent trials.
 
     Returns:
-        k/n in [0, 1] with its 95 % interval; nulls where n is 0.
+        k/n in [0, 1] with its 95 % interval; no value if n is 0.
 
     >>> wilson(0, 0).value is None
     True

@@ -1,4 +1,4 @@
-"""Success, diversity and prompt similarity against the exponent n: the two regimes."""
+"""Success, diversity and prompt similarity by the exponent n: the two regimes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from medstress.metrics.resampling import (
     RESAMPLES,
     around,
     bootstrapped,
+    in_words,
     resampled_mean,
-    told,
     units_of,
 )
 
 Lookup: TypeAlias = Callable[[Place, str], Mapping[str, Any] | None]
-"""The pooled summary row of an attack in a place."""
+"""(place, attack) -> the pooled summary row."""
 
 POINT_FIELDS = (
     "asr",
@@ -44,7 +44,7 @@ POINT_FIELDS = (
     "prompt_similarity",
 )
 PERMUTATIONS = 4_999
-"""Sign flips drawn where there are too many to go through."""
+"""Number of sign flips drawn if there are too many to enumerate."""
 REGIMES = ("near", "random", "far")
 """n < 0, n = 0 or plain random sampling, n > 0."""
 
@@ -57,10 +57,10 @@ _METHOD = (
 
 
 def exponent_rows(arms: Arms, pooled: Lookup) -> list[dict[str, Any]]:
-    """Rows of `analysis.exponents`: one series a place and setting, its points in order of n.
+    """Return rows of `analysis.exponents`: one series per place and setting, ordered by n.
 
-    A series holds the `pdws` attacks that differ in n alone; the random attack beside it
-    differs from them in sampler (and budget) alone.
+    A series has the `pdws` attacks that differ only in n; the random attack beside it differs
+    from them only in sampler (and budget).
 
     Args:
         arms: eligible trials.
@@ -103,17 +103,17 @@ def compare_regimes(
     random: str | None,
     clusters: NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
-    """Compare the regimes of one series over the items that every attack of it met.
+    """Compare the regimes of one series over the items that all its attacks met.
 
     A regime's rate is the mean over its values of n, not that of its best n, which would be
     chosen on the items it is reported on.
 
     Args:
         found: successes by attack.
-        exponents: n by attack; `random` is not among them.
-        random: the random attack; without one, n = 0 stands for it where it was run.
-        clusters: the number of each item's document, of which whole ones are drawn and flipped;
-            None: each item is its own.
+        exponents: n by attack, without `random`.
+        random: the random attack; without one, n = 0 takes its place if it was run.
+        clusters: the number of each item's document; whole documents are drawn and flipped. None
+            if each item is its own cluster.
 
     Returns:
         `n_items`, `regimes`, `tests` and `peaks`.
@@ -170,17 +170,19 @@ def peak(
     Args:
         rates: success rates by item and n, shape (m, n_exponents).
         exponents: the values of n, ascending.
-        units: the number of each item's document, shape (m,); None: each is its own.
+        units: the number of each item's document, shape (m,); None if each item is its own.
 
     Returns:
         `n` with a bootstrap interval, and `inside_share`: the share of the resamples in which
-        the highest rate lies at neither end of the grid, as a local maximum does.
+        the highest rate is not at an end of the grid, as of a local maximum.
     """
     m, k = rates.shape
     best = int(np.argmax(rates.mean(axis=0)))
     own = np.arange(m) if units is None else units
     drawn = np.argmax(np.round(resampled_mean(rates, own), 12), axis=1)
-    method = f"bootstrap over {told(own)}, {RESAMPLES} resamples; optimistic: chosen on these items"
+    method = (
+        f"bootstrap over {in_words(own)}, {RESAMPLES} resamples; optimistic: chosen on these items"
+    )
     at = around(bootstrapped(exponents[best], np.asarray(exponents, dtype=float)[drawn], m, method))
     inside = float(((drawn > 0) & (drawn < k - 1)).mean())
     return {"n": at.as_json(), "inside_share": inside}
@@ -203,19 +205,19 @@ def _test(
         "difference": estimate.as_json(),
         "p": p,
         "p_adjusted": p,
-        "method": _METHOD.format(units=told(units)),
+        "method": _METHOD.format(units=in_words(units)),
     }
 
 
 def sign_flip_p(difference: NDArray[np.float64]) -> float:
     """Test whether paired differences are symmetric about 0, two-sided, by their mean.
 
-    All 2^m patterns of signs where that is fewer than 5,000, else (1 + c) / (1 + 4,999) with c
-    the drawn patterns at least as extreme. scipy's `permutation_test` gives the same p and takes
-    some fifty times as long, for it permutes pairs of general form.
+    Uses all 2^m patterns of signs if there are fewer than 5,000, else (1 + c) / (1 + 4,999) with
+    c the drawn patterns at least as extreme. scipy's `permutation_test` gives the same p but takes
+    about fifty times as long, because it permutes pairs of general form.
 
     Args:
-        difference: one value an item, or its sum over a document, shape (m,).
+        difference: one value per item, or its sum over a document, shape (m,).
 
     References:
         Phipson and Smyth, "Permutation p-values should never be zero", 2010.
@@ -241,7 +243,7 @@ def _adjust(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _random_beside(specs: Mapping[str, Mapping[str, Any]], attack: str, budget: int) -> str | None:
-    """The random attack that differs from this one in sampler, n and at most budget."""
+    """Return the random attack that differs from this one only in sampler, n and budget."""
     shared = _without(specs[attack], "n", "sampler", "budget")
     found = [
         name

@@ -12,7 +12,7 @@ from medstress.outcomes import Outcome, Prediction
 
 
 class Statistic(StrEnum):
-    """What T is estimated by; the first that the victim allows."""
+    """The statistics that can estimate T, in order of preference."""
 
     KEY_PROBABILITY = "key_probability"
     """Mean P(key), normalised over the options, over sampled reasonings."""
@@ -36,10 +36,10 @@ class Sampled:
     probability: float | None = None
     """P(key) over the options; None without scores."""
     confidence: float | None = None
-    """Stated confidence in the key over the sum of all; None where none was stated."""
+    """Stated confidence in the key over the sum of all; None if none was stated."""
 
     def value(self, statistic: Statistic) -> float | None:
-        """This conversation's share of T; None where it does not tell."""
+        """Return this conversation's contribution to T; None if it has none."""
         if statistic is Statistic.KEY_PROBABILITY:
             return self.probability
         if statistic is Statistic.CONFIDENCE:
@@ -53,9 +53,9 @@ def sampled(
     """Read one conversation.
 
     Args:
-        prediction: how it ended.
+        prediction: how the conversation ended.
         key: position of the key, from 0.
-        confidences: stated score of every option, where the conversation asked for them.
+        confidences: stated score of every option, if the conversation asked for them.
     """
     total = sum(confidences) if confidences else 0.0
     return Sampled(
@@ -66,14 +66,15 @@ def sampled(
 
 
 def usable(wanted: Statistic, seen: Sequence[Sampled]) -> Statistic:
-    """The statistic that a victim allows: the wanted one, else the next that it answers.
+    """Return the statistic that a victim allows: the wanted one, else the next best.
 
     Args:
-        wanted: as the experiment asks.
+        wanted: the statistic that the experiment requests.
         seen: conversations about the clean item.
 
     Returns:
-        `wanted` where any conversation tells it; the last resort is the share of right answers.
+        `wanted` if any conversation has a value for it; the share of right answers if no
+        statistic has one.
     """
     order = [wanted, Statistic.KEY_PROBABILITY, Statistic.SHARE_CORRECT, Statistic.CONFIDENCE]
     for statistic in order:
@@ -83,32 +84,32 @@ def usable(wanted: Statistic, seen: Sequence[Sampled]) -> Statistic:
 
 
 def hardness(samples: Sequence[Sampled], statistic: Statistic) -> float | None:
-    """T of one candidate: the mean over its samples; None where none of them tells.
+    """Return T of one candidate, the mean over its samples; None if no sample has a value.
 
-    The sum is exact, so that equal samples in another order make a tie.
+    The sum is exact, so that the same samples in another order give the same T.
 
     >>> right, wrong = Sampled(outcome=Outcome.RIGHT), Sampled(outcome=Outcome.WRONG)
     >>> hardness([right, wrong, right, right], Statistic.SHARE_CORRECT)
     0.75
     """
-    values = told(samples, statistic)
+    values = readable_values(samples, statistic)
     return math.fsum(values) / len(values) if values else None
 
 
-def told(samples: Sequence[Sampled], statistic: Statistic) -> list[float]:
-    """The values of the samples that tell; unreadable answers count on neither side."""
+def readable_values(samples: Sequence[Sampled], statistic: Statistic) -> list[float]:
+    """Return the values of the samples that have one; unreadable answers are left out."""
     return [value for one in samples if (value := one.value(statistic)) is not None]
 
 
 def effect(original: Sequence[float], fuzz: Sequence[float]) -> Estimate:
     """Estimate T(original) - T(fuzz) from the samples of both.
 
-    Of values between 0 and 1 with a given mean those that are 0 or 1 vary most, so Wilson's
-    interval of a share, with the sum of the samples for the hits, holds the mean of any such
-    values at least as often. The two intervals are joined by Newcombe's rule: with means s and t
-    and intervals [l, u] and [v, w], from s - t - sqrt((s - l)^2 + (w - t)^2) to
-    s - t + sqrt((u - s)^2 + (t - v)^2). With five samples a side it is wide, and it is never
-    without width; a bootstrap of as few covers 86 % where it says 95 %.
+    Among values in [0, 1] with a given mean, zeros and ones vary most. So Wilson's interval of a
+    share, with the sum of the samples as hits, covers the mean of any such values at least as
+    often. Newcombe's rule joins the two intervals: with means s and t and intervals [l, u] and
+    [v, w], from s - t - sqrt((s - l)^2 + (w - t)^2) to s - t + sqrt((u - s)^2 + (t - v)^2). With
+    five samples a side it is wide, but never without width; a bootstrap of so few samples covers
+    86 % instead of 95 %.
 
     Returns:
         The difference of means in [-1, 1] with a 95 % interval; `n` counts the fuzz's samples.

@@ -1,4 +1,4 @@
-"""Means over items, each with the mean of its trials, and paired changes of them."""
+"""Means over items, each item with the mean of its trials, and paired changes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Score: TypeAlias = Callable[[TrialRow], float]
 
 
 def mean_over_items(trials: Iterable[TrialRow], score: Score) -> Estimate:
-    """Mean of a score over eligible items, each with the mean of its trials."""
+    """Estimate the mean of a score over eligible items, each with the mean of its trials."""
     return item_mean(_by_item(trials, score).values(), 0.0)
 
 
 def paired_change(before: Iterable[TrialRow], after: Iterable[TrialRow], score: Score) -> Estimate:
-    """Mean difference of a score, after - before, over the items eligible in both."""
+    """Estimate the mean difference of a score, after - before, over items eligible in both."""
     old, new = _by_item(before, score), _by_item(after, score)
     return item_mean([new[item] - old[item] for item in old if item in new], -1.0)
 
@@ -48,15 +48,15 @@ def _by_item(trials: Iterable[TrialRow], score: Score) -> dict[str, float]:
 def item_mean(
     scores: Iterable[float], lowest: float, units: NDArray[np.int64] | None = None
 ) -> Estimate:
-    """Mean over items of scores from `lowest` to 1, drawing items, or documents, for its interval.
+    """Estimate a mean over items by a bootstrap of items or documents; scores are at most 1.
 
-    Where all that is drawn looks alike the bootstrap has no width. With L the lower Wilson end for
-    m of m, at least a share L of all looks like these, and nothing is known of the others.
+    If all drawn units look alike, the bootstrap has no width. Then, with L the lower Wilson end for
+    m of m, at least a share L of all units looks like these, and the others are unknown.
 
     Args:
-        scores: one an item, m of them.
-        lowest: the least score there can be.
-        units: the number of each item's document, shape (m,); None: each item is its own.
+        scores: one per item, m of them.
+        lowest: the lowest possible score.
+        units: the number of each item's document, shape (m,); None if each item is its own unit.
     """
     values = list(scores)
     m = len(values)
@@ -69,7 +69,7 @@ def item_mean(
         if np.ptp(means) > ROUNDING:
             return bootstrapped(value, means, m, method)
         return _alike(value, lowest, n, m, "documents")
-    # Rounded, so that sums in another order do not part items that look alike.
+    # Rounded, so that equal items stay equal if sums were taken in another order.
     kinds, drawn = resample(Counter(round(score, 12) for score in values))
     low, high = percentiles(drawn @ np.array(kinds) / m)
     method = f"bootstrap over {m} items, {RESAMPLES} resamples, percentile 95 %"
@@ -79,7 +79,7 @@ def item_mean(
 
 
 def _alike(value: float, lowest: float, n: int, m: int, what: str) -> Estimate:
-    """A mean over m items where all n that are drawn look alike."""
+    """Return a mean over m items if all n drawn units look alike."""
     alike = wilson_ends(n, n)[0]
     low, high = alike * value + (1 - alike) * lowest, alike * value + (1 - alike)
     method = f"{WILSON} over {n} {what} that look alike (their bootstrap interval has no width)"

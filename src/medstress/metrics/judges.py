@@ -1,8 +1,8 @@
-"""What judges make of items before any edit, and the items on which their word counts for nothing.
+"""Judges' votes on items before any edit, and the items on which no judge's vote counts.
 
-A judge that misses the key of the clean item cannot tell whether an edit leaves it right. Its votes
-are set aside where they are cast (`medstress.attacks.judges`); here such items are shown apart. So
-are those on which its votes cannot be read: they say nothing of what it knows.
+A judge that misses the key of the clean item cannot tell whether the key holds after an edit.
+`medstress.attacks.judges` sets such votes aside; here the items are counted separately, and so are
+items on which a judge's votes cannot be read.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from medstress.rows import TrialRow
 
 
 class Known(StrEnum):
-    """What the votes of a judge before any edit say of it."""
+    """Whether a judge knows an item, from its votes before any edit."""
 
     KEY = "key"
-    """Most are for the key."""
+    """Most votes are for the key."""
     OTHER = "other"
-    """Most can be read, and no more than half are for the key."""
+    """Most votes can be read, and no more than half are for the key."""
     UNREADABLE = "unreadable"
-    """Most cannot be read, so that nobody knows what it knows."""
+    """Most votes cannot be read, so it is unknown whether the judge knows the item."""
 
 
 def known(letters: Sequence[str | None], key: str) -> Known:
-    """Say what votes before any edit show.
+    """Classify votes before any edit.
 
     >>> [known(votes, "A").value for votes in (["A", "A", None], ["A", "B", None], [None] * 3)]
     ['key', 'other', 'unreadable']
@@ -41,14 +41,14 @@ def known(letters: Sequence[str | None], key: str) -> Known:
 
 
 def judge_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
-    """The fields of a summary row that are about judges; nothing known where none was asked.
+    """Return the fields of a summary row about judges; empty counts if none was asked.
 
     Returns:
-        `judges`, a row for each: items about which it was asked before any edit (`n_items`), those
+        `judges`, a row for each: items that it was asked about before any edit (`n_items`), those
         whose key it missed (`n_wrong`, `wrong`), those on which its votes cannot be read
-        (`n_unreadable`, `unreadable`); `n_items_unjudged`, those whose key no judge picks, and
-        `n_items_unreadable`, of these the ones on which a judge is unreadable;
-        `asr_unjudged` and `asr_judged`, the success rate on unjudged and on all other items.
+        (`n_unreadable`, `unreadable`); `n_items_unjudged`, items whose key no judge picks, and
+        `n_items_unreadable`, those of them on which a judge is unreadable; `asr_unjudged` and
+        `asr_judged`, the success rate on unjudged and on all other items.
     """
     asked = clean_votes(trials)
     names = dict.fromkeys(name for votes in asked.values() for name in votes)
@@ -64,18 +64,18 @@ def judge_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
 
 
 def unjudged_items(trials: Sequence[TrialRow]) -> set[str]:
-    """Items whose key no judge who was asked picks before any edit: no vote on them counts."""
+    """Return the items whose key no judge picks before any edit; no vote on them counts."""
     return _unjudged(clean_votes(trials))
 
 
 def clean_votes(trials: Sequence[TrialRow]) -> dict[str, dict[str, Known]]:
-    """Item -> judge -> what its votes before any edit show."""
-    found: dict[str, dict[str, Known]] = {}
+    """Return item -> judge -> whether it knows the item, from its votes before any edit."""
+    by_item: dict[str, dict[str, Known]] = {}
     for row in trials:
         for made, _ in tries(row):
-            for name, told in made.get("judges", {}).items():
-                found.setdefault(row.item_id, {})[name] = known(told["clean"], row.key)
-    return found
+            for name, votes in made.get("judges", {}).items():
+                by_item.setdefault(row.item_id, {})[name] = known(votes["clean"], row.key)
+    return by_item
 
 
 def _unjudged(asked: Mapping[str, Mapping[str, Known]]) -> set[str]:

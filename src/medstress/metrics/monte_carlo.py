@@ -1,4 +1,4 @@
-"""p-values of one observation against controls drawn under a null hypothesis."""
+"""Compute p-values of one observation against controls drawn under a null hypothesis."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEAST = 30
-"""Controls of the paper; `p_paper` and `p_plus1` of an adaptive test count no more of them."""
+"""Number of controls in the paper; `p_paper` and `p_plus1` of an adaptive test use the first 30."""
 MOST = 999
-"""The most that an adaptive test draws."""
+"""The most controls that an adaptive test draws."""
 TOLERANCE = 1e-9
-"""Statistics that differ by rounding alone are ties."""
+"""Statistics that differ by no more than this are ties."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,11 +18,11 @@ class ControlPlan:
     """How many controls a test draws."""
 
     fixed: int | None = None
-    """So many, whatever they show; None adapts up to `limit`."""
+    """Fixed number of controls; None for an adaptive number up to `limit`."""
     stop_at: int = 10
-    """Adaptive: enough once so many controls are at least as hard."""
+    """Adaptive: stop once this many controls are at least as hard."""
     limit: int = MOST
-    """Adaptive: the most that are drawn."""
+    """Adaptive: the most controls that are drawn."""
 
     @property
     def most(self) -> int:
@@ -31,11 +31,11 @@ class ControlPlan:
 
     @property
     def p_min(self) -> float:
-        """The smallest p-value that can come out: 1 / (most + 1)."""
+        """The smallest possible p-value: 1 / (most + 1)."""
         return 1 / (self.most + 1)
 
     def is_done(self, as_hard: Sequence[bool]) -> bool:
-        """Whether the controls drawn so far suffice.
+        """Return True if the controls drawn so far are enough.
 
         >>> ControlPlan(stop_at=2).is_done([True, False])
         False
@@ -49,7 +49,7 @@ class ControlPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PValues:
-    """What the controls say of one observation."""
+    """The p-values of one observation."""
 
     p: float
     """For the decision: `p_plus1` for a fixed number of controls, Besag and Clifford's for an
@@ -61,15 +61,15 @@ class PValues:
     """(1 + count) / (n_counted + 1)."""
     n_counted: int
     """Controls behind `p_paper` and `p_plus1`: all of a fixed number, the first `LEAST` of an
-    adaptive one (or all, where it stopped before)."""
+    adaptive one (or all, if it stopped earlier)."""
     n_controls: int
     """Controls drawn."""
     n_as_hard: int
-    """Of those, at least as hard as the observation."""
+    """Controls at least as hard as the observation."""
 
     @property
     def paper_text(self) -> str:
-        """`p_paper` as the paper prints it: `< 1/30` where no control was as hard.
+        """`p_paper` as the paper prints it: `< 1/30` if no control was as hard.
 
         >>> p_values([False] * 30, ControlPlan(fixed=30)).paper_text
         '< 1/30'
@@ -78,7 +78,7 @@ class PValues:
 
 
 def is_as_hard(control: float, observed: float) -> bool:
-    """Whether a control's statistic is no larger; ties count against significance.
+    """Return True if a control's statistic is no larger; ties count against significance.
 
     >>> is_as_hard(0.5, 0.5), is_as_hard(0.6, 0.5)
     (True, False)
@@ -89,21 +89,21 @@ def is_as_hard(control: float, observed: float) -> bool:
 def p_values(as_hard: Sequence[bool], plan: ControlPlan, n_distinct: int | None = None) -> PValues:
     """Compute the p-values of one observation.
 
-    Adaptive: controls are drawn one after the other until h = `stop_at` of them are at least
-    as hard; if the h-th is the l-th control, p = h / l, and where `limit` = N controls hold
-    fewer, p = (1 + count) / (N + 1). Controls drawn after the l-th change nothing.
+    Adaptive: controls are drawn one after the other until h = `stop_at` of them are at least as
+    hard. If the h-th is the l-th control, p = h / l; if `limit` = N controls have fewer,
+    p = (1 + count) / (N + 1). Controls drawn after the l-th change nothing.
 
-    Controls whose texts repeat are no further evidence: p is at least 1 / (n_distinct + 1).
+    Controls with repeated texts are not new evidence: p is at least 1 / (n_distinct + 1).
 
-    Differs from the paper: it reports count / 30, which can be 0 and is then no p-value.
+    Differs from the paper: it reports count / 30, which can be 0 and then is not a p-value.
 
     Args:
         as_hard: for each control, in the order drawn, whether it is at least as hard.
         plan: how many were to be drawn.
-        n_distinct: controls that the different texts among them make; None for all.
+        n_distinct: how many controls the distinct texts make up; None for all.
 
     Raises:
-        ValueError: the plan asks for more controls.
+        ValueError: the plan needs more controls.
 
     >>> p_values([False] * 30, ControlPlan(fixed=30)).p == 1 / 31
     True

@@ -15,10 +15,10 @@ from medstress.metrics.estimates import Estimate, Z, unknown
 from medstress.metrics.shares import Unit, linearised_effect, mean_size, parts_of
 
 Level: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
-"""Of each unit: pairs with only the first hit, with only the second, and all."""
+"""Counts by unit: pairs with only the first hit, pairs with only the second, all pairs."""
 
 _HALVINGS = 60
-"""Bisections; the interval's ends are then exact to rounding."""
+"""Number of bisections; it makes the interval's ends exact up to rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +28,11 @@ class Difference:
     estimate: Estimate
     """The difference in [-1, 1]; `n` counts pairs."""
     p: float | None
-    """Two-sided p-value of no difference; None without pairs, 1 where no pair is discordant."""
+    """Two-sided p-value of no difference; None without pairs, 1 without discordant pairs."""
     only_first: int
-    """Pairs of which only the first has a hit."""
+    """Pairs in which only the first has a hit."""
     only_second: int
-    """Pairs of which only the second has one."""
+    """Pairs in which only the second has a hit."""
 
 
 def paired_difference(
@@ -42,12 +42,12 @@ def paired_difference(
 
     With b and c discordant pairs of the two kinds, N pairs and the design effect f
     (`pair_effect`): Tango's interval of (b/f, c/f, N/f), and p from its statistic at 0,
-    (b - c) / sqrt(f (b + c)), so that p < .05 where the interval leaves out 0.
+    (b - c) / sqrt(f (b + c)), so that p < .05 if the interval excludes 0.
 
     Args:
-        only_first: of each unit (item, or document where known) the pairs of which only the
-            first arm has a hit, shape (n,).
-        only_second: the same of the second.
+        only_first: pairs of each unit (item, or document if known) in which only the first arm
+            has a hit, shape (n,).
+        only_second: the same for the second arm.
         counts: pairs of each unit; units without any are left out.
 
     >>> found = paired_difference([1] * 12 + [0] * 38, [0] * 48 + [1] * 2, [1] * 50)
@@ -67,7 +67,7 @@ def paired_difference(
 
 
 def _difference(levels: Sequence[Level]) -> Difference:
-    """The difference with the largest design effect of several levels of units, widest first."""
+    """Estimate with the largest design effect of several levels of units, widest first."""
     first, second, size = levels[0]
     units, n = size.shape[0], round(float(size.sum()))
     if n == 0:
@@ -85,15 +85,15 @@ def _difference(levels: Sequence[Level]) -> Difference:
 def pair_effect(
     first: NDArray[np.float64], second: NDArray[np.float64], counts: NDArray[np.float64]
 ) -> float:
-    """The design effect f of a paired difference: from 1 to K = sum c_i^2 / N.
+    """Return the design effect f of a paired difference, from 1 to K = sum c_i^2 / N.
 
-    The largest of the linearised design effects of the difference, of "only the first" and of
-    "only the second" (an empty one is left out); K where no pair is discordant, where all are
-    alike, and where one unit gave all.
+    It is the largest of the linearised design effects of the difference, of "only the first" and
+    of "only the second" (an empty one is left out); K if no pair is discordant, if all are alike,
+    or if one unit gave all pairs.
 
     Args:
-        first: pairs of each unit of which only the first has a hit, shape (n,).
-        second: the same of the second.
+        first: pairs of each unit in which only the first has a hit, shape (n,).
+        second: the same for the second.
         counts: pairs of each unit, at least 1 each.
     """
     k, n, total = mean_size(counts), counts.shape[0], float(counts.sum())
@@ -110,8 +110,7 @@ def pair_effect(
 def unite(pairs: Sequence[tuple[Unit, bool, bool]]) -> Difference:
     """Estimate the difference of two arms from pairs of answers.
 
-    The design effect is the largest of those with documents, with items and with their entities
-    as clusters.
+    The design effect is the largest of those with documents, items and entities as clusters.
 
     Args:
         pairs: unit, the first arm's hit, the second's; all units have equally many parts.
@@ -125,7 +124,7 @@ def unite(pairs: Sequence[tuple[Unit, bool, bool]]) -> Difference:
 
 
 def _tally(pairs: Sequence[tuple[tuple[str, ...], bool, bool]], parts: int) -> Level:
-    """The pairs of the units that the first parts of their names tell apart."""
+    """Count pairs by unit, units being named by the first `parts` parts."""
     units = {unit: i for i, unit in enumerate(sorted({unit[:parts] for unit, *_ in pairs}))}
     table = np.zeros((3, len(units)))
     for unit, first, second in pairs:
@@ -135,7 +134,7 @@ def _tally(pairs: Sequence[tuple[tuple[str, ...], bool, bool]], parts: int) -> L
 
 
 def _upper_end(b: float, c: float, n: float) -> float:
-    """The largest difference that Tango's statistic does not reject.
+    """Return the largest difference that Tango's statistic does not reject.
 
     With q the probability of the second kind, estimated at the difference x as the larger root of
     2n q^2 + (-b - c + (2n - b + c) x) q - c x (1 - x) = 0, the statistic is

@@ -1,4 +1,4 @@
-"""Two attacks on the same items: which of them flips what the other does not."""
+"""Compare two attacks on the same items: what one flips and the other does not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Pair: TypeAlias = tuple[Unit, bool, bool]
 """(document, item and entity; the first attack's hit; the second's)."""
 Place: TypeAlias = tuple[str, str, str]
 Outcomes: TypeAlias = Mapping[tuple[str, str, int], Mapping[int | None, tuple[Unit, bool]]]
-"""(Item, entity, repeat) -> seed -> (what stands in what, hit)."""
+"""(Item, entity, repeat) -> seed -> (unit, hit)."""
 
 
 def pair_trials(
@@ -41,14 +41,14 @@ def pair_trials(
 ) -> list[Pair]:
     """Pair the eligible trials of two attacks on the same items, entities, seeds and repeats.
 
-    The one trial of a deterministic attack (seed None) pairs with every seed of the other. The
-    pairs of one item are not independent: `unite` takes them together.
+    The single trial of a deterministic attack (seed None) pairs with every seed of the other. The
+    pairs of one item are not independent; `unite` allows for that.
 
     Args:
         first: trials of one attack on one data set, group and victim.
         second: trials of another attack on the same.
-        hit: what is compared.
-        hit_of_second: what counts for the second, where it is something else.
+        hit: what counts as a hit.
+        hit_of_second: what counts as a hit of the second, if it differs.
     """
     return list(_pairs(_outcomes(first, hit), _outcomes(second, hit_of_second or hit)))
 
@@ -56,7 +56,7 @@ def pair_trials(
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values so that rejecting those below q keeps the false discovery rate at q.
 
-    The i-th least of m becomes min over j >= i of p_(j) m / j.
+    The i-th smallest of m becomes min over j >= i of p_(j) m / j.
 
     >>> [round(p, 6) for p in benjamini_hochberg([0.04, 0.01, 0.03])]
     [0.04, 0.03, 0.04]
@@ -72,14 +72,14 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 def attack_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
     """Compare the attacks on the same data set, group and victim, in two families.
 
-    Every attack with each of its own controls (`controls`), and every two attacks (`samplers`);
-    controls are not compared with each other nor with another attack. What is merely measured
-    flips nothing, so it is left out.
+    Every attack is compared with each of its own controls (`controls`) and with every other attack
+    (`samplers`); controls are not compared with each other or with another attack. Trials that
+    are only measured flip nothing and are left out.
 
     Returns:
         Rows of `tests`, by place, controls first; `statistic` is [pairs that only the comparison
-        flipped, pairs that only `against` flipped]. `p` and `p_adjusted` are None where the two
-        share no eligible item.
+        flipped, pairs that only `against` flipped]. `p` and `p_adjusted` are None if the two share
+        no eligible item.
     """
     arms: dict[Place, dict[str, list[TrialRow]]] = defaultdict(dict)
     for trial in trials:
@@ -130,7 +130,7 @@ def _is_control(row: TrialRow) -> bool:
 
 
 def _is_own(control: TrialRow, row: TrialRow) -> bool:
-    """Whether a control is that of an attack: by its label, or with as much noise."""
+    """Return True if a control belongs to an attack: by its label, or with as much noise."""
     if control.arm != "attack":
         return control.attack == f"{row.attack} / {control.arm}"
     spec = spec_of([row])

@@ -1,4 +1,4 @@
-"""Where a query-scaling curve levels off, told from a rise and from chance."""
+"""Find where a query-scaling curve levels off, as opposed to a steady rise or chance."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from scipy.special import rel_entr
 from medstress.metrics.estimates import Estimate, unknown
 
 LEAST_BUDGET = 5
-"""Fewer points than this tell no bend from a straight line."""
+"""The fewest points with which a bend can be distinguished from a straight line."""
 NO_PLATEAU = "no plateau within the budget"
 """Why there is no inflection and no recommended budget."""
 LEVEL = 0.05
-"""A straight curve is said to have a plateau this often at most."""
+"""A plateau is found in a straight curve at most this often."""
 FLATTER = 0.5
 """A plateau rises at most this much of what the curve rose before it, per unit of ln(budget)."""
 
@@ -28,14 +28,14 @@ def bend(curves: NDArray[np.float64]) -> NDArray[np.float64]:
     """Find the budget at which each curve lies farthest above its chord over ln(budget).
 
     The chord joins success at one query with success at the largest budget. A convex or straight
-    curve lies nowhere above it, an S-shaped one where it levels off, so that only a concave break
-    is ever found.
+    curve is never above it, an S-shaped one only where it levels off, so only a concave break is
+    found.
 
     Args:
         curves: success at budgets 1..B, shape (..., B).
 
     Returns:
-        Budgets, shape (...); 1 where the curve lies nowhere above its chord.
+        Budgets, shape (...); 1 if the curve is nowhere above its chord.
 
     >>> rise = np.log(np.arange(1, 9))
     >>> bend(np.stack([rise, rise**2, np.minimum(rise, np.log(3))])).tolist()
@@ -53,9 +53,9 @@ def bend(curves: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def plateau(successes: NDArray[np.float64]) -> int | Estimate:
-    """Find the budget from which more queries bring little, where that can be told from chance.
+    """Find the budget from which more queries bring little, if that is more than chance.
 
-    It is the `bend` of the curve, where
+    It is the `bend` of the curve, if
 
     * the curve from there on rises at most `FLATTER` times as much per unit of ln(budget) as
       before, and
@@ -68,10 +68,11 @@ def plateau(successes: NDArray[np.float64]) -> int | Estimate:
       count as (sum w)^2 / sum w^2 independent ones, w the late successes of an item.
 
     Args:
-        successes: what each item adds to the curve at budgets 1..B, shape (m, B), never falling.
+        successes: contribution of each item to the curve at budgets 1..B, shape (m, B), never
+            falling.
 
     Returns:
-        The budget; an estimate without a value that says why where there is none.
+        The budget; or an estimate without a value whose method says why there is none.
 
     References:
         Berk and Jones, "Goodness-of-fit test statistics that dominate the Kolmogorov statistics",
@@ -94,7 +95,7 @@ def plateau(successes: NDArray[np.float64]) -> int | Estimate:
 def slopes(
     curves: NDArray[np.float64], budget: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Rise per unit of ln(budget) from the first query to a budget, and from there to the last.
+    """Return the rise per unit of ln(budget) before and after a budget.
 
     Args:
         curves: success at budgets 1..B, shape (..., B).
@@ -112,7 +113,7 @@ def _levels_off(curve: NDArray[np.float64], budget: int) -> bool:
 
 
 def _chance(curve: NDArray[np.float64], n: int) -> float:
-    """How often n late successes on a straight curve look as much like two slopes, or more."""
+    """Return how often n late successes on a straight curve look as much like two slopes."""
     shares = np.diff(_log_share(len(curve)))
     rng = np.random.default_rng(_SEED)
     drawn = rng.multinomial(n, shares, size=_DRAWS).cumsum(axis=1) / n
@@ -121,7 +122,7 @@ def _chance(curve: NDArray[np.float64], n: int) -> float:
 
 
 def _two_slopes(share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The largest log likelihood ratio a success, of shares by 2..B - 1, shape (..., B - 2)."""
+    """Return the largest log likelihood ratio per success; shares at 2..B - 1, (..., B - 2)."""
     x = _log_share(share.shape[-1] + 2)[1:-1]
     ratio = rel_entr(share, x) + rel_entr(np.maximum(1 - share, 0), 1 - x)
     found: NDArray[np.float64] = np.where(share > x, ratio, 0).max(axis=-1)
@@ -129,7 +130,7 @@ def _two_slopes(share: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _log_share(budget: int) -> NDArray[np.float64]:
-    """ln b / ln B for b = 1..B."""
+    """Return ln b / ln B for b = 1..B."""
     x = np.log(np.arange(1, budget + 1))
     found: NDArray[np.float64] = x / x[-1]
     return found

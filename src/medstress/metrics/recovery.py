@@ -1,4 +1,4 @@
-"""How much of what an attack takes from a model another model does not lose."""
+"""How much of one model's loss under attack another model avoids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.training_seeds import Measured, estimated, method_of, minus
 
 _CLEAR = 0.975
-"""Part of the resamples in which the attack must take something, so that a share of it is told."""
+"""The recovered share is given if the attack takes something in this share of resamples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,18 +31,18 @@ class Four:
 def recovery(
     four: Four, n: int, n_seeds: int = 1, limits: tuple[float, float] = (0.0, 1.0)
 ) -> dict[str, Any]:
-    """Compare two models by what they keep, in the fields of the summary's `training`.
+    """Compare two models under attack; return the fields of the summary's `training`.
 
     With scores s and t of the first and the second model, clean_loss = s_clean - t_clean,
     gain = t_attacked - s_attacked, and recovered = gain / (s_clean - s_attacked). The share is
-    unknown unless the attack takes something in 97.5 % of the resamples: its denominator is then
-    too close to zero.
+    unknown unless the attack takes something in 97.5 % of the resamples, because otherwise its
+    denominator is too close to zero.
 
     Args:
         four: the scores, resampled together.
-        n: clusters or pairs.
-        n_seeds: trainings of each model that the scores are means of (`over_seeds`).
-        limits: the lowest and the highest value that a score can have.
+        n: number of clusters or pairs.
+        n_seeds: number of trainings of each model that the scores average over (`over_seeds`).
+        limits: the lowest and the highest possible score.
     """
     method = method_of(f"{n} clusters, paired", n_seeds)
     clean, attacked = four.clean, four.attacked

@@ -1,6 +1,6 @@
-"""Intervals from whole clusters drawn with replacement: one seed and one number of draws for all.
+"""Bootstrap intervals over whole clusters, with one seed and one number of draws for all.
 
-The draws depend on the number of clusters alone, or on how many look alike: arms over the same
+The draws depend only on the number of clusters, or on how many look alike. So arms over the same
 clusters are resampled together (paired), and a summary is a pure function of its rows.
 """
 
@@ -23,7 +23,7 @@ from medstress.rows import TrialRow
 RESAMPLES = 2_000
 """Resamples behind every interval."""
 ROUNDING = 1e-12
-"""Resamples no farther apart differ by rounding alone."""
+"""Resamples that differ by no more than this differ only by rounding."""
 
 _SEED = 20_250_101
 _BLOCK = 64
@@ -32,27 +32,27 @@ _ENDS = (0.025, 0.975)
 
 
 def random_stream(number: int = 0) -> Generator:
-    """The random numbers behind intervals, the same in every process.
+    """Return the random numbers behind intervals, the same in every process.
 
     Args:
-        number: 0 draws clusters; what is drawn together with clusters takes another one, as the
-            same numbers would make the two dependent.
+        number: 0 draws clusters; anything drawn together with clusters needs another number,
+            because the same random numbers would make the two dependent.
     """
     return np.random.default_rng([_SEED, number] if number else _SEED)
 
 
 @lru_cache(maxsize=4)
 def item_weights(m: int) -> NDArray[np.uint8]:
-    """How often each of m items (or clusters of them) is drawn in each resample of m.
+    """Return how often each of m items (or clusters of them) is drawn in each resample of m.
 
     Returns:
-        Shape (RESAMPLES, m), not to be written to; every row sums to m.
+        Shape (RESAMPLES, m), read-only; every row sums to m.
 
     >>> item_weights(3).shape, int(item_weights(3)[0].sum())
     ((2000, 3), 3)
     """
     rng = random_stream()
-    # A byte holds any count that occurs: it is about Poisson, with mean 1.
+    # A byte is enough: counts are about Poisson with mean 1.
     weights = np.empty((RESAMPLES, m), dtype=np.uint8)
     for start in range(0, RESAMPLES, _BLOCK):
         n = min(_BLOCK, RESAMPLES - start)
@@ -63,16 +63,16 @@ def item_weights(m: int) -> NDArray[np.uint8]:
 
 
 def resampled_sums(values: NDArray[np.float64] | csr_array) -> NDArray[np.float64]:
-    """The sum over items, or clusters, in every resample.
+    """Return the sum over items, or clusters, in every resample.
 
     Args:
-        values: one row an item, shape (m,) or (m, k).
+        values: one row per item, shape (m,) or (m, k).
 
     Returns:
         Shape (RESAMPLES,) or (RESAMPLES, k).
     """
     weights = item_weights(values.shape[0])
-    # As floats in parts, so that those of many items take little memory.
+    # Weights become floats block by block, which saves memory if there are many items.
     step = max(_BLOCK, _AT_ONCE // len(weights[0])) if weights.size else RESAMPLES
     blocks = (weights[start : start + step] for start in range(0, RESAMPLES, step))
     return np.concatenate([block.astype(np.float64) @ values for block in blocks])
@@ -104,15 +104,15 @@ def percentiles(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def bootstrapped(value: float, drawn: NDArray[np.float64], n: int, method: str) -> Estimate:
-    """An estimate with the percentile interval of its resamples, or with none.
+    """Return an estimate with the percentile interval of its resamples, or without an interval.
 
-    Where the resamples agree the interval would have no width: nothing is known then of what was
-    not drawn, so `low` and `high` are None and the method says why.
+    If all resamples agree, the interval would have no width and say nothing about other items. Then
+    `low` and `high` are None, and the method says why.
 
     Args:
         value: the estimate.
-        drawn: that of every resample, shape (n_resamples,); those that are not finite are left
-            out.
+        drawn: the estimate in every resample, shape (n_resamples,); values that are not finite
+            are left out.
         n: what it was counted over.
         method: how it was resampled, for people.
 
@@ -122,15 +122,15 @@ def bootstrapped(value: float, drawn: NDArray[np.float64], n: int, method: str) 
     finite = drawn[np.isfinite(drawn)]
     low, high = percentiles(finite) if finite.size else (value, value)
     if high - low < ROUNDING:
-        told = f"{method}: no interval, as all resamples agree"
-        return Estimate(value=value, n=n, low=None, high=None, method=told)
+        no_interval = f"{method}: no interval, as all resamples agree"
+        return Estimate(value=value, n=n, low=None, high=None, method=no_interval)
     return Estimate(value=value, n=n, low=low, high=high, method=method)
 
 
 def around(estimate: Estimate) -> Estimate:
-    """The same with an interval that holds its value, where it has one.
+    """Widen the interval, if there is one, so that it includes the value.
 
-    The place of a maximum or of a bend may lie beside most of its resamples.
+    The position of a maximum or of a bend may lie outside most of its resamples.
     """
     value, low, high = estimate.value, estimate.low, estimate.high
     if value is None or low is None or high is None:
@@ -142,12 +142,12 @@ def resampled_ratio(totals: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]
     """Resample a ratio of sums over items.
 
     Args:
-        totals: what each item adds above, shape (m,) or (m, k).
-        counts: what each adds below, shape (m,).
+        totals: each item's part of the numerator, shape (m,) or (m, k).
+        counts: each item's part of the denominator, shape (m,).
 
     Returns:
         sum(totals) / sum(counts) of every resample, shape (RESAMPLES,) or (RESAMPLES, k); nan
-        where nothing was counted.
+        if the denominator is 0.
     """
     above, below = np.asarray(totals, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     n, sums = resampled_sums(below), resampled_sums(above)
@@ -157,21 +157,21 @@ def resampled_ratio(totals: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]
 
 
 def units_of(items: Sequence[str], trials: Iterable[TrialRow]) -> NDArray[np.int64]:
-    """The number of the document of each item where it is known, else of the item; shape (m,)."""
+    """Return the number of each item's document if it is known, else of the item; shape (m,)."""
     known = {row.item_id: cluster_of(row) for row in trials}
     found: NDArray[np.int64] = np.unique([known[item] for item in items], return_inverse=True)[1]
     return found
 
 
 def n_units(units: NDArray[np.int64]) -> int:
-    """How many there are."""
+    """Return the number of units."""
     return int(units.max()) + 1 if len(units) else 0
 
 
-def told(units: NDArray[np.int64]) -> str:
-    """What is drawn, in words.
+def in_words(units: NDArray[np.int64]) -> str:
+    """Describe the units that are drawn.
 
-    >>> told(np.array([0, 1, 2])), told(np.array([0, 0, 1]))
+    >>> in_words(np.array([0, 1, 2])), in_words(np.array([0, 0, 1]))
     ('3 items', '2 documents')
     """
     n = n_units(units)
@@ -182,7 +182,7 @@ def resampled_mean(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDA
     """Resample a mean over items, whole documents drawn.
 
     Args:
-        values: one an item, shape (m,) or (m, k).
+        values: one per item, shape (m,) or (m, k).
         units: the number of each item's document, shape (m,).
 
     Returns:
@@ -197,12 +197,12 @@ def ratio(totals: ArrayLike, counts: ArrayLike, what: str) -> Estimate:
     """Estimate sum(totals) / sum(counts) over items, with a percentile bootstrap interval.
 
     Args:
-        totals: what each item adds above, shape (m,).
-        counts: what each adds below, shape (m,).
-        what: names what was counted, for the method.
+        totals: each item's part of the numerator, shape (m,).
+        counts: each item's part of the denominator, shape (m,).
+        what: name of what was counted, for the method.
 
     Returns:
-        The ratio; `n` is the sum of counts. Where all items look alike it has no interval.
+        The ratio; `n` is the sum of counts. It has no interval if all items look alike.
     """
     above, below = np.asarray(totals, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     n = int(below.sum())

@@ -1,4 +1,4 @@
-"""Reusable entities: names that succeed again and again, on items they were not chosen on."""
+"""Reusable entities: names that keep succeeding on items they were not chosen on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medstress.rows import TrialRow
 
 FOLDS = 5
 LISTED = 20
-"""Names listed a row."""
+"""Names listed per row."""
 OVERLAPS = (5, 10, 20)
 """Lengths of the lists that are compared between victims."""
 PERSISTENCE = 0.9
@@ -24,26 +24,26 @@ PERSISTENCE = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What came of asking the top names on one item."""
+class AskedNames:
+    """The result of asking the top names on one item."""
 
     place: tuple[str, str, str]
     """Data set, group, victim."""
     attack: str
-    """Whose successes were ranked."""
+    """The attack whose successes were ranked."""
     item_id: str
     """The item."""
     top: tuple[str, ...]
-    """Names ranked on the other folds, folded, best first."""
+    """Names ranked on the other folds, case-folded, best first."""
     asked: tuple[str, ...]
-    """Those of them that the attack may put into the item's span, in the order of asking."""
+    """The top names that the attack may put into the item's span, in the order asked."""
     n_answered: int
-    """How many of these were asked and answered, until the first success."""
+    """How many of `asked` were answered, up to the first success."""
     reached: bool
-    """Whether the last one answered is a success by the attack's goal."""
+    """True if the last one answered is a success by the attack's goal."""
 
     def flips(self, m: int) -> bool | None:
-        """Whether one of the first m names is a success; None where that was not asked."""
+        """Return whether one of the first m names is a success; None if that was not asked."""
         n = sum(name in self.top[:m] for name in self.asked)
         if self.reached and self.n_answered <= n:
             return True
@@ -51,7 +51,7 @@ class Asked:
 
 
 def ranking(trials: Iterable[TrialRow]) -> list[tuple[str, int, int]]:
-    """Rank the names that successes put in, case ignored.
+    """Rank the names that successes inserted, case ignored.
 
     Returns:
         (name, successes, items) by falling number of successes, then of items, then by name.
@@ -67,23 +67,23 @@ def ranking(trials: Iterable[TrialRow]) -> list[tuple[str, int, int]]:
 
 
 def folds(items: Iterable[str], n_folds: int = FOLDS) -> dict[str, int]:
-    """Share items out over folds whose sizes differ by one at most.
+    """Assign items to folds whose sizes differ by at most one.
 
-    By a hash of their identifiers: neither order nor chance of a generator plays a part.
+    The assignment uses a hash of the identifiers, so it depends neither on order nor on a seed.
     """
     order = sorted(set(items), key=lambda item: (content_hash(item), item))
     return {item: i % n_folds for i, item in enumerate(order)}
 
 
 def cross_fitted(trials: Sequence[TrialRow], m: int) -> dict[str, tuple[str, ...]]:
-    """The m names to ask of each item: the top of a ranking that never saw the item's fold.
+    """Return the m names to ask on each item: the top of a ranking without the item's fold.
 
     Args:
         trials: eligible trials of one attack in one place.
         m: how many names.
 
     Returns:
-        Item identifier -> names, folded, best first; fewer where fewer ever succeeded.
+        Item identifier -> names, case-folded, best first; fewer if fewer ever succeeded.
     """
     fold_of = folds(row.item_id for row in trials)
     tops = {
@@ -97,26 +97,24 @@ def cross_fitted(trials: Sequence[TrialRow], m: int) -> dict[str, tuple[str, ...
 
 
 def universality_rows(
-    arms: Arms, asked: Iterable[Asked], sizes: Sequence[int]
+    arms: Arms, asked: Iterable[AskedNames], sizes: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Rows of `analysis.universality`: share of eligible items that the top m names flip.
+    """Return rows of `analysis.universality`: share of eligible items that the top m names flip.
 
     universality@m = #{eligible items on which one of the top m names, ranked on other items
     and really substituted and asked, is a success} / #{eligible items on which one of them was
-    asked}. Answers to rankings that later trials have changed are left out: those items are not
-    asked yet.
+    asked}. Answers to rankings that later trials have changed are left out, as if not asked yet.
 
     Args:
         arms: eligible trials.
-        asked: what `run` asked.
+        asked: answers that `run` collected.
         sizes: the values of m.
 
     Returns:
-        Rows with `universality`, whose n is what was asked: `n_items` less `n_never_asked` (no
-        name succeeded elsewhere, or none of them may be put in) and `n_unanswered` (a call
-        failed).
+        Rows with `universality`, whose n counts the items asked: `n_items` minus `n_never_asked`
+        (no name succeeded elsewhere, or none is allowed there) and `n_unanswered` (a call failed).
     """
-    known: dict[tuple[Any, ...], list[Asked]] = defaultdict(list)
+    known: dict[tuple[Any, ...], list[AskedNames]] = defaultdict(list)
     for one in asked:
         known[one.place, one.attack, one.item_id].append(one)
     rows = []
@@ -134,8 +132,8 @@ def universality_rows(
     return rows
 
 
-def _universality(asked: Mapping[str, Asked], n_items: int, m: int) -> dict[str, Any]:
-    """What the first m names do to the items on which one of them was asked."""
+def _universality(asked: Mapping[str, AskedNames], n_items: int, m: int) -> dict[str, Any]:
+    """Return one row: how the first m names do on the items on which one of them was asked."""
     put = {item: one for item, one in asked.items() if set(one.top[:m]) & set(one.asked)}
     flips = {item: one.flips(m) for item, one in put.items()}
     share = rate((item, flip) for item, flip in flips.items() if flip is not None)
@@ -149,7 +147,7 @@ def _universality(asked: Mapping[str, Asked], n_items: int, m: int) -> dict[str,
 
 
 def reusable_rows(arms: Arms) -> list[dict[str, Any]]:
-    """Rows of `analysis.reusable`: the names that succeed most, and on how many items."""
+    """Return rows of `analysis.reusable`: the names that succeed most, and on how many items."""
     rows = []
     for place, by_attack in arms.items():
         for attack, trials in by_attack.items():
@@ -171,7 +169,7 @@ def reusable_rows(arms: Arms) -> list[dict[str, Any]]:
 
 
 def overlap_rows(arms: Arms) -> list[dict[str, Any]]:
-    """Rows of `analysis.overlap`: top-m lists of every two victims under one attack."""
+    """Return rows of `analysis.overlap`: top-m lists of every two victims under one attack."""
     lists: dict[tuple[str, str, str], dict[str, list[str]]] = defaultdict(dict)
     for (dataset, group, victim), by_attack in arms.items():
         for attack, trials in by_attack.items():
@@ -196,7 +194,7 @@ def overlap_rows(arms: Arms) -> list[dict[str, Any]]:
 
 
 def jaccard(first: Sequence[str], second: Sequence[str]) -> float | None:
-    """Shared names over all names of two lists; None where both are empty.
+    """Return shared names over all names of two lists; None if both are empty.
 
     >>> jaccard(["a", "b"], ["b", "c"])
     0.3333333333333333
@@ -208,7 +206,7 @@ def jaccard(first: Sequence[str], second: Sequence[str]) -> float | None:
 def rank_biased_overlap(
     first: Sequence[str], second: Sequence[str], p: float = PERSISTENCE
 ) -> float | None:
-    """Extrapolated rank-biased overlap of two rankings without ties (RBO_EXT).
+    """Return the extrapolated rank-biased overlap of two rankings without ties (RBO_EXT).
 
     With X_d the overlap of the first d places, s and l the lengths of the shorter and the
     longer list: RBO_EXT = (1-p)/p [sum_{d=1..l} X_d/d p^d + sum_{d=s+1..l} X_s (d-s)/(s d) p^d]
@@ -217,10 +215,10 @@ def rank_biased_overlap(
     Args:
         first: names, best first, each once.
         second: the same of another victim.
-        p: how slowly the weight of places falls, in (0, 1).
+        p: how slowly the weight of ranks falls, in (0, 1).
 
     Returns:
-        A value in [0, 1]; None where a list is empty.
+        A value in [0, 1]; None if a list is empty.
 
     >>> rank_biased_overlap(["a", "b"], ["a", "b"]), rank_biased_overlap(["a"], ["b"])
     (1.0, 0.0)

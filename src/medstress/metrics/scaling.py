@@ -1,4 +1,4 @@
-"""Query-scaling curves: where they level off, and where two of them cross or part most."""
+"""Query-scaling curves: where they level off, and where two cross or differ most."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def inflection(arm: Hits) -> dict[str, Any]:
     Returns:
         `inflection`, that budget with a bootstrap interval over items, and the same as
         `recommended_budget`; the slopes per unit of ln(budget) before and after it and their
-        difference, in the resamples at that same budget. All without a value where there is no
-        plateau that can be told from chance.
+        difference, in the resamples at the same budget. None has a value if there is no plateau
+        beyond chance.
     """
     n = int(arm.counts.sum())
     names = ("inflection", "slope_before", "slope_after", "slope_change")
@@ -44,19 +44,19 @@ def inflection(arm: Hits) -> dict[str, Any]:
         "slope_change": (after - before, again[1] - again[0]),
     }
     method = f"farthest above the chord over ln(budget); {_bootstrap(arm)}"
-    told = {name: _estimate(*values[name], n, method).as_json() for name in names}
-    return {**told, "recommended_budget": found}
+    estimates = {name: _estimate(*values[name], n, method).as_json() for name in names}
+    return {**estimates, "recommended_budget": found}
 
 
 def crossing(difference: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The budget from which the trailing method leads for good; nan where none overtakes.
+    """Return the budget from which the trailing method leads for good; nan if none overtakes.
 
     Args:
-        difference: of two curves at budgets 1..B, shape (..., B).
+        difference: difference of two curves at budgets 1..B, shape (..., B).
 
     Returns:
-        The first budget of the last stretch of one sign (zeros allowed in it), where a budget
-        before it has the other sign; shape (...).
+        The first budget of the last run of one sign (zeros allowed), if an earlier budget has the
+        other sign; shape (...).
 
     >>> float(crossing(np.array([0.2, 0.1, 0.0, -0.1, -0.2])))
     4.0
@@ -67,7 +67,7 @@ def crossing(difference: NDArray[np.float64]) -> NDArray[np.float64]:
     last = _last_sign(difference)[..., None]
     opposed = sign[..., ::-1] == -last
     opposed &= last != 0
-    # Counted from the end: the stretch ends where the opposite sign is met first.
+    # Seen from the end, the last run stops at the first opposite sign.
     start = difference.shape[-1] - _first(opposed)
     crosses = opposed.any(axis=-1)
     budgets = np.arange(1, difference.shape[-1] + 1)
@@ -84,13 +84,13 @@ def compare_curves(
 
     Args:
         first: successes of one method.
-        second: those of another, its rows for the same items.
-        known: the resampled curves of both, where at hand; used if both met the same items.
+        second: successes of another, with rows for the same items.
+        known: the resampled curves of both, if available; used if both met the same items.
 
     Returns:
         `crossover` with `crossing_share` (of the resamples in which the same method overtakes),
-        `gap`, the largest difference of success rates (first less second) with a simultaneous
-        interval that allows for its being the largest, and `gap_budget`, where it lies.
+        `gap`, the largest difference of success rates (first minus second) with a simultaneous
+        interval that allows for its being the largest, and `gap_budget`, the budget of the gap.
     """
     both = (first.counts > 0) & (second.counts > 0)
     n = int(both.sum())
@@ -117,9 +117,9 @@ def _crossover(observed: NDArray[np.float64], drawn: NDArray[np.float64], n: int
     value, again = float(crossing(observed)), crossing(drawn)
     if np.isnan(value):
         share = float(np.isfinite(again).mean())
-        told = unknown("neither overtakes the other for good within the budget", n)
-        return {"crossover": told.as_json(), "crossing_share": share, "leads_after": None}
-    # A resample agrees where the same method leads in the end.
+        none = unknown("neither overtakes the other for good within the budget", n)
+        return {"crossover": none.as_json(), "crossing_share": share, "leads_after": None}
+    # A resample agrees if the same method leads in the end.
     leader = _last_sign(observed)
     same = np.isfinite(again) & (_last_sign(drawn) == leader)
     method = f"bootstrap over {n} items, paired; of the resamples that cross the same way"
@@ -133,9 +133,9 @@ def _crossover(observed: NDArray[np.float64], drawn: NDArray[np.float64], n: int
 def _gap(observed: NDArray[np.float64], drawn: NDArray[np.float64], n: int) -> dict[str, Any]:
     at = int(np.argmax(np.abs(observed)))
     value = float(observed[at])
-    # The largest of many differences is too large on average; a band over all budgets holds it.
+    # The largest of many differences is biased upwards; a band over all budgets still covers it.
     band = float(np.quantile(np.abs(drawn - observed).max(axis=1), 0.95))
-    if band == 0:  # every item looks alike: what n items leave open
+    if band == 0:  # all items look alike, so use the Wilson end for 0 of n
         band = wilson_ends(0, n)[1]
     gap = Estimate(
         value=value,
@@ -150,7 +150,7 @@ def _gap(observed: NDArray[np.float64], drawn: NDArray[np.float64], n: int) -> d
 
 
 def curve_rows(arms: Arms, budgets: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Rows of `analysis.curves`: every attack with a budget of 2 or more."""
+    """Return rows of `analysis.curves`: every attack with a budget of 2 or more."""
     rows = []
     for place, attack, arm in _curves(arms, budgets):
         head = {**place_fields(place), "attack": attack, "budget": arm.budget}
@@ -159,7 +159,7 @@ def curve_rows(arms: Arms, budgets: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def pair_rows(arms: Arms, budgets: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Rows of `analysis.pairs`: every two attacks of one place with budgets of 2 or more."""
+    """Return rows of `analysis.pairs`: every two attacks of one place with budgets of 2 or more."""
     by_place: dict[Place, list[tuple[str, Hits]]] = {}
     for place, attack, arm in _curves(arms, budgets):
         by_place.setdefault(place, []).append((attack, arm))
@@ -200,18 +200,18 @@ def _bootstrap(arm: Hits) -> str:
 
 
 def _sign(difference: NDArray[np.float64]) -> NDArray[np.float64]:
-    """-1, 0 or 1; differences that are rounding alone are 0."""
+    """Return -1, 0 or 1; differences from rounding are 0."""
     found: NDArray[np.float64] = np.sign(np.round(difference, 12))
     return found
 
 
 def _last_sign(difference: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sign at the largest budget at which the two differ; 0 where they never do."""
+    """Return the sign at the largest budget at which the two differ; 0 if they never do."""
     sign = _sign(difference)[..., ::-1]
     return np.take_along_axis(sign, _first(sign != 0)[..., None], axis=-1)[..., 0]
 
 
 def _first(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The place of the first True along the last axis; 0 where there is none."""
+    """Return the index of the first True along the last axis; 0 if there is none."""
     found: NDArray[np.int64] = np.argmax(mask, axis=-1)
     return found

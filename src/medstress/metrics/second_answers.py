@@ -1,5 +1,7 @@
-"""How much of an attack's advantage over random draws is left when variants of the key do not
-count: a variant may be a second right answer, and then the victim was not wrong."""
+"""How much of an attack's advantage over random draws is left if variants of the key do not count.
+
+A variant may be a second right answer, so that the victim was not wrong.
+"""
 
 from __future__ import annotations
 
@@ -29,28 +31,27 @@ class Arm:
     asr: Estimate
     """All successes."""
     asr_unrefuted: Estimate
-    """Successes whose name is no variant, synonym or repetition of the key: those that nothing
-    refutes. How many of them are valid the rules do not know."""
+    """Successes that are not refuted: the name is not a variant, synonym or repetition of the key.
+    The rules do not know how many of them are valid."""
     advantage: Estimate | None = None
     """ASR minus that of random draws, on the items eligible under both; None for random draws
-    and where no arm draws at random."""
+    and if no arm draws at random."""
     advantage_unrefuted: Estimate | None = None
-    """The same for successes that nothing refutes."""
+    """The same for successes that are not refuted."""
 
 
 def second_answers(trials: Iterable[TrialRow]) -> dict[Place, list[Arm]]:
     """Compare ASR with ASR of unrefuted successes, for attacks that mark variants of the key.
 
-    With successes of all kinds and with unrefuted ones, an attack's advantage over the arm that
-    draws at random (same data, group and victim; the first label where there are several) is the
-    difference of the two rates over the items that are eligible under both
-    (`paired_difference`).
+    For all successes and for unrefuted ones, an attack's advantage is the difference of its rate
+    and that of the arm that draws at random (same data, group and victim; the first label if there
+    are several), over the items eligible under both (`paired_difference`).
 
     Args:
-        trials: of a whole run; attacks with `variants` other than `mark` are left out.
+        trials: trials of a whole run; attacks with `variants` other than `mark` are left out.
 
     Returns:
-        The arms of every place that has one, random draws first, then by label; empty where no
+        The arms of every place that has one, random draws first, then by label; empty if no
         attack marks variants.
     """
     places: dict[Place, dict[str, list[TrialRow]]] = defaultdict(lambda: defaultdict(list))

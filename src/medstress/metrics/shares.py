@@ -1,4 +1,4 @@
-"""A share with its interval, where several answers of one item are not independent."""
+"""Shares with intervals that allow for dependent answers to one item."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medstress.metrics.estimates import WILSON, Estimate, unknown, wilson, wilso
 
 
 def linearised_effect(hits: NDArray[np.float64], counts: NDArray[np.float64]) -> float:
-    """The variance of sum(hits) / sum(counts) over units, over that of independent answers.
+    """Return the variance of sum(hits) / sum(counts) over units, relative to independent answers.
 
     n / (n - 1) sum_i (y_i - p c_i)^2 / (N p (1 - p)) for y_i hits among the c_i answers of unit
     i of n, N answers in all and 0 < p < 1.
@@ -35,17 +35,17 @@ def linearised_effect(hits: NDArray[np.float64], counts: NDArray[np.float64]) ->
 
 
 def mean_size(counts: NDArray[np.float64]) -> float:
-    """K = sum c_i^2 / N: how many answers the unit of an answer has on average."""
+    """Return K = sum c_i^2 / N, the mean size of an answer's unit."""
     return float((counts**2).sum() / counts.sum())
 
 
 def design_effect(hits: NDArray[np.float64], counts: NDArray[np.float64]) -> float:
-    """How many answers of one unit are worth one independent answer, at least 1.
+    """Return how many answers of one unit are worth one independent answer, at least 1.
 
-    The larger of 1, `linearised_effect` and 1 + (K - 1) ICC, with the intraclass correlation by
-    analysis of variance, cut to [0, 1]: the first is low by chance where units are few, the
-    second where their sizes differ. K where all answers are alike or one unit gave them all; 1
-    where every unit gave one.
+    It is the largest of 1, `linearised_effect` and 1 + (K - 1) ICC, with the intraclass
+    correlation by analysis of variance, cut to [0, 1]. `linearised_effect` is low by chance if
+    there are few units, the other if their sizes differ. K if all answers are alike or one unit
+    gave them all; 1 if every unit gave one.
 
     Args:
         hits: shape (n,).
@@ -68,7 +68,7 @@ def share(hits: ArrayLike, counts: ArrayLike) -> Estimate:
     """Estimate sum(hits) / sum(counts) by Wilson's interval at N / `design_effect` answers.
 
     Args:
-        hits: hits of each unit (item, or document where known), shape (n,).
+        hits: hits of each unit (item, or document if known), shape (n,).
         counts: answers of each unit, shape (n,); units without any are left out.
 
     Returns:
@@ -86,10 +86,10 @@ def share(hits: ArrayLike, counts: ArrayLike) -> Estimate:
 
 
 def _share(levels: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Estimate:
-    """The share with the largest design effect of several levels of units, the widest first.
+    """Estimate with the largest design effect of several levels of units, the widest first.
 
-    Within a document items may differ more than by chance, which cuts its effect at 1; answers
-    that repeat an item are no new ones for that.
+    Items within a document may differ more than by chance, which cuts that level's effect to 1;
+    answers that repeat an item are still not independent.
     """
     y, c = levels[0]
     n, k = round(c.sum()), round(y.sum())
@@ -102,25 +102,24 @@ def _share(levels: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) ->
 
 
 Unit: TypeAlias = str | tuple[str, ...]
-"""An item, or what stands in what: the document, the item, its entity."""
+"""An item, or a path from the widest cluster down: document, item, entity."""
 
 
 def parts_of(unit: Unit) -> tuple[str, ...]:
-    """The names in a unit, the widest first."""
+    """Return the parts of a unit, the widest first."""
     return (unit,) if isinstance(unit, str) else unit
 
 
 def rate(observations: Iterable[tuple[Unit, bool]]) -> Estimate:
     """Estimate a share from hits and misses of items that may occur several times.
 
-    The design effect is the largest of those with documents, with items and with their entities
-    as clusters.
+    The design effect is the largest of those with documents, items and entities as clusters.
 
     Args:
         observations: pairs of the unit and whether it was a hit; all units have equally many parts.
 
     Returns:
-        As `share`.
+        The estimate, as `share` returns it.
 
     >>> rate([("q1", True), ("q2", False)]).method
     'Wilson 95 % (each item occurs once)'
@@ -133,7 +132,7 @@ def rate(observations: Iterable[tuple[Unit, bool]]) -> Estimate:
 def _tally(
     seen: Sequence[tuple[tuple[str, ...], bool]], parts: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Hits and answers of the units that the first parts of their names tell apart."""
+    """Count hits and answers by unit, units being named by the first `parts` parts."""
     counts = Counter(unit[:parts] for unit, _ in seen)
     hits = Counter(unit[:parts] for unit, hit in seen if hit)
     # Sorted, so that sums do not depend on the order of the trials.
@@ -143,10 +142,10 @@ def _tally(
 
 
 def slice_shares(slices: Sequence[tuple[ArrayLike, ArrayLike]]) -> list[Estimate]:
-    """Estimate the shares of m slices with intervals that all hold at once, with 95 %.
+    """Estimate the shares of m slices with intervals that all hold together at 95 %.
 
-    Clopper and Pearson's exact interval at Sidak's level: each may be missed with probability
-    1 - .95^(1/m). Slices may overlap. Where items occur several times, at N / `design_effect`.
+    Clopper and Pearson's exact interval at Sidak's level: each may miss with probability
+    1 - .95^(1/m). Slices may overlap. If items occur several times, at N / `design_effect`.
 
     Args:
         slices: hits and counts by unit, as `share` takes them, of each slice.

@@ -1,4 +1,4 @@
-"""Significance of successes as a family: adjusted p-values, what can be attained, the histogram."""
+"""Families of significance tests: adjusted p-values, what can be attained, the histogram."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from medstress.metrics.monte_carlo import ControlPlan
 from medstress.metrics.pairs import benjamini_hochberg
 
 LEVEL = 0.05
-"""A single success is called significant where p is no larger."""
+"""A single success is called significant if p is no larger."""
 FALSE_DISCOVERY_RATE = 0.10
 """Adjusted p-values up to this are called discoveries."""
 N_BINS = 20
 
 
 class Null(StrEnum):
-    """What a control is: a change that should not have worked, found in the way named."""
+    """What a control is: an edit that should not work, found in the given way."""
 
     MATCHED = "matched"
-    """The result of the attack's own loop, attempt until error, with neutral insertions; a loop
-    that held is easier than anything."""
+    """The result of the attack's own loop, attempts until an error, with neutral insertions; a
+    loop that held counts as easier than anything."""
     FLIPPED = "flipped"
-    """The same, of loops that ended in an error alone."""
+    """The same, but only loops that ended in an error."""
     NEUTRAL = "neutral"
     """One neutral insertion (the paper's)."""
     PARAPHRASE = "paraphrase"
@@ -36,27 +36,27 @@ class Null(StrEnum):
 
     @property
     def allows_attacked(self) -> bool:
-        """Whether all attacked items can be the family: the null must say how an item can hold."""
+        """True if all attacked items can be the family: the null must define how an item holds."""
         return self is Null.MATCHED
 
     @property
     def default_family(self) -> Family:
-        """Over which tests p-values are adjusted where nobody says so."""
+        """The family if the experiment gives none."""
         return Family.ATTACKED if self.allows_attacked else Family.SUCCESSES
 
     @property
     def level_among_successes(self) -> float:
-        """The largest share of successes without any effect that came out at p <= .05.
+        """The largest share of successes without any effect that reached p <= .05 in simulations.
 
-        In the simulations of docs/significance.md (scripts/simulate_medfuzz_test.py). A success
-        is one because its insertion was hard, so a null that does not select its controls in the
-        same way rejects too often where insertions differ in how hard they are.
+        See docs/significance.md (scripts/simulate_medfuzz_test.py). Attacks select hard insertions,
+        so a null that does not select its controls in the same way rejects too often if insertions
+        differ in how hard they are.
         """
         return _AMONG_SUCCESSES[self]
 
     @property
     def caution(self) -> str | None:
-        """What has to be said beside a p-value of this null; None where it holds its level.
+        """A warning about p-values of this null; None if it holds its level.
 
         >>> Null.FLIPPED.caution is None
         True
@@ -81,20 +81,20 @@ class Adjust(StrEnum):
     """How p-values are adjusted for the number of tests in their family."""
 
     BH = "bh"
-    """Benjamini and Hochberg: the share of false ones among discoveries."""
+    """Benjamini and Hochberg: controls the share of false discoveries."""
     HOLM = "holm"
-    """Holm: the probability of any false discovery."""
+    """Holm: controls the probability of any false discovery."""
     NONE = "none"
-    """Not at all, as in the paper; labelled so."""
+    """Not adjusted, as in the paper; results are labelled so."""
 
     @property
     def level(self) -> float:
-        """A p-value adjusted so is a discovery where it is no larger."""
+        """A p-value adjusted in this way is a discovery if it is no larger than this."""
         return FALSE_DISCOVERY_RATE if self is Adjust.BH else LEVEL
 
     @property
-    def told(self) -> str:
-        """What the level is of."""
+    def guarantee(self) -> str:
+        """The guarantee that the level gives, in words."""
         return {
             Adjust.BH: f"at a false discovery rate of {self.level:g}",
             Adjust.HOLM: f"at a family-wise error rate of {self.level:g}",
@@ -119,29 +119,29 @@ class Attainable:
     n_tested: int
     """Successes that are tested."""
     n_family: int
-    """Tests in the family; none of those beyond the tested can be found."""
+    """Tests in the family; those that are not tested cannot be discoveries."""
     p_min: float
     """Smallest p-value of one test."""
     method: Adjust = Adjust.BH
     """How p-values are adjusted."""
     repeated: bool = False
-    """Whether texts of controls repeat, so that further controls do not lower `p_min`."""
+    """True if texts of controls repeat, so that more controls do not lower `p_min`."""
 
     @property
     def adjusted(self) -> float:
-        """Smallest adjusted p-value: by Benjamini and Hochberg, all tested ones at `p_min`."""
+        """Smallest adjusted p-value; by Benjamini and Hochberg, with all tested ones at `p_min`."""
         return min(1.0, self.p_min * self._factor)
 
     @property
     def n_needed(self) -> int:
-        """How many successes must sit at `p_min` for the first to be discovered."""
+        """How many successes must reach `p_min` for one to be a discovery."""
         if self.method is not Adjust.BH:
             return 1
         return math.ceil(self.p_min * self.n_family / self.method.level - 1e-9)
 
     @property
     def controls_needed(self) -> int:
-        """Controls a success with which something could be discovered."""
+        """Controls per success with which a discovery is possible."""
         return math.ceil(self._factor / self.method.level - 1e-9) - 1
 
     @property
@@ -159,12 +159,12 @@ def attainable(
     n_tested: int | None = None,
     method: Adjust = Adjust.BH,
 ) -> Attainable:
-    """What a family can show at best.
+    """Return what a family can show at best.
 
     Args:
-        n_successes: of the family, tested or not.
-        n_attacked: items attacked, successes among them.
-        family: which of the two are the family.
+        n_successes: successes of the family, tested or not.
+        n_attacked: items attacked, including successes.
+        family: which of the two make the family.
         plan: number of controls.
         n_tested: successes that are tested; None for all.
         method: how p-values are adjusted.
@@ -180,11 +180,11 @@ def attainable(
 
 
 def shortfall(best: Attainable, max_calls: Callable[[int], int] | None = None) -> str | None:
-    """Why a family cannot show anything, and what would; None where it can.
+    """Return why a family cannot show anything, and what would help; None if it can.
 
     Args:
-        best: what it can show.
-        max_calls: controls -> the `max_calls` that buys them; None where their number is fixed.
+        best: what the family can show.
+        max_calls: controls -> the `max_calls` that buys them; None if their number is fixed.
 
     >>> shortfall(attainable(10, 10, Family.SUCCESSES, ControlPlan(fixed=5)))[:56]
     'with 5 controls no adjusted p-value can fall below 0.167'
@@ -202,7 +202,7 @@ def shortfall(best: Attainable, max_calls: Callable[[int], int] | None = None) -
     return (
         f"with {n_controls}{different} controls no adjusted p-value can fall below "
         f"{best.adjusted:.3g} ({best.n_tested} successes in a family of {best.n_family}), so "
-        f"nothing can be found {best.method.told}: it takes {remedy}"
+        f"nothing can be found {best.method.guarantee}: it takes {remedy}"
     )
 
 
@@ -210,8 +210,8 @@ def adjust(p_values: Sequence[float], n_family: int, method: Adjust = Adjust.BH)
     """Adjust the tested successes' p-values within their family.
 
     Args:
-        p_values: of the tested successes.
-        n_family: tests in the family; none of those beyond the tested is a discovery.
+        p_values: p-values of the tested successes.
+        n_family: tests in the family; those that are not tested get p = 1.
         method: Benjamini and Hochberg, Holm, or not at all.
 
     >>> [round(p, 6) for p in adjust([0.01, 0.02], 4)]
@@ -231,7 +231,7 @@ def adjust(p_values: Sequence[float], n_family: int, method: Adjust = Adjust.BH)
 
 
 def _holm(p_values: Sequence[float]) -> list[float]:
-    """The i-th least of m becomes max over j <= i of (m - j + 1) p_(j), at most 1."""
+    """Adjust by Holm: the i-th smallest becomes max over j <= i of (m - j + 1) p_(j), at most 1."""
     m, most, found = len(p_values), 0.0, [0.0] * len(p_values)
     for i, at in enumerate(sorted(range(m), key=p_values.__getitem__)):
         most = max(most, min(1.0, (m - i) * p_values[at]))
@@ -247,6 +247,6 @@ def histogram(p_values: Sequence[float]) -> list[int]:
     """
     counts = [0] * N_BINS
     for p in p_values:
-        # Closed on the right, so that the first bin is what is significant at the level.
+        # Bins are closed on the right, so that the first holds what is significant at the level.
         counts[max(math.ceil(p * N_BINS - 1e-9) - 1, 0)] += 1
     return counts

@@ -1,4 +1,4 @@
-"""Prompt similarity: how much of the whole prompt's meaning a success leaves."""
+"""Prompt similarity: how much of the whole prompt's meaning a success keeps."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from medstress.rows import TrialRow
 def prompt_similarity(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate PSS, the mean cosine of sentence embeddings of prompts before and after.
 
-    Over first successes whose prompts were embedded (`[analysis] prompt_similarity`); whole items
-    are drawn with replacement for the interval.
+    It uses first successes whose prompts were embedded (`[analysis] prompt_similarity`); whole
+    items are drawn with replacement for the interval.
 
     References:
         Xian et al., "Assessing biomedical knowledge robustness in large language models by

@@ -16,13 +16,13 @@ from medstress.metrics.success import asr
 from medstress.rows import TrialRow
 
 GROUPS = ("all", "generalist", "specialist")
-"""Victims that a trend is given for."""
+"""Groups of victims with a trend of their own."""
 
 
 def size_rows(
     pooled: Iterable[Mapping[str, Any]], victims: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Rows of `analysis.size`: accuracy and ASR of every victim of known size, and the trend.
+    """Return rows of `analysis.size`: accuracy and ASR of victims of known size, and the trend.
 
     Args:
         pooled: pooled summary rows.
@@ -56,10 +56,10 @@ def size_rows(
 
 
 def trend(points: Sequence[Mapping[str, Any]]) -> Estimate:
-    """Estimate the change of ASR a tenfold number of parameters, by least squares.
+    """Estimate the change of ASR per tenfold number of parameters, by least squares.
 
-    Over victims, each weighing the same; `n` is the number of victims. The interval is
-    Student's; with few victims of few families it says little about any other victim.
+    All victims weigh the same; `n` is their number. The interval is Student's; with few victims
+    of few families it says little about other victims.
     """
     known = [p for p in points if p["asr"]["value"] is not None]
     sizes = np.log10([p["parameters"] for p in known])
@@ -70,10 +70,10 @@ def trend(points: Sequence[Mapping[str, Any]]) -> Estimate:
     slope, n = float(line.slope), len(known)
     method = "least squares of ASR on log10(parameters) over victims"
     residuals = np.array(rates) - line.intercept - slope * sizes
-    # On one line there is no scatter to judge by: scipy's error is 0, or nan where it is level.
+    # Points on one line have no scatter: scipy's error is 0, or nan if the line is level.
     if np.abs(residuals).max() < ROUNDING:
-        told = f"{method}: no interval, as the victims lie on one line"
-        return Estimate(value=slope, n=n, low=None, high=None, method=told)
+        no_interval = f"{method}: no interval, as the victims lie on one line"
+        return Estimate(value=slope, n=n, low=None, high=None, method=no_interval)
     half = float(student.ppf(0.975, n - 2) * line.stderr)
     return Estimate(
         value=slope, n=n, low=slope - half, high=slope + half, method=f"{method}, Student's t 95 %"
@@ -83,8 +83,8 @@ def trend(points: Sequence[Mapping[str, Any]]) -> Estimate:
 def r_cap(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate the relative change in accuracy, R-CAP = (acc_0 - acc_after) / acc_0.
 
-    Lost over right answers: the ASR. That accuracy varies too, with the items, is in its interval
-    already: the linearised variance of `share` is that of a ratio of two sums over units.
+    This is answers lost over right answers, so it equals ASR. Its interval already covers that
+    accuracy varies with the items: the linearised variance of `share` is that of a ratio of sums.
 
     References:
         Xian et al., arXiv 2402.10527 v1 (2024).
@@ -93,7 +93,7 @@ def r_cap(trials: Sequence[TrialRow]) -> Estimate:
 
 
 def r_cap_rows(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
-    """Rows of `analysis.r_cap`: one an attack, seeds together."""
+    """Return rows of `analysis.r_cap`: one per attack, seeds together."""
     found: dict[tuple[str, str, str, str], list[TrialRow]] = defaultdict(list)
     for row in trials:
         found[row.dataset, row.group, row.victim, row.attack].append(row)

@@ -33,13 +33,13 @@ def asr(trials: Sequence[TrialRow]) -> Estimate:
 
 
 def asr_decided(trials: Sequence[TrialRow]) -> Estimate:
-    """Estimate n_flipped / (n_flipped + n_held): of the searches that came to an end."""
+    """Estimate n_flipped / (n_flipped + n_held), over searches that came to an end."""
     decided = (Verdict.FLIPPED, Verdict.HELD)
     return rate((unit_of(row), is_flipped(row)) for row in trials if row.verdict in decided)
 
 
 def asr_asked(trials: Sequence[TrialRow]) -> Estimate:
-    """Estimate n_flipped / (n_eligible - n_never_asked): of the trials that tried an edit."""
+    """Estimate n_flipped / (n_eligible - n_never_asked), over trials that tried an edit."""
     return rate(
         (unit_of(row), is_flipped(row))
         for row in trials
@@ -79,14 +79,14 @@ def asr_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]]:
 
 
 def at_budget(points: Sequence[Mapping[str, Any]], budget: int) -> Mapping[str, Any] | None:
-    """The estimate of `asr_at` that holds at a budget: the rate changes only where it says so.
+    """Return the estimate at a budget from the points of `asr_at`.
 
     Args:
-        points: what `asr_at` gave.
+        points: what `asr_at` returned.
         budget: perturbed queries per item.
 
     Returns:
-        The last point up to there; None below the first and beyond the last budget.
+        The last point up to this budget; None below the first and beyond the last point.
 
     >>> at_budget([{"budget": 1, "value": 0.0}, {"budget": 2331, "value": 0.25}], 2)["value"]
     0.0
@@ -97,7 +97,7 @@ def at_budget(points: Sequence[Mapping[str, Any]], budget: int) -> Mapping[str, 
 
 
 def _curve(firsts: Sequence[tuple[TrialRow, int | None]], budget: int) -> list[dict[str, Any]]:
-    """The share of eligible trials whose first success came within 1..`budget` queries."""
+    """Return the share of eligible trials with a first success within 1..`budget` queries."""
     eligible = [(unit_of(row), first) for row, first in firsts if is_eligible(row)]
     steps = {first for _, first in eligible if first is not None}
     curve = []
@@ -114,7 +114,7 @@ def _curve(firsts: Sequence[tuple[TrialRow, int | None]], budget: int) -> list[d
 def queries_to_success(trials: Sequence[TrialRow]) -> dict[str, float | None]:
     """Return the median and mean number of perturbed queries up to the first success.
 
-    Over successes only: both are null without any.
+    Only successes count; both are None without any.
     """
     queries = [
         row.first_success for row in trials if is_flipped(row) and row.first_success is not None

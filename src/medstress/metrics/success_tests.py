@@ -1,4 +1,4 @@
-"""Rows of `tests` about successes, from what their significance tests found."""
+"""Compute the rows of `tests` about successes from their stored significance tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medstress.metrics.significance import LEVEL, Null
 from medstress.metrics.success_families import (
     PRE_SPECIFIED,
     Scope,
-    Tested,
+    StoredTest,
     adjusted,
     plan_of,
     settings_key,
@@ -34,55 +34,53 @@ NOT_VALID = "experts find that the key no longer holds: left out of the family"
 
 def success_test_rows(
     trials: Sequence[TrialRow],
-    tested: Iterable[Tested],
+    tested: Iterable[StoredTest],
     scopes: Mapping[str, Sequence[Scope]],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Compute the rows of all tests, family by family.
 
     Args:
-        trials: of the run.
-        tested: what is stored.
-        scopes: `settings_key` -> the families that were asked for, in that order; missing: all
-            successes.
+        trials: trials of the run.
+        tested: stored tests.
+        scopes: `settings_key` -> the requested families, in that order; all successes if missing.
 
     Returns:
-        A row for every test in the trials' order (a success that experts find not valid has no
-        adjusted p and counts in no family: where all attacked trials are adjusted over, it is one
-        that held; of several families that a success is in, `p_adjusted` is that of the
-        pre-specified one, else of the one asked for last), and a row for every family in the order
-        in which they were asked for: what it could attain, how many were found, the histogram of
-        p-values.
+        A row for every test, in the order of the trials, and a row for every family, in the order
+        of the requests: what it could attain, how many successes were found, the histogram of
+        p-values. A success that experts find not valid has no adjusted p and is in no family; if
+        the family is all attacked trials, it counts as one that held. If a success is in several
+        families, `p_adjusted` is that of the pre-specified one, else of the last one requested.
     """
-    by_settings: dict[str, dict[str, Tested]] = defaultdict(dict)
+    by_settings: dict[str, dict[str, StoredTest]] = defaultdict(dict)
     for one in tested:
-        by_settings[settings_key(one.told)][str(one.told["trial"])] = one
+        by_settings[settings_key(one.spec)][str(one.spec["trial"])] = one
     rows: list[dict[str, Any]] = []
     summaries: list[dict[str, Any]] = []
     for key, by_trial in by_settings.items():
         made = [_row(row, by_trial[row.trial_id]) for row in trials if row.trial_id in by_trial]
-        asked = scopes.get(key) or [Scope()]
-        found = {
-            i: adjusted(made, trials, by_trial, json.loads(key), asked[i])
-            for i in _by_precedence(asked)
+        requested = scopes.get(key) or [Scope()]
+        families = {
+            i: adjusted(made, trials, by_trial, json.loads(key), requested[i])
+            for i in _by_precedence(requested)
         }
-        summaries += [found[i] for i in range(len(asked))]
+        summaries += [families[i] for i in range(len(requested))]
         rows += made
     return rows, summaries
 
 
-def _by_precedence(asked: Sequence[Scope]) -> list[int]:
-    """Places of families: pre-specified ones as asked for, then the others, the last one first."""
-    first = [i for i, scope in enumerate(asked) if scope.label == PRE_SPECIFIED]
-    return first + [i for i in reversed(range(len(asked))) if i not in first]
+def _by_precedence(requested: Sequence[Scope]) -> list[int]:
+    """Return indices of families: pre-specified ones in order, then the others, last one first."""
+    first = [i for i, scope in enumerate(requested) if scope.label == PRE_SPECIFIED]
+    return first + [i for i in reversed(range(len(requested))) if i not in first]
 
 
-def _row(trial: TrialRow, one: Tested) -> dict[str, Any]:
-    """One test; numbers are None where it ended early."""
-    told, found = one.told, one.found
+def _row(trial: TrialRow, one: StoredTest) -> dict[str, Any]:
+    """Return the row of one test; numbers are None if the test ended early."""
+    spec, findings = one.spec, one.findings
     row: dict[str, Any] = {
         "family": FAMILY,
         "comparison": trial.attack,
-        "against": told["null"],
+        "against": spec["null"],
         "trial_id": trial.trial_id,
         "dataset": trial.dataset,
         "group": trial.group,
@@ -95,8 +93,8 @@ def _row(trial: TrialRow, one: Tested) -> dict[str, Any]:
         ),
         **dict.fromkeys(("p_plus1", "n_controls", "n_distinct", "n_as_hard")),
         **dict.fromkeys(("n_flipped", "p_flipped")),
-        "level_among_successes": Null(told["null"]).level_among_successes,
-        "caution": Null(told["null"]).caution,
+        "level_among_successes": Null(spec["null"]).level_among_successes,
+        "caution": Null(spec["null"]).caution,
         "clean_p_key": trial.score_before,
         "clean_confidence": clean_confidence(trial),
         "guess": trial.guess,
@@ -105,62 +103,62 @@ def _row(trial: TrialRow, one: Tested) -> dict[str, Any]:
         "note": NOT_VALID if is_refused(trial) else one.note,
         "method": "",
     }
-    if found is None:
+    if findings is None:
         return row
-    statistic, null = Statistic(found["statistic"]), Null(told["null"])
-    size = effect(found["original"], found["fuzz"])
-    t_original = sum(found["original"]) / len(found["original"])
+    statistic, null = Statistic(findings["statistic"]), Null(spec["null"])
+    size = effect(findings["original"], findings["fuzz"])
+    t_original = sum(findings["original"]) / len(findings["original"])
     row |= {
         "statistic": statistic.value,
         "t_original": t_original,
         "t_fuzz": t_original - (size.value or 0.0),
         "effect": size.as_json(),
         "guess": t_original < GUESS if trial.guess is None else trial.guess,
-        **_of_loops(found, null),
+        **_of_loops(findings, null),
     }
-    if not found["as_hard"]:
-        note = NOTHING_FLIPPED.format(n=found["n_loops"])
+    if not findings["as_hard"]:
+        note = NOTHING_FLIPPED.format(n=findings["n_loops"])
         return row | {"n_controls": 0, "note": row["note"] or note}
-    values = _p_values(found, told, null)
+    values = _p_values(findings, spec, null)
     return row | {
         "p": values.p,
         "p_paper": values.paper_text,
         "p_plus1": values.p_plus1,
         "n_controls": values.n_controls,
-        "n_distinct": found.get("n_distinct"),
+        "n_distinct": findings.get("n_distinct"),
         "n_as_hard": values.n_as_hard,
         "significant": None if row["refused"] else values.p <= LEVEL,
-        "method": _method(told, found, statistic, values),
+        "method": _method(spec, findings, statistic, values),
     }
 
 
-def _p_values(found: Mapping[str, Any], told: Mapping[str, Any], null: Null) -> PValues:
-    as_hard, plan = [bool(one) for one in found["as_hard"]], plan_of(told, found)
+def _p_values(findings: Mapping[str, Any], spec: Mapping[str, Any], null: Null) -> PValues:
+    as_hard, plan = [bool(one) for one in findings["as_hard"]], plan_of(spec, findings)
     if null is Null.FLIPPED and not plan.is_done(as_hard):
-        # As many loops as asked for were run; those that held are not among the controls.
+        # All loops of the plan were run; those that held are not controls.
         plan = ControlPlan(fixed=len(as_hard))
-    return p_values(as_hard, plan, found.get("n_distinct"))
+    return p_values(as_hard, plan, findings.get("n_distinct"))
 
 
-def _of_loops(found: Mapping[str, Any], null: Null) -> dict[str, Any]:
-    """Of matched controls: loops that ended in an error, and the p-value among those alone."""
+def _of_loops(findings: Mapping[str, Any], null: Null) -> dict[str, Any]:
+    """Return for matched controls how many loops erred, and the p-value among those alone."""
     if null not in (Null.MATCHED, Null.FLIPPED):
         return {}
-    as_hard, flipped = found["as_hard"], found["flipped"]
-    p = p_of_flipped(as_hard, flipped, found.get("n_distinct"))
+    as_hard, flipped = findings["as_hard"], findings["flipped"]
+    p = p_of_flipped(as_hard, flipped, findings.get("n_distinct"))
     return {"n_flipped": sum(map(bool, flipped)), "p_flipped": p}
 
 
 def p_of_flipped(
     as_hard: Sequence[bool], flipped: Sequence[bool], n_distinct: int | None
 ) -> float | None:
-    """The p-value among the loops that ended in an error; None without one.
+    """Return the p-value among the loops that ended in an error; None without any.
 
     Args:
-        as_hard: of every loop, whether it was as hard as the success.
-        flipped: of every loop, whether it ended in an error.
-        n_distinct: how many different loops the texts make; None: all. Those in an error make as
-            many as their share, and at least one.
+        as_hard: whether each loop was as hard as the success.
+        flipped: whether each loop ended in an error.
+        n_distinct: how many different loops the texts make up; None for all. Those that erred get
+            their share of it, and at least one.
     """
     hard = [is_hard for is_hard, erred in zip(as_hard, flipped, strict=True) if erred]
     if not hard:
@@ -171,7 +169,7 @@ def p_of_flipped(
 
 
 def repeated(row: Mapping[str, Any]) -> str | None:
-    """What has to be said beside the p-values of a row whose controls repeat texts; else None.
+    """Return a remark on the p-values of a row whose controls repeat texts, else None.
 
     >>> repeated({"n_distinct": 3})
     'texts of controls repeat and make 3 different ones: p is at least 1/4'
@@ -186,29 +184,30 @@ def repeated(row: Mapping[str, Any]) -> str | None:
 
 
 def _method(
-    told: Mapping[str, Any], found: Mapping[str, Any], statistic: Statistic, values: PValues
+    spec: Mapping[str, Any], findings: Mapping[str, Any], statistic: Statistic, values: PValues
 ) -> str:
     how = (
-        f"sequential Monte Carlo (Besag and Clifford, stop at {told['stop_at']} as hard)"
-        if told["controls"] == "adaptive"
+        f"sequential Monte Carlo (Besag and Clifford, stop at {spec['stop_at']} as hard)"
+        if spec["controls"] == "adaptive"
         else "(1 + count) / (controls + 1)"
     )
-    said = repeated({"n_distinct": found.get("n_distinct")})
+    remark = repeated({"n_distinct": findings.get("n_distinct")})
     return (
-        f"{how} over {values.n_controls} {told['null']} controls"
-        f"{' that a panel let pass' if told.get('panel') else ''}{f' ({said})' if said else ''}; "
+        f"{how} over {values.n_controls} {spec['null']} controls"
+        f"{' that a panel let pass' if spec.get('panel') else ''}"
+        f"{f' ({remark})' if remark else ''}; "
         f"T = {statistic.value} of {statistic.n_samples} fresh samples; p_paper and p_plus1 over "
-        f"{values.n_counted}{_shared(told)}"
+        f"{values.n_counted}{_shared(spec)}"
     )
 
 
-def _shared(told: Mapping[str, Any]) -> str:
-    leader = told.get("leader")
+def _shared(spec: Mapping[str, Any]) -> str:
+    leader = spec.get("leader")
     return f"; controls shared with the success of trial {leader}" if leader else ""
 
 
 def clean_confidence(trial: TrialRow) -> float | None:
-    """The victim's stated confidence in the key on the clean item, over the sum of all."""
+    """Return the stated confidence in the key on the clean item, over the sum of all."""
     for entry in entries(trial):
         if entry.get("query") == 0 and entry.get("confidences"):
             stated = entry["confidences"]

@@ -34,7 +34,7 @@ from medstress.metrics.vouched import (
 from medstress.rows import TrialRow
 
 FORMAT = 2
-"""Of `summary --json` (docs: schema); provisional until 0.2.0."""
+"""Format version of `summary --json` (docs: schema); provisional until 0.2.0."""
 
 RowKey: TypeAlias = tuple[str, str, str, str, int | None]
 """(dataset, group, victim, attack, seed) of one row of results; the seed of deterministic
@@ -118,7 +118,7 @@ def _pooled(
     budgets: Mapping[str, int],
     roles: Mapping[RowKey, Roles],
 ) -> list[dict[str, Any]]:
-    """Pool the seeds of each attack; the row of a deterministic one stands alone."""
+    """Pool the seeds of each attack; a deterministic attack keeps a row of its own."""
     pools: dict[tuple[str, str, str, str, bool], list[RowKey]] = defaultdict(list)
     for key in keys:
         pools[*key[:4], key[4] is None].append(key)
@@ -134,7 +134,7 @@ def _pooled(
 
 
 def _asked_roles(roles: Mapping[RowKey, Roles], keys: Sequence[RowKey]) -> dict[str, Roles]:
-    """Calls and tokens by role of some rows together; nothing where only the victim was asked."""
+    """Add up calls and tokens by role; empty if only the victim was asked."""
     total: dict[str, dict[str, int]] = {}
     for key in keys:
         for role, counts in roles.get(key, {}).items():
@@ -195,7 +195,7 @@ def _total(ledgers: Iterable[Ledger]) -> Ledger:
 
 
 def _check_ledgers(rows: Mapping[RowKey, list[TrialRow]], ledgers: Mapping[RowKey, Ledger]) -> None:
-    """Refuse ledgers that do not add up to the trials they belong to."""
+    """Raise a MedstressError if a ledger does not add up to its trials."""
     for key in rows.keys() | ledgers.keys():
         if key not in ledgers:
             raise MedstressError(f"there is no ledger for the trials of {key}")

@@ -1,4 +1,4 @@
-"""Where the names that synonyms put in come from, in sentences."""
+"""Sentences on where the names inserted by synonym attacks come from."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 
 def name_lines(summary: Mapping[str, Any]) -> list[str]:
-    """What names synonyms put in, and how many of them a trained model may know."""
-    named = coverage_lines(summary.get("surrogates", ()))
-    return [*named, *met_lines(summary.get("training", {}))]
+    """Return sentences on the names that synonyms insert, and how many a trained model may know."""
+    coverage = coverage_lines(summary.get("surrogates", ()))
+    return [*coverage, *met_lines(summary.get("training", {}))]
 
 
 def coverage_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A sentence for each row.
+    """Return a sentence for each row.
 
     >>> row = {"dataset": "bc5cdr", "attack": "synonym", "surrogate": "listed names (default)"}
     >>> coverage_lines([row | {"n_mentions": 4, "n_listed": 3, "n_nearest": 0, "n_unchanged": 1}])
@@ -28,7 +28,7 @@ def coverage_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def met_lines(training: Mapping[str, Any]) -> Iterator[str]:
-    """Sentences for each kind of model that was trained on synonyms.
+    """Yield sentences for each kind of model that was trained on synonyms.
 
     >>> kind = {"name": "x", "names_met": {"synonym": 0.86}, "n_left_out": 3, "n_offered": 1200}
     >>> for line in met_lines({"adversarial": [kind]}):
@@ -39,9 +39,9 @@ def met_lines(training: Mapping[str, Any]) -> Iterator[str]:
     for kind in training.get("adversarial", ()):
         for attack, share in kind.get("names_met", {}).items():
             if share is not None:
-                told = f"{share:.2f}".replace("0.", ".", 1)
+                text = f"{share:.2f}".replace("0.", ".", 1)
                 yield (
-                    f"{kind['name']}: {told} of the mentions that {attack} replaces get a name "
+                    f"{kind['name']}: {text} of the mentions that {attack} replaces get a name "
                     "that it is trained on"
                 )
         if "n_left_out" in kind:

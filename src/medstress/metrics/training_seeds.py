@@ -1,4 +1,4 @@
-"""Scores over several trainings: seeds of the training are drawn together with the items."""
+"""Scores over several trainings, resampling training seeds together with items."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.resampling import bootstrapped, random_stream
 
 ENOUGH_SEEDS = 3
-"""Trainings of a kind below which nothing is said of other trainings, and nothing is judged."""
+"""The fewest trainings of a kind from which other trainings are inferred and claims judged."""
 
 _TIMES = 8
-"""Draws of the seeds that every resample of the items meets: Student's t has long tails."""
+"""Draws of the seeds for every resample of the items; many, as Student's t has long tails."""
 
 Drawn = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A score with its resamples, over the clusters that all scores it is compared with share."""
+    """A score and its resamples; scores that are compared share their clusters."""
 
     value: float | None
-    """The score; None where it is undefined."""
+    """The score; None if it is undefined."""
     drawn: Drawn
-    """Of every resample, shape (n_resamples,); nan where it is undefined."""
+    """The score of every resample, shape (n_resamples,); nan if it is undefined."""
 
 
 def over_seeds(scores: Sequence[Measured]) -> Measured:
-    """The mean over trainings, with resamples that say how far the mean of others may lie.
+    """Average over trainings, with resamples that allow for other trainings.
 
     With scores x_1, ..., x_S of S trainings, their mean m and standard deviation s, the mean of
     all trainings is drawn from m + s / sqrt(S) t, t from Student's t with S - 1 degrees of
@@ -66,7 +66,7 @@ def over_seeds(scores: Sequence[Measured]) -> Measured:
 
 
 def minus(first: Measured, second: Measured) -> Measured:
-    """The difference of two scores, draw by draw; undefined where one of them is."""
+    """Return the difference of two scores, draw by draw; undefined if one of them is."""
     if first.value is None or second.value is None:
         return Measured(value=None, drawn=np.zeros(0))
     return Measured(value=first.value - second.value, drawn=first.drawn - second.drawn)
@@ -75,14 +75,13 @@ def minus(first: Measured, second: Measured) -> Measured:
 def estimated(
     score: Measured, n: int, method: str, limits: tuple[float, float] = (-np.inf, np.inf)
 ) -> Estimate:
-    """A score with the interval of its resamples.
+    """Return a score with the interval of its resamples.
 
     Args:
         score: the score.
         n: what it was counted over.
-        method: for people.
-        limits: the lowest and the highest value that there can be; few seeds that differ would
-            give an interval beyond.
+        method: how it was resampled, for people.
+        limits: the lowest and the highest possible value, which cut the interval.
     """
     if score.value is None or not np.isfinite(score.drawn).any():
         return unknown(f"{method}: undefined")
@@ -90,7 +89,7 @@ def estimated(
 
 
 def method_of(what: str, n_seeds: int) -> str:
-    """What was drawn, for people.
+    """Describe what was drawn.
 
     >>> method_of("40 clusters", 1)
     'bootstrap over 40 clusters, percentile 95 %; 1 training seed, so nothing of other seeds'

@@ -23,7 +23,7 @@ from medstress.outcomes import Outcome
 from medstress.rows import TrialRow
 
 RightOn: TypeAlias = Mapping[tuple[str, str], frozenset[str]]
-"""(data set, victim) -> items it answers rightly unperturbed."""
+"""(data set, victim) -> items whose clean version the victim answers right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +35,15 @@ class Carried:
     edits: str
     """Its edits, as JSON."""
     victim: str
-    """Who was asked."""
+    """Label of the victim that was asked."""
     outcome: str | None
-    """`right`, `wrong`, `unreadable`; None where the call failed."""
+    """`right`, `wrong`, `unreadable`; None if the call failed."""
     reached: bool
-    """Whether the answer is a success by the goal of the attack."""
+    """True if the answer is a success by the goal of the attack."""
 
 
 def right_on(trials: Iterable[TrialRow]) -> RightOn:
-    """The items that each victim answers rightly unperturbed, whatever group or attack asked."""
+    """Return the items whose clean version each victim answers right, over groups and attacks."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in trials:
         if is_answered(row) and is_eligible(row):
@@ -52,15 +52,15 @@ def right_on(trials: Iterable[TrialRow]) -> RightOn:
 
 
 def transfer_rows(trials: Sequence[TrialRow], carried: Iterable[Carried]) -> list[dict[str, Any]]:
-    """Rows of `analysis.transfer`: every pair of victims under one attack.
+    """Return rows of `analysis.transfer`: every pair of victims under one attack.
 
     transfer[i, j] = #{items where i's first success, asked of j, reaches the attack's goal} /
-    #{items where i succeeded and j was right on the clean item and answered}; trials of several
-    seeds count each. The diagonal is the flip check: the same victim asked again.
+    #{items where i succeeded and j was right on the clean item and answered}; every seed's trial
+    counts. The diagonal is the flip check, the same victim asked again.
 
     Args:
         trials: all trials.
-        carried: what `run` asked; the diagonal is read off the trials.
+        carried: answers that `run` collected; the diagonal comes from the trials.
     """
     answers = {
         (one.trial_id, one.edits, one.victim): one for one in carried if one.outcome is not None
@@ -89,9 +89,10 @@ def transfer_rows(trials: Sequence[TrialRow], carried: Iterable[Carried]) -> lis
 
 
 def _diagonal(successes: Sequence[TrialRow]) -> dict[str, Any]:
-    """The flip check says whether the goal was reached again, not by which answer.
+    """Return the row of a victim with itself, from the flip check.
 
-    So `n_wrong` is known where any wrong answer reaches the goal, and no other.
+    It says whether the goal was reached again, not by which answer, so `n_wrong` is known only if
+    exactly the wrong answers reach the goal.
     """
     checked = [(row, again) for row in successes if (again := success_repeats(row)) is not None]
     share = rate((unit_of(row), again) for row, again in checked)

@@ -1,4 +1,4 @@
-"""The attempts of a trial, as an attack that counts them records them."""
+"""The recorded attempts of a trial."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from medstress.metrics.counts import pick_success
 from medstress.rows import TrialRow
 
 Try: TypeAlias = tuple[dict[str, Any], dict[str, Any] | None]
-"""What the attacker did at one attempt, and what the victim answered where it was asked."""
+"""What the attacker did at one attempt, and the victim's answer; None if it was not asked."""
 
 
 def entries(row: TrialRow) -> list[dict[str, Any]]:
-    """All that is recorded of a trial's attempts, in order; attempt 0 is the clean item."""
-    found: list[dict[str, Any]] = json.loads(row.attempts) if row.attempts else []
-    return found
+    """Return all records of a trial's attempts, in order; attempt 0 is the clean item."""
+    recorded: list[dict[str, Any]] = json.loads(row.attempts) if row.attempts else []
+    return recorded
 
 
 def tries(row: TrialRow) -> Iterator[Try]:
-    """The attempts of one trial, in order."""
+    """Yield the attempts of one trial, in order."""
     recorded = entries(row)
     answers = {entry["attempt"]: entry for entry in recorded if "query" in entry}
     for entry in recorded:
@@ -29,15 +29,15 @@ def tries(row: TrialRow) -> Iterator[Try]:
 
 
 def n_cut_confidences(rows: Iterable[TrialRow]) -> int:
-    """Answers, the clean item's included, whose confidences were cut off at `max_new_tokens`."""
+    """Count answers, clean ones included, whose confidences were cut off at `max_new_tokens`."""
     return sum(bool(entry.get("cut_confidences")) for row in rows for entry in entries(row))
 
 
 def pick_attempt(row: TrialRow) -> int | None:
-    """The attempt of a trial's pick: of the success that it stands for; None without one.
+    """Return the attempt of a trial's pick, the success that represents it; None without one.
 
-    Where gates only mark, the first success may be a refuted one, after which the search went on.
-    What is said of *the* success, such as its edits, its reasoning and its test, is of the pick.
+    If gates only mark, the first success may be refuted and the search goes on. *The* success of a
+    trial, with its edits, its reasoning and its test, is always the pick.
     """
     pick = pick_success(row)
     if pick is None:
@@ -47,5 +47,5 @@ def pick_attempt(row: TrialRow) -> int | None:
 
 
 def attempts_used(row: TrialRow) -> int:
-    """The attempts that a success took."""
+    """Return how many attempts a success took."""
     return pick_attempt(row) or 1

@@ -1,4 +1,4 @@
-"""Which exponent n serves best, from the trials of a grid."""
+"""Choose the best exponent n from the trials of a grid."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ RULE = "largest {metric} over the grid, within each regime; ties: the smaller |n
 
 
 def split_position(key: Sequence[object]) -> float:
-    """Where a question lies in [0, 1), as good as random: below the share, n is chosen on it.
+    """Return a pseudo-random position in [0, 1); below the tuning share, n is chosen on the item.
 
     Args:
-        key: JSON values that tell the question from others.
+        key: JSON values that identify the item.
     """
     return int.from_bytes(digest(["tune", *key])[:8], "big") / 2**64
 
 
 METRICS = {"asr": asr, "asr_unrefuted": asr_unrefuted}
-"""What n may be chosen by: nobody vouches for a success while n is tuned."""
+"""The metrics that n may be chosen by; `asr_valid` is not known while n is tuned."""
 
 
 def metric_of(name: str) -> str:
-    """The metric that a folder's settings name; those of the first edition took for valid what no
-    rule refutes.
+    """Return the metric that a folder's settings name; first versions called unrefuted valid.
 
     >>> metric_of("asr"), metric_of("asr_valid")
     ('asr', 'asr_unrefuted')
@@ -50,7 +49,7 @@ class GridPoint:
     n: float
     """The exponent."""
     attack: str
-    """Label of the attack that had it."""
+    """Label of the attack with this exponent."""
     estimate: Estimate
     """The metric, pooled over seeds."""
 
@@ -68,7 +67,7 @@ class Grid:
     template: str
     """The attack's parameters without n, as canonical JSON."""
     points: tuple[GridPoint, ...]
-    """By ascending n."""
+    """The points by ascending n."""
     n_items: int
     """Distinct items asked."""
     n_eligible: int
@@ -87,7 +86,7 @@ class Grid:
 
 
 def regime_of(n: float) -> str | None:
-    """The regime of an exponent; 0 belongs to neither.
+    """Return the regime of an exponent; 0 belongs to neither.
 
     >>> regime_of(-5.0), regime_of(0.0), regime_of(5.0)
     ('n < 0', None, 'n > 0')
@@ -96,16 +95,16 @@ def regime_of(n: float) -> str | None:
 
 
 def is_pdws(spec: Mapping[str, Any]) -> bool:
-    """Whether an attack draws with an exponent n."""
+    """Return True if an attack draws with an exponent n."""
     return spec.get("sampler") == "pdws"
 
 
 def template_of(spec: Mapping[str, Any], budget: int | None = None) -> str:
-    """What the values of n of one attack have in common, as canonical JSON.
+    """Return an attack's parameters without n, as canonical JSON.
 
     Args:
         spec: the attack's parameters.
-        budget: replaces the attack's, where tuning has a budget of its own.
+        budget: replaces the attack's budget, if tuning has its own.
 
     >>> template_of({"sampler": "pdws", "n": -5.0, "budget": 8}, budget=1)
     '{"budget":1,"sampler":"pdws"}'
@@ -115,12 +114,12 @@ def template_of(spec: Mapping[str, Any], budget: int | None = None) -> str:
 
 
 def tuning_grids(trials: Iterable[TrialRow], metric: str = "asr") -> list[Grid]:
-    """Arrange the trials of a grid by data set, group, victim and attack.
+    """Group the trials of a grid by data set, group, victim and attack.
 
     Attacks other than `pdws` are left out.
 
     Args:
-        trials: of any attacks.
+        trials: trials of any attacks.
         metric: `asr` or `asr_unrefuted`, at the budget of the trials.
     """
     found: dict[tuple[str, str, str, str], dict[float, list[TrialRow]]] = {}
@@ -133,7 +132,7 @@ def tuning_grids(trials: Iterable[TrialRow], metric: str = "asr") -> list[Grid]:
 
 
 def choose(points: Sequence[GridPoint]) -> dict[str, GridPoint]:
-    """Choose the best n of each regime: the largest value; where equal, the smaller |n|.
+    """Choose the best n of each regime: the largest value; of equals the smaller |n|.
 
     A regime without a point, or without an eligible trial, has none.
 

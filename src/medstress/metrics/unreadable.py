@@ -1,4 +1,4 @@
-"""Victims of which no answer could be read, so that nothing was measured."""
+"""Find victims whose answers could never be read, so that nothing was measured."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 RAW_SHOWN = 3
-"""Raw replies that are shown of such a victim."""
+"""How many raw replies of such a victim are shown."""
 _LONGEST = 400
 
 
 def victims_unread(summary: Mapping[str, Any]) -> dict[str, Counter[str]]:
-    """Victims every answer of which is unreadable, about clean items and under attack.
+    """Return the victims whose every answer, clean and under attack, is unreadable.
 
     Args:
         summary: as `summarise` returns it.
 
     Returns:
-        For each of them `clean` and `edited`, how many trials and perturbed queries were answered,
+        For each victim `clean` and `edited`, how many trials and perturbed queries were answered,
         and `cut`, how many of both were cut off.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -42,7 +42,7 @@ def victims_unread(summary: Mapping[str, Any]) -> dict[str, Counter[str]]:
 
 
 def unread_sentence(victim: str, counts: Mapping[str, int], replies: Sequence[str]) -> str:
-    """Say of one of `victims_unread` that nothing was measured, with some of its raw replies."""
+    """Return a warning that nothing was measured, with some of the victim's raw replies."""
     edited = f" and {counts['edited']} under attack" if counts["edited"] else ""
     cut = counts["cut"]
     advice = (
@@ -59,7 +59,7 @@ def unread_sentence(victim: str, counts: Mapping[str, int], replies: Sequence[st
 
 
 def _shortened(reply: str) -> str:
-    """A reply on one line; of a long one the beginning and the end."""
+    """Return a reply on one line; of a long one only the beginning and the end."""
     line = " ".join(reply.split())
     if len(line) <= _LONGEST:
         return line

@@ -1,8 +1,7 @@
-"""How many successes are valid: an estimate where someone vouches for them, bounds always.
+"""How many successes are valid: bounds always, and an estimate if someone vouches for them.
 
-A success is valid where the key still holds after the edit. Rules refute and never vouch, so what
-they let pass is of unknown validity (`medstress.validity`). A rate of 0 is never put in the place
-of a rate that nobody knows.
+A success is valid if the key still holds after the edit. Rules refute and never vouch, so what
+they let pass is of unknown validity (`medstress.validity`). An unknown rate is never reported as 0.
 """
 
 from __future__ import annotations
@@ -28,28 +27,28 @@ from medstress.rows import TrialRow
 from medstress.validity import PANEL, REVIEW, VOUCHERS
 
 Bounds: TypeAlias = list[float]
-"""[no unknown success is valid, all are, all and a later one of every censored search are]."""
+"""The rate if [no unknown success is valid, all are, and censored searches would succeed too]."""
 
 Part: TypeAlias = tuple[float, float, float]
 """A rate, and how far its interval reaches below and above it."""
 
 Reach: TypeAlias = tuple[int | None, int | None, int | None]
-"""From which query on a trial counts in each of the three bounds; None: never."""
+"""The query from which a trial counts in each of the three bounds; None if it never does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vouched:
-    """A rate of valid successes, and whose word it rests on."""
+    """A rate of valid successes, and the source of the labels behind it."""
 
     estimate: Estimate
     """The rate."""
     vouched_by: str
     """`review`, `panel` or `checker`."""
     n_labels: int
-    """Successes of which that source says whether they are valid."""
+    """Number of successes that the source labelled."""
 
     def as_json(self) -> dict[str, Any]:
-        """The estimate's fields, then the two others."""
+        """Return the estimate's fields, then the two others."""
         labels = {"vouched_by": self.vouched_by, "n_labels": self.n_labels}
         return {**self.estimate.as_json(), **labels}
 
@@ -57,20 +56,20 @@ class Vouched:
 def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
     """Estimate the share of eligible trials whose pick is a success after which the key holds.
 
-    The labels are those of the most trusted source that has any: review, panel, checker. They
-    must be a random sample of the successes, or of those that no rule refutes: v, the share of
-    them that is valid, then speaks for the others. asr_valid = asr v, and with the ends of both
-    low = asr_valid - sqrt(((asr - asr_low) v)^2 + ((v - v_low) asr)^2), high alike. Successes
+    The labels come from the most trusted source that has any: review, panel, checker. They must be
+    a random sample of the successes, or of those that no rule refutes, so that v, the valid share
+    of the sample, holds for the others. asr_valid = asr v, and with the ends of both
+    low = asr_valid - sqrt(((asr - asr_low) v)^2 + ((v - v_low) asr)^2); high likewise. Successes
     that a rule refuted are a stratum of their own: without labels there, none of them is valid.
 
-    Where a panel vouches, items whose key no judge picks before any edit are left out: its
+    If a panel vouches, items whose key no judge picks before any edit are left out, because its
     labels say nothing about them.
 
-    Tuned prediction-powered inference (labels of people beside a checker's word on all
-    successes) is not built: where people have spoken, only they count.
+    Tuned prediction-powered inference (people's labels beside a checker's on all successes) is not
+    implemented: if people have labelled successes, only their labels count.
 
     Returns:
-        None where nobody vouches for the successes: their rate has `asr_valid_bounds` only.
+        None if nobody vouches for the successes; then only `asr_valid_bounds` is known.
 
     References:
         Zou and Donner, "Construction of confidence limits about effect measures: a general
@@ -110,16 +109,16 @@ def _is_label(row: TrialRow, source: str) -> bool:
 
 
 def _is_refuted(row: TrialRow, source: str) -> bool:
-    """Whether something less trusted than the source refuted all successes of a search."""
+    """Return True if something less trusted than the source refuted all successes of a search."""
     if source != REVIEW and _is_label(row, source):
-        return False  # what the panel refutes is its label
+        return False  # the panel's own refutation is a label
     return row.first_unrefuted_success is None
 
 
 def _valid_part(
     trials: Sequence[TrialRow], source: str, refuted: bool, labels: Sequence[TrialRow]
 ) -> Part:
-    """The share of eligible trials with a valid success in one stratum of the successes."""
+    """Return the share of eligible trials with a valid success in one stratum of successes."""
     share = rate(
         (unit_of(row), is_flipped(row) and _is_refuted(row, source) is refuted)
         for row in trials
@@ -151,18 +150,18 @@ def _numbers(estimate: Estimate) -> tuple[float, float, float]:
 def asr_unrefuted(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate the share of eligible trials with a success that nothing refutes.
 
-    It is the middle one of `asr_valid_bounds`: every success of unknown validity counts.
+    It is the middle of `asr_valid_bounds`: every success of unknown validity counts.
     """
     return rate((unit_of(row), is_unrefuted_success(row)) for row in trials if is_eligible(row))
 
 
 def n_validity_unknown(trials: Sequence[TrialRow]) -> int:
-    """Count successes of which nobody knows whether the key still holds."""
+    """Count successes of unknown validity."""
     return sum(is_flipped(row) and row.valid is None for row in trials)
 
 
 def n_censored(trials: Sequence[TrialRow]) -> int:
-    """Count successes found invalid at which the search ended, so that it could find no other."""
+    """Count successes found invalid at which the search ended, so it could not find another."""
     return sum(is_flipped(row) and row.censored is True for row in trials)
 
 
@@ -170,7 +169,7 @@ def asr_valid_bounds(trials: Sequence[TrialRow]) -> Bounds | None:
     """Bound the share of eligible trials with a valid success, from all that is known of each.
 
     Returns:
-        Three shares, never falling; None where no trial is eligible.
+        Three shares, never falling; None if no trial is eligible.
     """
     found = [reach(row) for row in trials if is_eligible(row)]
     return shares(found, max((q for each in found for q in each if q), default=0))
@@ -179,8 +178,8 @@ def asr_valid_bounds(trials: Sequence[TrialRow]) -> Bounds | None:
 def asr_valid_bounds_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]]:
     """Read the bounds at every smaller budget off one run, as `asr_at` does for all successes.
 
-    Labels are of the pick alone, so a valid success within B has bounds and no estimate. A
-    censored search might have found one only after its pick.
+    Only the pick is labelled, so valid success within B has bounds and no estimate. A censored
+    search could have found a valid success only after its pick.
     """
     found = [reach(row) for row in trials if is_eligible(row)]
     steps = {q for each in found for q in each if q is not None and q <= budget}
@@ -189,7 +188,7 @@ def asr_valid_bounds_at(trials: Sequence[TrialRow], budget: int) -> list[dict[st
 
 
 def reach(trial: TrialRow) -> Reach:
-    """From which query on a trial counts in each bound (see `Bounds`)."""
+    """Return the query from which a trial counts in each bound (see `Bounds`)."""
     pick = pick_success(trial)
     if pick is None:
         return None, None, None
@@ -200,7 +199,7 @@ def reach(trial: TrialRow) -> Reach:
 
 
 def shares(found: Sequence[Reach], within: int) -> Bounds | None:
-    """The share of trials that count in each bound up to a query; None without trials."""
+    """Return the share of trials that count in each bound up to a query; None without trials."""
     if not found:
         return None
     counts = [sum(q is not None and q <= within for q in each) for each in zip(*found, strict=True)]

@@ -12,7 +12,7 @@ __all__ = ["is_decided", "letters_of", "option_letters", "options_aware"]
 
 
 def option_letters(options: Sequence[str]) -> str:
-    """The letters of so many options.
+    """Return the letters of the options.
 
     >>> option_letters(["Aspirin", "Warfarin", "Heparin"])
     'ABC'
@@ -21,12 +21,12 @@ def option_letters(options: Sequence[str]) -> str:
 
 
 def is_decided(text: str, options: Sequence[str]) -> bool:
-    """Whether every parser reads this text as it would read any longer one.
+    """Whether no further text can change how any parser reads this reply.
 
-    Every parser, and not only the victim's own, because runs with another one share the answer.
-    That is so once a line has ended that begins with an option's label, and the next one is known
-    not to go on with a list of labels; and there is more than one character: what takes the letter
-    and nothing else for an answer would still be changed by a second one.
+    Any parser, not only the victim's own, because runs with other parsers share the answer. A reply
+    is decided once a line that begins with an option's label has ended, and the next line is known
+    not to continue a list of labels. It must have more than one character, because a second one
+    matters to a parser that accepts nothing but a letter.
 
     >>> drugs = ["Aspirin", "Warfarin", "Heparin"]
     >>> is_decided("B: Warfarin\\n", drugs), is_decided("B: Warfarin\\nSince", drugs)

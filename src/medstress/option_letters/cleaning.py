@@ -1,4 +1,4 @@
-"""What a reply says, line by line, without markup, thinking, and what follows the answer."""
+"""Clean a reply: its lines without markup, reasoning, and what follows the answer."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ _END = re.compile(r"<\||</s>")
 
 
 def cleaned_lines(text: str) -> list[str]:
-    """The lines that say something, without markup; a boxed answer becomes `answer: ...`.
+    """Return the lines that are not empty, without markup; a boxed answer becomes `answer: ...`.
 
     >>> cleaned_lines("**Answer:** B\\n\\n$\\\\boxed{\\\\text{(B) Warfarin}}$")
     ['Answer: B', 'answer: (B) Warfarin']
     """
     plain = _LATEX.sub("{", _BOXED.sub("\nanswer: {", normalize("NFKC", text)))
     plain = _TAG.sub(" ", plain).translate(_MARKUP)
-    found = (_BULLET.sub("", _BRACKETED_WORD.sub(r"\1", line)) for line in plain.splitlines())
-    return [line for line in (" ".join(each.split()) for each in found) if line]
+    lines = (_BULLET.sub("", _BRACKETED_WORD.sub(r"\1", line)) for line in plain.splitlines())
+    return [line for line in (" ".join(each.split()) for each in lines) if line]
 
 
 @lru_cache(maxsize=4096)
-def compared(text: str) -> str:
-    """A text as option texts and lines are compared: no markup, case or outer punctuation.
+def normalised(text: str) -> str:
+    """Return a text without markup, case and outer punctuation, to compare options and lines.
 
-    >>> compared(" *Vitamin D*.") == compared("vitamin d")
+    >>> normalised(" *Vitamin D*.") == normalised("vitamin d")
     True
     """
     return " ".join(cleaned_lines(text)).casefold().strip(" .,;:!?。")
 
 
 def is_thinking(text: str) -> bool:
-    """Whether a text begins with its thoughts, in tags."""
+    """Whether a text begins with tagged thoughts."""
     return _THINKS.match(text) is not None
 
 
 def without_thoughts(text: str) -> str:
-    """What is said after the thoughts; nothing where they do not end.
+    """Return what is said after the tagged thoughts; nothing if they do not end.
 
     >>> without_thoughts("<think>A or B?</think> It is B.")
     'It is B.'
@@ -59,7 +59,7 @@ def without_thoughts(text: str) -> str:
     kept, thinks = [first], False
     for tag, part in zip(rest[::2], rest[1::2], strict=True):
         if tag == "/" and not thinks:
-            kept.clear()  # the tag that begins the thoughts stands in the prompt
+            kept.clear()  # the opening tag was in the prompt
         thinks = tag != "/"
         if not thinks:
             kept.append(part)
@@ -67,7 +67,7 @@ def without_thoughts(text: str) -> str:
 
 
 def answer_lines(text: str) -> list[str]:
-    """The lines after the thoughts, up to where the model goes on to write the next question.
+    """Return the lines after the thoughts, up to where the model begins the next question.
 
     >>> answer_lines("<think>A or B?</think>It is B.\\n[Question]: Which?\\n[Answer]: C")
     ['It is B.']

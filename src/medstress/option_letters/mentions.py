@@ -1,4 +1,4 @@
-"""Option letters in running text: which are stated as the answer, and which merely named."""
+"""Find option letters in running text: those stated as the answer, and those merely named."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOWER = re.compile(rf"(?<![{_WORD}'-])[a-z](?=[)\]]?\s*(?:$|[.;!?\n]))")
 
 _WORD_END = re.compile(f"[{_WORD}]")
 _REACH = 120
-"""Characters before a letter that may say what it is."""
+"""Characters before a letter that are searched for what it is."""
 _COPULA = r"(?:is|was|(?:would|must|should|will|could)\s+be|=|:|-|–|—)"
 _HEDGE = r"(?:\s*(?::|the|most likely|probably|likely|definitely|clearly|option|choice|letter))*"
 _LEAD = re.compile(
@@ -62,13 +62,13 @@ _NAMED_ON = re.compile(r" (?:([A-HJ-Z])|[IVX]{2,})(?![\w'-]|\.\w)| (I)(?![\w'-]|
 """A letter or numeral after an option's text that makes it another name ("Hepatitis A")."""
 _PART_BEFORE = re.compile(r"[%+-]$|\d[.,:/]$")
 _ENDS = re.compile(r"[)\]']*(?:\s*(?:$|[;!?\n(]|\.(?!\w))|,?\s+(?:because|since|as|which)\b)")
-"""What may follow an option of one character where it is the answer."""
+"""What may follow an option of one character if it is the answer."""
 _LETTER_NAME = re.compile(r"\b(?:option|choice|letter)\s*[(\[]?$", re.IGNORECASE)
 _RUNS_ON = re.compile(
     r"\s+(?:\d|(?!(?:and|as|because|but|is|nor|not|or|seems|should|since|was|would|are|"
     r"can|cannot|may|though|although|rather|instead)\b)[a-zà-ɏ])"
 )
-"""A word after a letter that may be named with it: "A patient", "B symptoms", "C cells"."""
+"""A word after a letter that may make it part of a name: "A patient", "B symptoms", "C cells"."""
 _MAY_PRECEDE = frozenset(
     re.findall(
         r"\S+",
@@ -78,7 +78,7 @@ _MAY_PRECEDE = frozenset(
         "therefore thus was das der die el es est está het ist la le é è 답은 정답은",
     )
 )
-"""Words that a letter may follow; after any other it may be named with it ("vitamin D")."""
+"""Words that an option letter may follow; any other may form a name with it ("vitamin D")."""
 _CJK = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _CJK_MAY_PRECEDE = "是为為选選案はがえ"
 
@@ -87,7 +87,7 @@ class Mentions(NamedTuple):
     """Letters in a text."""
 
     stated: frozenset[str]
-    """As the answer; an option's own text may stand for its letter there."""
+    """Stated as the answer, by letter or by an option's own text."""
     named: frozenset[str]
     """Not ruled out, not the article, and no part of a name."""
 
@@ -102,7 +102,7 @@ class _Group(NamedTuple):
 
 
 def mentions(text: str, options: Mapping[str, str]) -> Mentions:
-    """Which letters a text states as the answer, and which it names at all.
+    """Return the letters that a text states as the answer, and those it names at all.
 
     Args:
         text: cleaned.
@@ -117,7 +117,7 @@ def mentions(text: str, options: Mapping[str, str]) -> Mentions:
     for group in _groups(_masked(text, options), options):
         if _is_ruled_out(group):
             continue
-        is_free = _may_stand(group)
+        is_free = _can_be_options(group)
         if _LEAD.search(group.before) and (is_free or not _RUNS_ON.match(group.after)):
             stated |= group.letters | group.texts
         elif is_free and _PRAISE.match(group.after):
@@ -135,7 +135,7 @@ def _is_ruled_out(group: _Group) -> bool:
 
 
 def _masked(text: str, options: Mapping[str, str]) -> str:
-    """The text with a private character for every option's own text."""
+    """Return the text with a private character for every option's own text."""
     texts = [(letter, " ".join(cleaned_lines(option))) for letter, option in options.items()]
     for place, (letter, option) in sorted(enumerate(texts), key=lambda each: -len(each[1][1])):
         if option and (len(option) > 1 or option.upper() not in options):
@@ -144,28 +144,28 @@ def _masked(text: str, options: Mapping[str, str]) -> str:
 
 
 def _replaced(text: str, option: str, by: str, letter: str) -> str:
-    """The text with every whole occurrence of an option, case ignored, replaced.
+    """Return the text with every whole occurrence of an option, case ignored, replaced.
 
-    By hand: a pattern of the options would be compiled anew for every edited question.
+    Without a regular expression, which would be compiled anew for every edited question.
     """
-    said, wanted = text.lower(), option.lower()
-    if len(said) != len(text):  # a letter whose lower case is two: its case counts
-        said, wanted = text, option
+    searched, wanted = text.lower(), option.lower()
+    if len(searched) != len(text):  # a letter becomes two in lower case: keep the case
+        searched, wanted = text, option
     parts, begin = [], 0
-    at = said.find(wanted)
+    at = searched.find(wanted)
     while at >= 0:
         end = at + len(wanted)
         if _is_option(text, at, end, letter):
             parts += [text[begin:at], by]
             begin = end
-        at = said.find(wanted, end)
+        at = searched.find(wanted, end)
     return "".join([*parts, text[begin:]])
 
 
 def _is_option(text: str, begin: int, end: int, letter: str) -> bool:
-    """Whether a place that reads as an option's text is that, and not a part of another name.
+    """Whether an occurrence of an option's text is the option, and not part of another name.
 
-    One character is so many things that it has to be called the answer.
+    A single character is ambiguous, so it has to be stated as the answer.
     """
     if _WORD_END.match(text[max(0, begin - 1) : begin]) or _WORD_END.match(text[end : end + 1]):
         return False
@@ -195,8 +195,8 @@ def _before(text: str, match: re.Match[str]) -> str:
     return text[max(0, match.start() - _REACH) : match.start()]
 
 
-def _may_stand(group: _Group) -> bool:
-    """Whether letters may stand alone where they stand: no article, pronoun or part of a name."""
+def _can_be_options(group: _Group) -> bool:
+    """Whether letters can be options here: no article, pronoun or part of a name."""
     if _LETTER_NAME.search(group.before):
         return True
     if _RUNS_ON.match(group.after) or (group.letters == {"I"} and group.after[1:2].islower()):

@@ -1,4 +1,4 @@
-"""Our default reading of a reply, which sees the options."""
+"""Our default parser of replies, which knows the options."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from string import ascii_uppercase
 from medstress.option_letters.cleaning import (
     answer_lines,
     cleaned_lines,
-    compared,
     is_thinking,
+    normalised,
 )
 from medstress.option_letters.mentions import mentions
 
@@ -32,12 +32,12 @@ _RIGHT = re.compile(r"\b(?:correct|right|true|best)\b", re.IGNORECASE)
 
 
 def options_aware(text: str, options: Sequence[str]) -> str | None:
-    """The option that a reply commits to; None where it is unreadable (METHODS 3.8).
+    """Return the option that a reply commits to; None if it is unreadable (METHODS 3.8).
 
-    The first that fits: a reply that begins with one option's text or with a label (`K:`, `K.`,
-    `(K)`, `K)`, `K` alone); "the answer is K" and its kin, where K may be an option's text; one
-    letter that is neither an article nor ruled out nor part of a name. Different letters conflict.
-    What stands in tags of thought, and the next question that a model writes, is not read.
+    The first rule that fits decides: the reply begins with one option's text or with a label (`K:`,
+    `K.`, `(K)`, `K)`, `K` alone); it says "the answer is K" or the like, where K may be an option's
+    text; it names one letter that is no article, not ruled out and not part of a name. Different
+    letters conflict. Tagged thoughts, and a next question that the model writes, are not read.
 
     >>> drugs = ["Vitamin D", "Vitamin C", "Amphotericin B", "Nystatin"]
     >>> options_aware("Vitamin D", drugs), options_aware("C. Amphotericin B", drugs)
@@ -46,16 +46,16 @@ def options_aware(text: str, options: Sequence[str]) -> str | None:
     ('B', None)
     """
     known = _lettered(options)
-    begun = None if is_thinking(text) else _label_of(cleaned_lines(text), known)
-    if begun is not None:
-        return begun
+    label = None if is_thinking(text) else _label_of(cleaned_lines(text), known)
+    if label is not None:
+        return label
     lines = answer_lines(text)
     opening = _opening(lines, known)
     if opening is not None:
         return opening
     listed, others = _without_list(lines)
-    found = mentions("\n".join(others), known)
-    chosen = found.stated or (_marked_right(listed, known) if listed else found.named)
+    mentioned = mentions("\n".join(others), known)
+    chosen = mentioned.stated or (_marked_right(listed, known) if listed else mentioned.named)
     return next(iter(chosen)) if len(chosen) == 1 else None
 
 
@@ -76,7 +76,7 @@ def _lettered(options: Sequence[str]) -> dict[str, str]:
 
 
 def _opening(lines: Sequence[str], options: Mapping[str, str]) -> str | None:
-    """The option that a reply begins with, by its text or its label."""
+    """Return the option that a reply begins with, by its text or its label."""
     exact = [_exact(line, options) for line in lines[:2]]
     if exact and exact[0] is not None:
         return exact[0] if exact[-1] in (None, exact[0]) else None
@@ -84,16 +84,16 @@ def _opening(lines: Sequence[str], options: Mapping[str, str]) -> str | None:
 
 
 def _exact(line: str, options: Mapping[str, str]) -> str | None:
-    """The one option whose text a line is; a bare letter is a letter."""
-    same = [letter for letter, option in options.items() if compared(option) == compared(line)]
+    """Return the one option whose text equals a line; a bare letter does not count."""
+    same = [letter for letter, option in options.items() if normalised(option) == normalised(line)]
     is_letter = line.strip().upper() in options
-    return same[0] if len(same) == 1 and compared(line) and not is_letter else None
+    return same[0] if len(same) == 1 and normalised(line) and not is_letter else None
 
 
 def _label_of(lines: Sequence[str], options: Mapping[str, str]) -> str | None:
-    """The letter that the first line labels itself with.
+    """Return the letter that labels the first line.
 
-    Further lines with other labels make it a list of options, which names none of them.
+    Further lines with other labels make it a list of options, which chooses none of them.
     """
     if not lines or _exact(lines[0], options) is not None:
         return None
@@ -105,44 +105,44 @@ def _label_of(lines: Sequence[str], options: Mapping[str, str]) -> str | None:
 
 
 def _label(line: str, options: Mapping[str, str]) -> tuple[str | None, str]:
-    """The label of a line, and what stands after it."""
+    """Return the label of a line, and the text after it."""
     if (reason := _REASON.match(line)) and reason[1] in options:
         return reason[1], ""
     if line[:1] in options and line[1:2] == " " and _is_own(line[1:], options[line[0]]):
         return line[0], line[2:]
-    found = _LABEL.match(line)
-    if found is None or (letter := found["letter"].upper()) not in options:
+    match = _LABEL.match(line)
+    if match is None or (letter := match["letter"].upper()) not in options:
         return None, ""
-    rest = found["rest"]
+    rest = match["rest"]
     if not rest or _is_own(rest, options[letter]):
         return letter, rest
-    is_plain = found["letter"].isupper() or found["mark"].strip()[:1] in (")", "]")
+    is_plain = match["letter"].isupper() or match["mark"].strip()[:1] in (")", "]")
     if not is_plain or _GOES_ON.match(rest) or _RULED_OUT.match(rest):
         return None, ""
-    begins = compared(line)
+    begins = normalised(line)
     return (None, "") if any(map(begins.startswith, _long(options))) else (letter, rest)
 
 
 def _long(options: Mapping[str, str]) -> list[str]:
-    """The options' texts, as compared, that are more than a letter ("C. difficile")."""
-    return [text for text in map(compared, options.values()) if len(text) > 1]
+    """Return the options' texts, normalised, that are more than a letter ("C. difficile")."""
+    return [text for text in map(normalised, options.values()) if len(text) > 1]
 
 
 def _is_own(text: str, option: str) -> bool:
-    return compared(text) == compared(option)
+    return normalised(text) == normalised(option)
 
 
 def _without_list(lines: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The options that a reply lists once more, letter -> what it says there; the other lines."""
-    found = [(line, _LISTED.match(line)) for line in lines]
-    listed = {match[1]: line for line, match in found if match}
+    """Split lines into those that list the options again (letter -> line) and the others."""
+    matches = [(line, _LISTED.match(line)) for line in lines]
+    listed = {match[1]: line for line, match in matches if match}
     if len(listed) < 2:
         return {}, list(lines)
-    return listed, [line for line, match in found if not match]
+    return listed, [line for line, match in matches if not match]
 
 
 def _marked_right(listed: Mapping[str, str], options: Mapping[str, str]) -> set[str]:
-    """The letters of a list beside which it says that they are right."""
+    """Return the letters that a list marks as right."""
     return {
         letter
         for letter, line in listed.items()

@@ -1,8 +1,8 @@
 """Sets of prompts for attacks that hold conversations: Jinja files, shipped or the user's own.
 
-A set is a folder. A file that it lacks comes from the set `patient_characteristics`, so that a set
-of yours may hold nothing but what differs. The folder `first_edition` keeps the words of the first
-edition, with which its run folders are resumed.
+A set is a folder. Missing files come from the set `patient_characteristics`, so your own set needs
+only the files that differ. The folder `first_edition` keeps the prompts of the first edition, with
+which its run folders are resumed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PIECES: Mapping[str, tuple[str, ...]] = {
     "control_neutral": ("marked", "slots", "evidence"),
     "control_paraphrase": ("text",),
 }
-"""The prompts of a set, each a file, and what each is given."""
+"""The prompts of a set, one file each, and the variables each is given."""
 CATEGORIES, EXEMPLARS = "categories.toml", "exemplars.jsonl"
 _FILES = (*(piece + SUFFIX for piece in PIECES), CATEGORIES, EXEMPLARS)
 
@@ -53,7 +53,7 @@ _FILES = (*(piece + SUFFIX for piece in PIECES), CATEGORIES, EXEMPLARS)
 class Category(BaseModel):
     """One kind of assumption that an edit may play on.
 
-    Description and cues that are left out are those of the characteristic of that name, see
+    If description or cues are left out, they come from the characteristic of that name, see
     `medstress.prompts.kinds`.
     """
 
@@ -64,7 +64,7 @@ class Category(BaseModel):
     description: str = Field(min_length=1)
     """As an attacker reads it."""
     cues: tuple[str, ...] = Field(default=(), strict=False)
-    """Words and phrases that give an insertion away as one of this category."""
+    """Words and phrases that show that an insertion is of this category."""
 
     @model_validator(mode="before")
     @classmethod
@@ -100,13 +100,14 @@ class PromptSet:
     exemplars: tuple[Exemplar, ...]
     """Worked questions to draw from."""
     as_it_was: PromptSet | None = None
-    """The set as the first edition had it; run folders that began with it go on with it."""
+    """The set in the first edition; run folders that began with it continue with it."""
 
     @property
     def asks_for_insertions(self) -> bool:
-        """Whether an attacker is asked for insertions and their places before it is asked for the
-        whole question: not in the first edition, nor by a folder with only its own
-        `attacker_modify`.
+        """Whether an attacker is first asked for insertions and their places.
+
+        If not, it is asked for the whole question at once: in the first edition, and by a folder
+        that has its own `attacker_modify` and no `attacker_insert`.
         """
         return INSERT in dict(self.sources)
 
@@ -115,25 +116,24 @@ class PromptSet:
         """Content hash of everything in the set but its name."""
         categories = [[c.name, c.description, list(c.cues)] for c in self.categories]
         exemplars = [[e.id, e.question, e.options, e.reasoning, e.answer] for e in self.exemplars]
-        said: list[Any] = [dict(self.sources), categories, exemplars]
+        parts: list[Any] = [dict(self.sources), categories, exemplars]
         if any("evidence" in names_read(text, name=piece) for piece, text in self.sources):
-            said.append([[kind.told, kind.history] for kind in kinds().evidence])
-        return content_hash(said)
+            parts.append([[kind.told, kind.history] for kind in kinds().evidence])
+        return content_hash(parts)
 
     def render(self, piece: str, **values: Any) -> str:
         """Render one prompt, without white space at its ends.
 
         Raises:
-            UsageError: a piece of the user's takes more time or memory, or makes more text, than
-                it may.
-            TrialError: a piece of the user's cannot be rendered with these values.
+            UsageError: the user's prompt exceeds the limits of time, memory or length.
+            TrialError: the user's prompt cannot be rendered with these values.
         """
         source = dict(self.sources)[piece]
         if source in _shipped_texts():
             return str(_compiled(source).render(**values)).strip()
-        told = {name: to_jsonable_python(value) for name, value in values.items()}
+        variables = {name: to_jsonable_python(value) for name, value in values.items()}
         name = f"template {self.name!r}: {piece}{SUFFIX}"
-        return render(source, told, name=name).text.strip()
+        return render(source, variables, name=name).text.strip()
 
 
 @lru_cache(maxsize=128)
@@ -147,7 +147,7 @@ def _compiled(source: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _shipped_texts() -> frozenset[str]:
-    """The templates that come with medstress: they need no process with bounds."""
+    """Return the shipped templates, which need no process with limits."""
     return frozenset(one.read_text("utf-8") for one in _below(_root()) if one.name.endswith(SUFFIX))
 
 
@@ -160,7 +160,7 @@ def _below(folder: Traversable) -> Iterator[Traversable]:
 
 
 def shipped() -> list[str]:
-    """Names of the sets that come with medstress."""
+    """Return the names of the sets that come with medstress."""
     folders = (entry for entry in _root().iterdir() if (entry / CATEGORIES).is_file())
     return sorted(entry.name for entry in folders)
 
@@ -170,8 +170,7 @@ def load_prompts(name: str, base: Path | None = None) -> PromptSet:
     """Load a shipped set by name, or a folder (relative to `base`).
 
     Raises:
-        UsageError: no such set or folder, a file with another name than the known ones, or one
-            that cannot be read.
+        UsageError: no such set or folder, a file with an unknown name, or one that cannot be read.
     """
     known = shipped()
     if name in known:
@@ -186,13 +185,13 @@ def load_prompts(name: str, base: Path | None = None) -> PromptSet:
     for entry in sorted(folder.iterdir()):
         if entry.name not in _FILES and not entry.name.startswith("."):
             hint = did_you_mean(entry.name, _FILES) or f" (known: {', '.join(_FILES)})"
-            raise UsageError(f"template {name!r}: the file {entry.name} is not known{hint}")
+            raise UsageError(f"template {name!r}: unknown file {entry.name}{hint}")
     before = _load(folder.name, folder, _first())
     return _load(folder.name, folder, _root(), before)
 
 
 def texts_of(name: str) -> dict[str, str]:
-    """The files of a shipped set, those from other places included: name -> text."""
+    """Return the files of a shipped set, including those it takes from others: name -> text."""
     return {file: _text(name, _root() / name, file, _root()) for file in _FILES}
 
 
@@ -207,7 +206,7 @@ def _first() -> Traversable:
 def _load(
     name: str, folder: Traversable, root: Traversable, before: PromptSet | None = None
 ) -> PromptSet:
-    """A set from its folder; what it lacks comes from the edition below `root`."""
+    """Load a set from its folder; missing files come from the edition below `root`."""
 
     def text(file: str) -> str:
         return _text(name, folder, file, root)
@@ -225,10 +224,10 @@ def _load(
 
 
 def _pieces(folder: Traversable, root: Traversable) -> list[str]:
-    """The pieces of a set: all that its edition knows.
+    """Return the pieces of a set: all that its edition knows.
 
-    A folder's own words for the whole question are asked at once, unless it has some for
-    insertions too.
+    A folder with its own `attacker_modify` asks for the whole question at once, unless it has its
+    own `attacker_insert` too.
     """
     own = {piece for piece in PIECES if (folder / (piece + SUFFIX)).is_file()}
     at_once = MODIFY in own and INSERT not in own
@@ -255,10 +254,8 @@ def _check_compiles(name: str, file: str, text: str) -> None:
         return
     given = PIECES[file.removesuffix(SUFFIX)]
     for unknown in sorted(set(names_read(text, name=f"template {name!r}: {file}")) - set(given)):
-        hint = did_you_mean(unknown, given) or f" (it is given: {', '.join(given) or 'nothing'})"
-        raise UsageError(
-            f"template {name!r}: {file} reads {unknown!r}, which it is not given{hint}"
-        )
+        hint = did_you_mean(unknown, given) or f" (known: {', '.join(given) or 'none'})"
+        raise UsageError(f"template {name!r}: {file} uses the unknown variable {unknown!r}{hint}")
 
 
 def _categories(name: str, text: str) -> _Categories:

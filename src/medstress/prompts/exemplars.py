@@ -1,4 +1,4 @@
-"""Worked questions that stand before the target's case: of a set of prompts, or of a file."""
+"""Worked questions shown before the target's case: from a set of prompts, or from a file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Exemplar(BaseModel):
     options: tuple[tuple[str, str], ...] = Field(min_length=2)
     """Pairs of letter and text."""
     reasoning: str = ""
-    """One paragraph that does not choose; empty where nobody wrote one, as in MedQA."""
+    """One paragraph that does not choose; empty if there is none, as in MedQA."""
     answer: str
     """The letter."""
 
@@ -60,29 +60,29 @@ class Exemplar(BaseModel):
 
 
 def exemplars_in(text: str, where: str) -> tuple[Exemplar, ...]:
-    """The worked questions of a set of prompts, one JSON object a line.
+    """Read the worked questions of a set of prompts, one JSON object per line.
 
     Raises:
-        UsageError: a line is none, with its number.
+        UsageError: a line is no worked question; with its number.
     """
     return _read(text, where, _exemplar)
 
 
 def exemplars_from(path: Path, where: str, least: int = 1) -> tuple[Exemplar, ...]:
-    """The worked questions of a file of the user's, such as MedQA's train split.
+    """Read the worked questions of the user's file, such as MedQA's train split.
 
     A line holds `question`, `options` (a list, or ``{"A": "text"}``), the right letter as
-    `answer_idx` or `answer`, and maybe `id` and `reasoning`; other keys do not matter.
+    `answer_idx` or `answer`, and maybe `id` and `reasoning`; other keys are ignored.
 
     Args:
         path: the file.
-        where: as the user gave it, for what is said.
-        least: as many are shown.
+        where: the path as the user gave it, for messages.
+        least: the fewest questions it must hold.
 
     Raises:
         UsageError: no such file, too few questions, or a line that is no worked question or whose
-            reasoning ends in an answer: the target is to reason without choosing, and would do as
-            it is shown.
+            reasoning ends in an answer: the target must reason without choosing, and would copy
+            the example.
     """
     try:
         text = path.read_text("utf-8")
@@ -100,10 +100,10 @@ def exemplars_from(path: Path, where: str, least: int = 1) -> tuple[Exemplar, ..
 def ends_in_answer(exemplar: Exemplar) -> bool:
     """Whether the last sentence of a reasoning names an option's letter or the right option.
 
-    A letter that stands alone is an option's; "A" and "I" only where the words around them say so.
+    A letter on its own is an option's; "A" and "I" only if the words around them say so.
 
-    >>> told = {"id": "q", "question": "Why?", "options": (("A", "Flu"), ("B", "Cold"))}
-    >>> [ends_in_answer(Exemplar(**told, answer="A", reasoning=text))
+    >>> fields = {"id": "q", "question": "Why?", "options": (("A", "Flu"), ("B", "Cold"))}
+    >>> [ends_in_answer(Exemplar(**fields, answer="A", reasoning=text))
     ...  for text in ("It is late. So B it is.", "It is flu.", "Flu is sudden. A man froze.")]
     [True, True, False]
     """
@@ -120,7 +120,7 @@ def ends_in_answer(exemplar: Exemplar) -> bool:
 
 
 def first_error(error: Exception) -> str:
-    """What is wrong, in few words."""
+    """Say in few words what is wrong."""
     if isinstance(error, ValidationError):
         found = error.errors()[0]
         return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
@@ -143,24 +143,24 @@ def _exemplar(row: Any, number: int) -> Exemplar:
         raise ValueError('expected an object with options as {"A": "text", ...}')
     exemplar = Exemplar.model_validate({**row, "options": tuple(options.items())})
     if exemplar.answer not in options:
-        raise ValueError(f"the answer {exemplar.answer!r} is none of its options")
+        raise ValueError(f"the answer {exemplar.answer!r} is not one of its options")
     return exemplar
 
 
 def _row(row: Any, number: int) -> Exemplar:
-    """A line of a user's file; strict only about what is read of it."""
+    """Read a line of a user's file; strict only about the keys it uses."""
     if not isinstance(row, Mapping):
         raise ValueError("expected an object with question, options and answer_idx")
-    told = {key: row[key] for key in _KEYS if row.get(key) is not None}
-    if isinstance(told.get("options"), list):
-        told["options"] = {chr(ord("A") + i): text for i, text in enumerate(told["options"])}
-    told["id"] = str(told.get("id", f"line {number}"))
+    fields = {key: row[key] for key in _KEYS if row.get(key) is not None}
+    if isinstance(fields.get("options"), list):
+        fields["options"] = {chr(ord("A") + i): text for i, text in enumerate(fields["options"])}
+    fields["id"] = str(fields.get("id", f"line {number}"))
     if row.get("answer_idx") is not None:
-        told["answer"] = row["answer_idx"]
-    exemplar = _exemplar(told, number)
+        fields["answer"] = row["answer_idx"]
+    exemplar = _exemplar(fields, number)
     if ends_in_answer(exemplar):
         raise ValueError(
-            "the reasoning ends in an answer, and the victim is to reason without choosing: leave "
+            "the reasoning ends in an answer, but the victim must reason without choosing: leave "
             "its last sentence out"
         )
     return exemplar

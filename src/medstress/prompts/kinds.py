@@ -1,7 +1,7 @@
-"""The one list of what an edit may name of a patient and what it must not bring.
+"""What an edit may say about a patient, and the kinds of evidence it must not bring.
 
 The attacker's instructions, the cues of the categories, and the gates `categories` and `evidence`
-read it; METHODS 2.4 and 2.8.
+all read this list (METHODS 2.4 and 2.8).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Evidence:
     words: tuple[str, ...]
     """Patterns, in the language of `medstress.attacks.word_patterns`."""
     history: bool = False
-    """Whether it is of the history that `allow_history` lets through."""
+    """Whether it is history, which `allow_history` lets through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,20 +33,20 @@ class Kinds:
     """The list."""
 
     characteristics: Mapping[str, Mapping[str, Any]]
-    """Name -> `description` and `cues`; what a shipped or own category of that name stands for."""
+    """Name -> `description` and `cues`: the defaults of a category of that name."""
     evidence: tuple[Evidence, ...]
     """In the order in which a gate looks for them."""
     plain: tuple[str, ...]
-    """Idioms: patterns whose words say nothing clinical there."""
+    """Idioms: patterns whose words mean nothing clinical."""
     lists: Mapping[str, tuple[str, ...]]
     """What `<name>` stands for in a pattern."""
 
 
 @lru_cache(maxsize=1)
 def kinds() -> Kinds:
-    """The shipped list."""
-    found = tomllib.loads((files("medstress.prompts") / "kinds.toml").read_text("utf-8"))
-    lists = {name: tuple(words) for name, words in found["lists"].items()}
+    """Return the shipped list."""
+    data = tomllib.loads((files("medstress.prompts") / "kinds.toml").read_text("utf-8"))
+    lists = {name: tuple(words) for name, words in data["lists"].items()}
     return Kinds(
         characteristics={
             one["name"]: {
@@ -57,23 +57,23 @@ def kinds() -> Kinds:
                     for cue in (lists[each[1:-1]] if each[0] == "<" else (each,))
                 ],
             }
-            for one in found["characteristic"]
+            for one in data["characteristic"]
         },
         evidence=tuple(
-            Evidence(**{**one, "words": tuple(one["words"])}) for one in found["evidence"]
+            Evidence(**{**one, "words": tuple(one["words"])}) for one in data["evidence"]
         ),
-        plain=tuple(found["plain"]["words"]),
+        plain=tuple(data["plain"]["words"]),
         lists=lists,
     )
 
 
 def forbidden(*, allow_history: bool) -> tuple[Evidence, ...]:
-    """The kinds of evidence that an edit must not bring."""
+    """Return the kinds of evidence that an edit must not bring."""
     return tuple(kind for kind in kinds().evidence if not (kind.history and allow_history))
 
 
-def evidence_told(*, allow_history: bool) -> list[dict[str, str]]:
-    """The same as a prompt reads them: `name` and `told` of each."""
+def evidence_for_prompt(*, allow_history: bool) -> list[dict[str, str]]:
+    """Return the forbidden kinds as a prompt reads them: `name` and `told` of each."""
     return [
         {"name": kind.name, "told": kind.told} for kind in forbidden(allow_history=allow_history)
     ]

@@ -1,4 +1,4 @@
-"""Reading what a model was told to write as JSON: the first object of the text, checked."""
+"""Read the JSON replies of models: the first object of the text, validated."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 _MOST_BRACES = 100
-"""Of a reply, so many are tried as the beginning of an object: a hostile one may hold millions."""
+"""Braces of a reply tried as the beginning of an object: a hostile reply may hold millions."""
 LONGEST_ITEM = 100_000
-"""Characters of a question as an attacker rewrites it; it is compared word by word."""
+"""Most characters of a rewritten question, which is compared word by word."""
 MOST_INSERTIONS = 100
-"""Of one attempt."""
+"""Most insertions in one attempt."""
 MAX_REASON = 200
-"""Characters of a reason that go back to the model."""
+"""Most characters of a reason that go back to the model."""
 
 
 def _bounded(text: str) -> str:
-    """No part of the schema that servers are sent, by which answers are known."""
+    """Check the length here: the schema sent to servers must not change, as caches key on it."""
     if len(text) > LONGEST_ITEM:
         raise ValueError(f"more than {LONGEST_ITEM:,} characters")
     return text
 
 
 class Reply(BaseModel):
-    """Base of all replies; keys nobody asked for are ignored."""
+    """Base of all replies; unknown keys are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True)
 
@@ -59,7 +59,7 @@ class Insertion(Addition):
     """What the attacker inserts, and where."""
 
     after: str
-    """The words of the question right before it; empty where it stands at the very beginning."""
+    """The words of the question right before it; empty at the very beginning."""
 
 
 def _countable(found: tuple[Insertion, ...]) -> tuple[Insertion, ...]:
@@ -104,16 +104,16 @@ class Vote(Reply):
     """An answer of a judge, who may reason first."""
 
     reasoning: str | None = None
-    """What it thought, before it answered; read by nobody but people."""
+    """What it thought before it answered; only people read it."""
     answer: str
     """An option letter, or YES or NO."""
 
 
 class CategoryVote(Reply):
-    """Which category a judge finds that an insertion belongs to."""
+    """The category that a judge puts an insertion in."""
 
     reasoning: str | None = None
-    """As of a vote."""
+    """See `Vote`."""
     category: str
     """A category's name, or `none`."""
 
@@ -134,7 +134,7 @@ def read_reply(
 ) -> R | Unreadable:
     """Read the first JSON object of a text.
 
-    Code fences and whatever else stands around the object do not matter.
+    Code fences and other text around the object are ignored.
 
     Args:
         text: what the model wrote.
@@ -150,13 +150,13 @@ def read_reply(
     if found is None:
         return Unreadable("it holds no JSON object")
     try:
-        told = kind.model_validate(found)
+        reply = kind.model_validate(found)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         return Unreadable(f"{place}: {first['msg']}"[:MAX_REASON])
-    reason = objection(told) if objection is not None else None
-    return told if reason is None else Unreadable(reason[:MAX_REASON])
+    reason = objection(reply) if objection is not None else None
+    return reply if reason is None else Unreadable(reason[:MAX_REASON])
 
 
 def _first_object(text: str) -> dict[str, Any] | None:
@@ -169,11 +169,11 @@ def _first_object(text: str) -> dict[str, Any] | None:
 
 
 def schema_of(kind: type[Reply], letters: str) -> str:
-    """The JSON schema of a reply about an item with these option letters.
+    """Return the JSON schema of a reply about an item with these option letters.
 
-    Every property is required and no other allowed, as servers want it; letters are the keys of
-    objects that hold something for every option. Properties stay in their order, in which they
-    are written: what went wrong before what is planned.
+    Every property is required and no other is allowed, as servers demand. Objects that hold
+    something for every option have the letters as keys. Properties keep their order, because
+    models write them in it: the post-mortem before the plan.
     """
     return json.dumps(_strict(kind.model_json_schema(), letters), separators=(",", ":"))
 

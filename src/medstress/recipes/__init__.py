@@ -1,4 +1,4 @@
-"""Shipped experiments: tables and figures of papers, one TOML file each."""
+"""Shipped experiments, one TOML file for each table or figure of a paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SUFFIX = ".toml"
 
 
 def names() -> list[str]:
-    """Names of the shipped recipes, sorted.
+    """Return the names of the shipped recipes, sorted.
 
     >>> "xian2025-table1" in names()
     True
@@ -23,19 +23,20 @@ def names() -> list[str]:
 
 
 def text_of(name: str) -> str:
-    """The TOML text of a recipe.
+    """Return the TOML text of a recipe.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: no recipe has this name.
     """
     known = names()
     if name not in known:
         raise UsageError(
-            f"there is no recipe {name!r}{did_you_mean(name, known)} (see: medstress list recipes)"
+            f"no recipe has the name {name!r}{did_you_mean(name, known)} (see: medstress list "
+            "recipes)"
         )
     return (files(__name__) / f"{name}{SUFFIX}").read_text("utf-8")
 
 
 def summary_of(name: str) -> str:
-    """One line about a recipe: the first comment of its file."""
+    """Return one line about a recipe: the first comment of its file."""
     return text_of(name).partition("\n")[0].removeprefix("#").strip()

@@ -1,9 +1,9 @@
 """Rendering of Jinja templates, bounded in time, memory and output.
 
-A template is a small program, and a sandbox alone does not stop one that never ends or that makes
-ten gigabytes of text. So templates run in a process of their own (`worker.py`), in Jinja's
-immutable sandbox; one that takes too much ends with that process. Only what asks models or writes
-perturbed data renders templates; what reads a run folder never does.
+A template is a small program, and a sandbox alone does not stop one that never ends or writes ten
+gigabytes of text. So templates run in a separate process (`worker.py`), in Jinja's immutable
+sandbox, and the process is killed if it exceeds a limit. Only code that queries models or writes
+perturbed data renders templates; reading a run folder never does.
 """
 
 from __future__ import annotations
@@ -23,56 +23,55 @@ from medstress.errors import TrialError, UsageError
 from medstress.rendering.worker import LARGEST, MEMORY
 
 SECONDS = 5.0
-"""The most that one rendering may take."""
+"""Time limit of one rendering."""
 _WORKER = Path(__file__).with_name("worker.py")
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONHOME", "PYTHONPATH", "SYSTEMROOT")
-"""Variables of the environment that the process is given: keys are none of its business."""
+"""Environment variables that the process gets; API keys are not among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """What a template makes of some values."""
+    """The output of a template."""
 
     text: str
-    """The text, as it comes out."""
+    """The rendered text."""
     exports: Mapping[str, Any]
-    """What the template sets at its top level: texts, numbers and truth values."""
+    """Variables that the template sets at its top level: texts, numbers and booleans."""
 
 
 def render(source: str, values: Mapping[str, Any], *, name: str, chat: bool = False) -> Rendered:
     """Render a template.
 
     Args:
-        source: its text.
-        values: what it is given, as JSON values.
-        name: what it is, for messages: `prompt 'mine.jinja'`.
-        chat: whether it is a model's chat template, which may use what transformers gives
-            those: `break`, `raise_exception`, `strftime_now`.
+        source: the template's text.
+        values: its variables, as JSON values.
+        name: its name in messages, such as `prompt 'mine.jinja'`.
+        chat: whether it is a model's chat template, which may use the extensions of transformers:
+            `break`, `raise_exception`, `strftime_now`.
 
     Raises:
-        UsageError: it is no Jinja, or it takes more time or memory, or makes more text, than it
-            may.
-        TrialError: it cannot be rendered with these values; the message carries Jinja's reason.
+        UsageError: the template is not valid Jinja, or exceeds a limit of time, memory or output.
+        TrialError: it cannot be rendered with these values; the message has Jinja's reason.
     """
-    reply = _asked({"do": "render", "source": source, "values": values, "chat": chat}, name)
+    reply = _ask_worker({"do": "render", "source": source, "values": values, "chat": chat}, name)
     return Rendered(text=reply["text"], exports=reply["exports"])
 
 
 def names_read(source: str, *, name: str) -> list[str]:
-    """The names that a template reads and does not set, in order.
+    """Return the sorted names of the variables that a template reads but does not set.
 
     Raises:
-        UsageError: it is no Jinja.
+        UsageError: the template is not valid Jinja.
     """
-    found: list[str] = _asked({"do": "name", "source": source}, name)["names"]
-    return found
+    names: list[str] = _ask_worker({"do": "name", "source": source}, name)["names"]
+    return names
 
 
-def _asked(request: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _ask_worker(request: Mapping[str, Any], name: str) -> dict[str, Any]:
     reply = _renderer.ask(request)
     if reply is None:
         raise UsageError(
-            f"{name} took more than {SECONDS:g} seconds to render, or ended the process that "
+            f"{name} took more than {SECONDS:g} seconds to render, or crashed the process that "
             "renders it; a prompt should only place texts: shorten its loops"
         )
     match reply.get("error"):
@@ -89,15 +88,15 @@ def _asked(request: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 class _Renderer:
-    """The process that renders, started when first needed and again after it was ended."""
+    """The worker process, started on first use and again after it ended."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = Lock()
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The reply to a request; None where the process had to be ended, or ended itself."""
-        told = json.dumps(request).encode() + b"\n"
+        """Return the reply to a request; None if the process was killed or ended itself."""
+        request_line = json.dumps(request).encode() + b"\n"
         with self._lock:
             process = self._process or self._start()
             assert process.stdin is not None
@@ -105,13 +104,13 @@ class _Renderer:
             timer = Timer(SECONDS, process.kill)
             timer.start()
             try:
-                process.stdin.write(told)
+                process.stdin.write(request_line)
                 process.stdin.flush()
                 line = process.stdout.readline()
             except BrokenPipeError:
                 line = b""
             except BaseException:
-                # An interrupt has come between question and reply: the next one would get this.
+                # After an interrupt the next request would read this one's reply.
                 self._end()
                 raise
             finally:
@@ -130,12 +129,12 @@ class _Renderer:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
-            start_new_session=True,  # a Ctrl-C at the terminal is not for it
+            start_new_session=True,  # a Ctrl-C at the terminal does not reach it
         )
         return self._process
 
     def close(self) -> None:
-        """End the process, if there is one."""
+        """End the process if it runs."""
         with self._lock:
             self._end()
 

@@ -1,6 +1,6 @@
-"""The process that renders templates: one JSON request a line in, one JSON reply a line out.
+"""The process that renders templates: a JSON request per line in, a JSON reply per line out.
 
-It is run as a file, by itself, so that it loads nothing of medstress and nothing but Jinja.
+It runs as a plain script, so that it loads nothing but Jinja.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from functools import lru_cache
 from typing import Any
 
 LARGEST = 1 << 20
-"""Characters of one rendering."""
+"""Most characters of one rendering."""
 MEMORY = 1 << 29
-"""Bytes of address space of this process, where the system keeps to such a limit."""
+"""Bytes of address space of this process, on systems with such a limit."""
 _SECONDS = 30
-"""After so long the process ends itself: whoever asked is gone, or would have ended it."""
+"""Time after which the process ends itself: its parent would have killed it earlier, if alive."""
 _PLAIN = (str, bool, int, float, type(None))
 
 
 class TooLarge(Exception):
-    """A template made more text than it may."""
+    """A template produced more text than `LARGEST`."""
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Render a template, or name what it reads; or say why not."""
+    """Render a template or list the names it reads; errors are returned as `error`, `reason`."""
     from jinja2 import TemplateSyntaxError
 
     try:
@@ -37,7 +37,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": "syntax", "reason": _reason(error)}
     except (TooLarge, MemoryError, OverflowError):
         return {"error": "too_large"}
-    except Exception as error:  # noqa: BLE001 - a template is code: it can raise anything
+    except Exception as error:  # noqa: BLE001 - a template is code and can raise anything
         return {"error": "values", "reason": _reason(error)}
 
 
@@ -76,7 +76,7 @@ def _compiled(source: str, chat: bool) -> Any:
             undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
         )
         return environment.from_string(source)
-    # What chat templates are written for: the environment that transformers gives them.
+    # The environment of transformers, which chat templates are written for.
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _generation()]
     )
@@ -86,7 +86,7 @@ def _compiled(source: str, chat: bool) -> Any:
 
 
 def _generation() -> Any:
-    """The tag `generation`, which marks what the model wrote; here it only holds its body."""
+    """Return the tag `generation`, which marks the model's text; here it only renders its body."""
     from jinja2.ext import Extension
 
     class Generation(Extension):
@@ -110,7 +110,7 @@ def _now(form: str) -> str:
 
 
 def _json(value: Any, **how: Any) -> str:
-    """Unlike Jinja's own filter this one leaves the characters of HTML as they are."""
+    """Dump JSON without escaping HTML characters, unlike Jinja's own filter."""
     return json.dumps(value, **{"ensure_ascii": False, **how})
 
 
@@ -119,7 +119,7 @@ def main() -> None:
     try:
         import resource
     except ImportError:
-        pass  # Windows has no such limit; time and output are bounded there too
+        pass  # Windows has no such limit; time and output are still bounded
     else:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for line in sys.stdin.buffer:

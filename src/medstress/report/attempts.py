@@ -26,7 +26,7 @@ MOST_REASONS = 40
 
 
 def attempt_plots(rows: Sequence[Row]) -> Iterator[Plot]:
-    """One figure a data set, our victims and the published models, with its numbers."""
+    """Yield one figure per data set, with our victims and the published models, and its numbers."""
     panels: dict[str, list[Row]] = {}
     for row in rows:
         if row.get("accuracy_at"):
@@ -46,7 +46,7 @@ def attempt_plots(rows: Sequence[Row]) -> Iterator[Plot]:
 
 
 def attempt_tables(rows: Sequence[Row], trials: Iterable[TrialRow] = ()) -> list[Table]:
-    """What became of attempts, what each gate did and why, and what the roles cost."""
+    """Return the tables on outcomes of attempts, gates and their reasons, judges, and roles."""
     members = [row for row in rows if row.get("accuracy_at")]
     if not members:
         return []
@@ -62,7 +62,7 @@ def attempt_tables(rows: Sequence[Row], trials: Iterable[TrialRow] = ()) -> list
 
 @lru_cache(maxsize=1)
 def published() -> dict[str, tuple[float, ...]]:
-    """Model -> accuracy after 0, 1, ... attempts, as published."""
+    """Return model -> published accuracy after 0, 1, ... attempts."""
     path = files("medstress.report.paper") / "data" / "medfuzz_accuracy.csv"
     rows = csv.DictReader(path.read_text("utf-8").splitlines())
     return {row.pop("model"): tuple(map(float, row.values())) for row in rows}
@@ -108,7 +108,7 @@ def _numbers(name: str, title: str, rows: Sequence[Row], named: Sequence[str]) -
     )
     return Table(
         name=f"{name}-data",
-        caption=f"Accuracy after so many attempts: {title}",
+        caption=f"Accuracy after k attempts: {title}",
         columns=(
             *columns(Format.TEXT, "Victim"),
             *columns(Format.SHARE, *map(str, range(most))),
@@ -116,16 +116,16 @@ def _numbers(name: str, title: str, rows: Sequence[Row], named: Sequence[str]) -
         rows=(*ours, *valid, *theirs),
         notes=(
             f"Published values: {SOURCE}. They are of other items.",
-            "Valid successes only: a success after which the key no longer holds lowers nothing. "
-            "The lower number takes every success of unknown validity for valid, and every search "
-            "that ended at one found invalid for won; the upper one counts only those for which a "
-            "panel, or experts (who override it), vouch.",
+            "Valid successes only: a success after which the key no longer holds does not lower "
+            "the accuracy. The lower number counts every success of unknown validity as valid, and "
+            "every search that ended at an invalid success as won; the upper one counts only "
+            "successes for which a panel, or experts (who override it), vouch.",
         ),
     )
 
 
 def _between(bounds: Sequence[float] | None) -> Value:
-    """The least and the most that an accuracy may be."""
+    """Return the range of an accuracy as a cell."""
     if bounds is None:
         return None
     low, high = min(bounds), max(bounds)
@@ -139,11 +139,11 @@ def _padded(values: Sequence[Value], n: int) -> list[Value]:
 def _outcomes(rows: Sequence[Row]) -> Table:
     return measured(
         "attempt-outcomes",
-        "What became of every attempt",
+        "Outcome of every attempt",
         rows,
         (*measures.ATTEMPTS, *measures.TO_ATTEMPT),
         "Made = unreadable + rejected + asked + unanswered. Judged: attempts on which votes of "
-        "judges count; where that is 0, nobody but the rules checked that the key holds.",
+        "judges count; if it is 0, only the rules checked that the key holds.",
     )
 
 
@@ -172,9 +172,9 @@ def _gates(rows: Sequence[Row]) -> Table:
             for gate, counts in row["gates"].items()
         ),
         notes=(
-            "Where gates reject, nobody knows what a rejected edit would have done: the rate "
-            "without a gate is at most the one shown. Where they mark, all edits were asked: ASR "
-            "is that of successes to which no gate objects, as far as judges were asked.",
+            "If gates reject, the effect of rejected edits is unknown: the rate without a gate is "
+            "at most the one shown. If they mark, all edits were asked: ASR counts successes to "
+            "which no gate objects, as far as judges were asked.",
         ),
     )
 
@@ -188,7 +188,7 @@ def _without(counts: Row) -> Value | Cell:
 def _judges(rows: Sequence[Row]) -> Table:
     return Table(
         name="judges",
-        caption="What judges answer before any edit",
+        caption="Answers of the judges before any edit",
         columns=(
             *columns(Format.TEXT, "Judge", "Attack"),
             *columns(Format.COUNT, "Items asked", "Key missed"),
@@ -211,25 +211,25 @@ def _judges(rows: Sequence[Row]) -> Table:
         ),
         notes=(
             "A judge that misses the key before any edit cannot tell whether an edit leaves it "
-            "right: its votes on that item are set aside. So are those of one whose votes there "
-            "cannot be read: more max_new_tokens may help it. The rate of success is that on items "
-            "that a judge knows; below it that on items which none knows, where nobody votes.",
+            "right, so its votes on that item are set aside. So are the votes of a judge whose "
+            "replies on it cannot be read; a higher max_new_tokens may help. The success rate is "
+            "over items that a judge knows; below it, the rate over items that no judge knows.",
         ),
     )
 
 
 def _on_others(row: Row) -> tuple[str, ...]:
-    """The success rate on items that no judge knows, where there are any."""
+    """Return the success rate on items that no judge knows, if there are any."""
     if not row["n_items_unjudged"]:
         return ()
     others = row["asr_unjudged"]
     n = others["n"]
-    told = f"{decimal(others['value'])} in {n} trials on the others" if n else "none on the others"
-    return (told,)
+    line = f"{decimal(others['value'])} in {n} trials on the others" if n else "none on the others"
+    return (line,)
 
 
 def _reasons(trials: Iterable[TrialRow]) -> Counter[tuple[str, str, str]]:
-    """(attack and victim, what objected, why) -> attempts."""
+    """Return (attack and victim, gate, reason) -> number of attempts."""
     found: Counter[tuple[str, str, str]] = Counter()
     for trial in trials:
         who = label_text([trial.attack, trial.victim])
@@ -247,7 +247,7 @@ def _objections(reasons: Counter[tuple[str, str, str]]) -> Table:
     more = f" {left} rarer ones are in the exported trials, column attempts." if left else ""
     return Table(
         name="objections",
-        caption="Why attempts were objected to, or lost",
+        caption="Why gates objected to attempts, or attempts were lost",
         columns=(
             *columns(Format.TEXT, "By", "Why", "Attack"),
             *columns(Format.COUNT, "Attempts"),
@@ -274,5 +274,5 @@ def _roles(rows: Sequence[Row]) -> Table:
             for row in rows
             for role, counts in (row.get("roles") or {}).items()
         ),
-        notes=("Computed calls; one that several trials share counts for the first of them.",),
+        notes=("Computed calls; a call that several trials share counts for the first of them.",),
     )

@@ -1,4 +1,4 @@
-"""One success as a case for experts: what was changed, planned, thought, and how sure it was."""
+"""One success as a case for experts: edits, plan, reasoning and stated confidence."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _TOP = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What the victim said at one attempt; 0 is the clean item."""
+    """The victim's answer at one attempt."""
 
     number: int
-    """0 to K."""
+    """0 to K; 0 is the clean item."""
     answer: str | None
-    """Its letter; None where a gate rejected the edit or nothing could be read."""
+    """The letter; None if a gate rejected the edit or the answer was unreadable."""
     confidences: tuple[float, ...] | None
     """Stated confidence in each option, 1 to 5."""
     rationale: str | None
@@ -47,29 +47,29 @@ class Case:
     attack: str
     """Label of the attack."""
     item: Question
-    """The original."""
+    """The original item."""
     edits: tuple[Edit, ...]
-    """What was inserted."""
+    """The edits of the success."""
     answer: str | None
     """The victim's letter on the edited item."""
     plan: str
-    """What the attacker planned."""
+    """The attacker's plan."""
     attempts: tuple[Attempt, ...]
     """In order."""
     success_at: int | None
-    """Number of its attempt; an earlier one may be a success that a gate refuted."""
+    """Number of the attempt that succeeded; an earlier success may have been refuted by a gate."""
     clean_p_key: float | None
     """P(key) on the clean item."""
     clean_confidence: float | None
     """Stated confidence in the key on the clean item, as a share."""
     guess: bool | None
-    """Whether the victim did not know the clean item."""
+    """True if the victim did not know the clean item."""
     valid: bool | None
-    """Whether the key still holds, as far as gates or reviewers say."""
+    """Whether the key still holds according to gates or reviewers; None if unknown."""
     p: str
-    """p-values of its tests, as text; empty where untested."""
+    """p-values of its tests, as text; empty if untested."""
     faithful: str
-    """Whether the reasoning says that the insertions mattered; empty where not judged."""
+    """Whether the reasoning says that the insertions mattered; empty if not judged."""
 
     @property
     def original(self) -> str:
@@ -114,10 +114,10 @@ class Case:
 
 
 def confidence_plot(attempts: Sequence[Attempt], item: Question) -> Markup | None:
-    """Stated confidence in every option, attempt by attempt, as a small SVG; the key is bold.
+    """Draw the stated confidence in every option by attempt as a small SVG; the key is bold.
 
     Returns:
-        None where no attempt states any.
+        None if no attempt states a confidence.
     """
     known = [(one.number, one.confidences) for one in attempts if one.confidences]
     if not known:
@@ -152,12 +152,12 @@ def confidence_plot(attempts: Sequence[Attempt], item: Question) -> Markup | Non
 
 
 def render_sheet(cases: Sequence[Case], name: str, form: Sequence[tuple[str, str, str]]) -> str:
-    """The review sheet as one HTML page that loads nothing.
+    """Render the review sheet as one HTML page that loads nothing.
 
     Args:
         cases: in the order shown.
         name: of the run.
-        form: (column of the CSV, question, what may be written).
+        form: (column of the CSV, question, allowed values).
     """
     environment = Environment(
         loader=PackageLoader("medstress.report"),

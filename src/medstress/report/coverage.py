@@ -1,4 +1,4 @@
-"""How much of a vocabulary an attack tried, said in one sentence."""
+"""A sentence on how much of a vocabulary an attack tried."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def coverage_sentence(row: Mapping[str, Any] | None) -> str | None:
-    """Say a row of `analysis.coverage`, without a full stop.
+    """Describe a row of `analysis.coverage`, without a full stop.
 
     >>> row = {"statement": "every allowed name was tried on every item", "n_distinct": 1200}
     >>> coverage_sentence({**row, "n_names": 1250, "share_of_vocabulary": 0.96})
@@ -15,9 +15,9 @@ def coverage_sentence(row: Mapping[str, Any] | None) -> str | None:
     """
     if row is None:
         return None
-    said = str(row["statement"])
+    statement = str(row["statement"])
     if row["n_names"] is None or row["share_of_vocabulary"] is None:
-        return said
+        return statement
     share = 100 * row["share_of_vocabulary"]
     names = f"{row['n_distinct']:,} of the {row['n_names']:,} of the vocabulary ({share:.1f} %)"
-    return f"{said}, {names}"
+    return f"{statement}, {names}"

@@ -1,4 +1,4 @@
-"""Which successful attacks are shown, and what changed in their prompts."""
+"""Choose the successful attacks to show, and mark what changed in their prompts."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from medstress.results.formats import decimal
 from medstress.rows import NOT_SHOWN, TrialRow
 
 LIMIT = 200
-"""How many successes, and how many failures, the page shows at most."""
+"""Largest number of successes, and of failures, on the page."""
 
 _LARGEST_DIFF = 1_000_000
-"""Words before times words after, beyond which the whole stretch counts as changed."""
+"""Limit of words before times words after; beyond it the whole stretch counts as changed."""
 
 _MOST_PAIRS = 50_000_000
-"""Pairs of equal words times words before; half a second."""
+"""Limit of pairs of equal words times words before; takes half a second."""
 _PUNCTUATION = string.punctuation + "“”‘’…"
 _CHUNK = re.compile(r"\s+|\S+")
 
 
 class Change(StrEnum):
-    """What happened to a stretch of text."""
+    """How a stretch of text changed."""
 
     SAME = "same"
     REMOVED = "removed"
@@ -52,7 +52,7 @@ class Example:
 
     trial: TrialRow
     segments: tuple[Segment, ...]
-    """The question with its options listed; both the removed and the added words are in it."""
+    """The question with its options listed, including removed and added words."""
     before: str
     """P(key) on the clean item."""
     after: str
@@ -60,24 +60,24 @@ class Example:
     flip_check: str
     """Whether the success repeated."""
     note: str | None = None
-    """Why the whole prompt is not here, where it is not."""
+    """Why the whole prompt is not shown; None if it is."""
     sent: tuple[tuple[str, str], ...] = ()
-    """(role, text) of the perturbed prompt as it was sent, where the listing was not."""
+    """(role, text) of the perturbed prompt as sent, if it differs from the listing."""
     said: tuple[tuple[str, str], ...] = ()
-    """(what, text) of the attempt that succeeded, where the victim was asked in turns: the
-    attacker's plan, the victim's reasoning."""
+    """(title, text) of the successful attempt in a conversation: the attacker's plan, the victim's
+    reasoning."""
 
 
 def successes(trials: Iterable[TrialRow]) -> list[TrialRow]:
-    """The successful attacks, control arms left out."""
+    """Return the successful attacks, without control arms."""
     return [trial for trial in trials if trial.verdict is Verdict.FLIPPED and trial.arm == "attack"]
 
 
 def choose(trials: Sequence[TrialRow], limit: int, salt: str) -> list[TrialRow]:
-    """Choose up to `limit` trials, as evenly over the attacks as there are trials of each.
+    """Choose up to `limit` trials, spread over the attacks as evenly as possible.
 
-    Within an attack the choice is pseudo-random, by the hash of `salt` and trial identifier,
-    so it depends neither on the order of the trials nor on those of other attacks.
+    Within an attack the choice is pseudo-random, by the hash of `salt` and trial identifier, so it
+    does not depend on the order of the trials or on other attacks.
     """
     by_attack: dict[str, list[TrialRow]] = defaultdict(list)
     for trial in sorted(trials, key=lambda each: digest([salt, each.trial_id])):
@@ -88,10 +88,10 @@ def choose(trials: Sequence[TrialRow], limit: int, salt: str) -> list[TrialRow]:
         for rank, trial in enumerate(by_attack[attack])
     ]
     ranked.sort(key=lambda each: each[:2])
-    return sorted((trial for _, _, trial in ranked[:limit]), key=_place)
+    return sorted((trial for _, _, trial in ranked[:limit]), key=_sort_key)
 
 
-def _place(trial: TrialRow) -> tuple[str, ...]:
+def _sort_key(trial: TrialRow) -> tuple[str, ...]:
     seed = "" if trial.seed is None else f"{trial.seed:09}"
     names = (trial.attack, trial.dataset, trial.group, trial.victim, trial.item_id)
     return (*names, seed, trial.trial_id)
@@ -138,7 +138,7 @@ def _said(trial: TrialRow) -> tuple[tuple[str, str], ...]:
 def mark_changes(before: str, after: str) -> tuple[Segment, ...]:
     """Compare two texts word by word.
 
-    Removed and added segments, taken with the same ones, give `before` and `after` back.
+    The removed and unchanged segments give `before`; the added and unchanged ones give `after`.
 
     >>> [s.change + ":" + s.text for s in mark_changes("Give old aspirin.", "Give warfarin.")]
     ['same:Give ', 'removed:old aspirin', 'added:warfarin', 'same:.']
@@ -165,7 +165,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many words both begin with."""
+    """Return how many words at the start are equal."""
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
@@ -185,16 +185,16 @@ def _compare(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Change, s
 
 
 def _alternates(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the texts have so many words in common places that comparing takes seconds.
+    """True if the texts repeat so many common words that comparing takes seconds.
 
-    `SequenceMatcher` looks at every pair of equal words once for each stretch that it finds.
+    `SequenceMatcher` visits every pair of equal words once for each stretch that it finds.
     """
     known = Counter(new)
     return sum(known[word] for word in old if not word.isspace()) * len(old) > _MOST_PAIRS
 
 
 def _merge(pieces: Sequence[tuple[Change, str]]) -> Iterator[Segment]:
-    """Join changes that only blanks and punctuation part into one removal and one addition."""
+    """Join changes separated only by white space and punctuation into one removal and addition."""
     ends = (0, len(pieces) - 1)
     kept = [
         change is Change.SAME and (i in ends or any(map(str.isalnum, text)))

@@ -1,6 +1,6 @@
-"""The plots of the report, as SVG elements whose colours the page's style sheet decides.
+"""The plots of the report, as SVG elements with colours from the page's style sheet.
 
-matplotlib is imported when the first figure is drawn: a page without results needs none.
+matplotlib is imported when the first figure is drawn; a page without results does not need it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LOG_FROM = 20
-"""The largest budget from which the axis of budgets is logarithmic."""
+"""If the largest budget is at least this, the axis of budgets is logarithmic."""
 
 _INK, _FAINT = "#010101", "#020202"
 _N_COLOURS = 8
@@ -36,10 +36,10 @@ _COLOURS = {
 }
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2)), (0, (3, 1.5)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_SAID = 12
-"""How many values the accessible name of a plot says; the table below it has all."""
+_MOST_SPOKEN = 12
+"""Largest number of values in the accessible name of a plot; the table below it has all."""
 _LABEL = 44
-"""Longest label inside a plot; the table below it has the whole."""
+"""Longest label inside a plot; the table below it has the full text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +49,11 @@ class Plot:
     svg: Markup
     """An SVG element."""
     data: Table
-    """What it shows."""
+    """The numbers of the figure."""
 
 
 def spans(estimates: Iterable[Estimate]) -> tuple[list[float], list[float], list[float]]:
-    """Values, lower ends and upper ends of what has a value; a bare point without an interval."""
+    """Return values, lower and upper ends of estimates with a value; a point has no interval."""
     known = [(each.value, each) for each in estimates if each.value is not None]
     lows = [value if each.low is None else each.low for value, each in known]
     highs = [value if each.high is None else each.high for value, each in known]
@@ -62,7 +62,7 @@ def spans(estimates: Iterable[Estimate]) -> tuple[list[float], list[float], list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """ASR against the budget, for one attack."""
+    """ASR against the budget for one attack."""
 
     label: str
     points: tuple[tuple[int, Estimate], ...]
@@ -71,13 +71,13 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One attack with two measures of the same thing; None where there is none to draw."""
+    """One attack with each measure for all and for unrefuted successes; None is not drawn."""
 
     label: str
     rates: tuple[Estimate | None, Estimate | None]
-    """ASR of all successes, and of those that nothing refutes."""
+    """ASR of all successes, and of unrefuted ones."""
     advantages: tuple[Estimate | None, Estimate | None]
-    """The same, minus those of random draws."""
+    """The same rates minus those of random draws."""
 
 
 def forest_plot(lines: Sequence[tuple[str, Estimate]], name: str) -> str:
@@ -93,7 +93,7 @@ def forest_plot(lines: Sequence[tuple[str, Estimate]], name: str) -> str:
         for i, (_, rate) in enumerate(lines):
             _whisker(axes, i, rate, 0, "o")
             axes.text(
-                1.03, i, said[i], va="center", fontsize=9, color=_INK,
+                1.03, i, values[i], va="center", fontsize=9, color=_INK,
                 transform=axes.get_yaxis_transform(),
             )  # fmt: skip
         axes.set_yticks(range(len(lines)), labels, parse_math=False)
@@ -106,20 +106,20 @@ def forest_plot(lines: Sequence[tuple[str, Estimate]], name: str) -> str:
 
     height = 0.9 + 0.3 * len(lines)
     labels = [shorten(label, _LABEL) for label, _ in lines]
-    said = [f"{decimal(rate.value)} ({rate.hits}/{rate.n})" for _, rate in lines]
+    values = [f"{decimal(rate.value)} ({rate.hits}/{rate.n})" for _, rate in lines]
     left = 0.04 + 0.0107 * max(map(len, labels))
-    told = "; ".join(map(" ".join, list(zip(labels, said, strict=True))[:_SAID]))
-    label = f"Forest plot of the attack success rate with 95 % intervals: {told}."
+    spoken = "; ".join(map(" ".join, list(zip(labels, values, strict=True))[:_MOST_SPOKEN]))
+    label = f"Forest plot of the attack success rate with 95 % intervals: {spoken}."
     return as_svg(draw, width=6.2, height=height, name=name, label=label)
 
 
 def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
-    """Draw each attack's ASR with all successes and with unrefuted ones, and both advantages
-    over random draws beside them.
+    """Draw each attack's ASR for all and for unrefuted successes, and both advantages over random
+    draws beside them.
 
     Args:
-        pairs: what is drawn, first on top.
-        title: what the panel holds.
+        pairs: the attacks, first on top.
+        title: title of the panel.
         name: prefix of the identifiers in the SVG, unique on the page.
     """
 
@@ -133,10 +133,10 @@ def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
                 _pair_line(rates, i, j, pair.rates[j])
                 _pair_line(gaps, i, j, pair.advantages[j])
         gaps.axvline(0, color=_INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        for axes, said in ((rates, "ASR"), (gaps, "ASR minus that of random draws")):
+        for axes, xlabel in ((rates, "ASR"), (gaps, "ASR minus that of random draws")):
             axes.set_ylim(len(pairs) - 0.5, -0.5)
             axes.set_yticks(range(len(pairs)), labels if axes is rates else [], parse_math=False)
-            axes.set_xlabel(said)
+            axes.set_xlabel(xlabel)
             calm_axes(axes, grid="x")
             axes.tick_params(axis="y", length=0)
         rates.set_xlim(left=-0.02)
@@ -151,11 +151,11 @@ def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
     height = 1.45 + 0.42 * len(pairs)
     labels = [shorten(pair.label, _LABEL) for pair in pairs]
     left = 0.03 + 0.0086 * max(map(len, labels))
-    said = "; ".join(
-        f"{label} {_said(pair.rates[0])}, not refuted {_said(pair.rates[1])}"
-        for label, pair in list(zip(labels, pairs, strict=True))[:_SAID]
+    spoken = "; ".join(
+        f"{label} {_value_text(pair.rates[0])}, not refuted {_value_text(pair.rates[1])}"
+        for label, pair in list(zip(labels, pairs, strict=True))[:_MOST_SPOKEN]
     )
-    label = f"ASR with all successes and with unrefuted ones, {shorten(title, 120)}: {said}."
+    label = f"ASR with all successes and with unrefuted ones, {shorten(title, 120)}: {spoken}."
     return as_svg(draw, width=7.6, height=height, name=name, label=label)
 
 
@@ -170,7 +170,7 @@ def _whisker(axes: Axes, y: float, estimate: Estimate, series: int, marker: str)
         axes.plot([value], [y], marker, color=SERIES[series], markersize=5.5)
 
 
-def _said(estimate: Estimate | None) -> str:
+def _value_text(estimate: Estimate | None) -> str:
     return "unknown" if estimate is None or estimate.value is None else decimal(estimate.value)
 
 
@@ -179,7 +179,7 @@ def budget_curves(curves: Sequence[Curve], title: str, name: str) -> str:
 
     Args:
         curves: at least one, each with at least one point.
-        title: what the panel holds.
+        title: title of the panel.
         name: prefix of the identifiers in the SVG, unique on the page.
     """
     largest = max(budget for curve in curves for budget, _ in curve.points)
@@ -199,13 +199,13 @@ def budget_curves(curves: Sequence[Curve], title: str, name: str) -> str:
         calm_axes(axes, grid="y")
         add_legend(figure, axes, [curve.label for curve in curves], height)
 
-    said = "; ".join(
+    spoken = "; ".join(
         f"{shorten(curve.label, _LABEL)} {decimal(curve.points[-1][1].value)}"
-        for curve in curves[:_SAID]
+        for curve in curves[:_MOST_SPOKEN]
     )
     label = (
         f"Attack success rate against the budget, {shorten(title, 120)}. "
-        f"At {plural(largest, 'query', 'queries')}: {said}."
+        f"At {plural(largest, 'query', 'queries')}: {spoken}."
     )
     return as_svg(draw, width=4.2, height=height, name=name, label=label)
 
@@ -218,7 +218,7 @@ def attempt_curves(
     Args:
         curves: at least one, each with at least one point.
         published: printed values of other models, without intervals; drawn after ours.
-        title: what the panel holds.
+        title: title of the panel.
         name: prefix of the identifiers in the SVG, unique on the page.
     """
     drawn = [*curves, *published]
@@ -239,12 +239,12 @@ def attempt_curves(
         calm_axes(axes, grid="y")
         add_legend(figure, axes, [curve.label for curve in drawn], height)
 
-    said = "; ".join(
+    spoken = "; ".join(
         f"{shorten(curve.label, _LABEL)} {decimal(curve.points[0][1].value)} to "
         f"{decimal(curve.points[-1][1].value)}"
-        for curve in drawn[:_SAID]
+        for curve in drawn[:_MOST_SPOKEN]
     )
-    label = f"Accuracy after so many attempts, {shorten(title, 120)}: {said}."
+    label = f"Accuracy after k attempts, {shorten(title, 120)}: {spoken}."
     return as_svg(draw, width=4.2, height=height, name=name, label=label)
 
 
@@ -255,9 +255,9 @@ def distance_plot(
 
     Args:
         points: (middle of a class of names, share), nearest first; at least one.
-        title: what the panel holds.
+        title: title of the panel.
         name: prefix of the identifiers in the SVG, unique on the page.
-        by_distance: whether places are distances; shares of the order where not.
+        by_distance: whether the middles are distances; otherwise they are shares of the order.
     """
     place = "distance to the key" if by_distance else "names, nearest first (share)"
 
@@ -295,7 +295,7 @@ def _curve(axes: Axes, curve: Curve, i: int) -> None:
 
 
 def _marked(budgets: Sequence[int]) -> list[int]:
-    """Indices of about ten points that lie evenly on the axis of budgets.
+    """Return the indices of about ten points that are evenly spaced on the axis of budgets.
 
     >>> _marked(list(range(1, 101)))
     [0, 1, 4, 9, 19, 49, 99]
@@ -319,7 +319,7 @@ def add_legend(
     handles: Sequence[Any] | None = None,
     ncols: int = 1,
 ) -> None:
-    """Name the lines below the axes."""
+    """Add a legend below the axes."""
     legend = figure.legend(
         handles=handles or axes.lines, loc="lower left", bbox_to_anchor=(0.08, 0.02 / height),
         ncols=ncols,
@@ -352,7 +352,7 @@ def _rate_axis(axis: Any) -> None:
 
 
 def calm_axes(axes: Axes, grid: Literal["x", "y"]) -> None:
-    """Take away what a plot does not need."""
+    """Remove decoration that a plot does not need."""
     axes.set_facecolor("none")
     for side, spine in axes.spines.items():
         spine.set_visible(side == ("bottom" if grid == "y" else "none"))
@@ -384,10 +384,10 @@ def as_svg(
 
 @contextmanager
 def _fixed_style() -> Iterator[None]:
-    """Draw the same whatever the user's matplotlibrc says.
+    """Ignore the user's matplotlibrc, so that figures are always the same.
 
-    Text stays text and the reader's browser has the fonts, so matplotlib's warnings about
-    glyphs that its own font lacks mean nothing here.
+    Text stays text and the reader's browser has the fonts, so matplotlib's warnings about glyphs
+    missing in its own font do not matter.
     """
     import matplotlib
 

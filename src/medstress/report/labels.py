@@ -1,4 +1,4 @@
-"""What names the rows of the report's tables: attack, data set, group, victim and seeds."""
+"""Labels of the rows of the report's tables: attack, data set, group, victim and seeds."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Row = Mapping[str, Any]
 """A row of the summary's `results` or `pooled`."""
 
 FACTORS = ("attack", "dataset", "group", "victim")
-"""What tells the rows of a summary apart, besides the seed."""
+"""The fields, besides the seed, that identify a row of a summary."""
 
 PLACE = columns(Format.TEXT, "Attack", "Data set", "Group", "Victim")
-"""Columns that name a row, without its seeds."""
+"""Columns that identify a row, without its seeds."""
 
 LABELS = (*PLACE, *columns(Format.NUMBER, "Seed"))
 """The columns of `labels`."""
 
 
 def place(row: Row) -> tuple[str, ...]:
-    """The cells of `PLACE`; empty where the row does not say."""
+    """Return the cells of `PLACE`; empty if the row lacks the field."""
     return tuple("" if row.get(name) is None else as_text(row[name]) for name in FACTORS)
 
 
 def labels(row: Row) -> tuple[Value, ...]:
-    """The cells of `LABELS`; a deterministic attack has no seed.
+    """Return the cells of `LABELS`; a deterministic attack has no seed.
 
     >>> labels({"attack": "a", "dataset": "d", "group": "g", "victim": "v", "seeds": [0, 1]})
     ('a', 'd', 'g', 'v', '0, 1')
@@ -41,7 +41,7 @@ def labels(row: Row) -> tuple[Value, ...]:
 def measured(
     name: str, caption: str, rows: Sequence[Row], shown: Sequence[Measure], *notes: str
 ) -> Table:
-    """A table of measures, one line a row."""
+    """Return a table of measures, one line per row."""
     return Table(
         name=name,
         caption=caption,
@@ -53,12 +53,12 @@ def measured(
 
 
 def label_text(place: Iterable[Any]) -> str:
-    """Name data set, group and victim in one line."""
+    """Join the parts of a label, such as data set, group and victim, in one line."""
     return " · ".join(map(as_text, place))
 
 
 def seeds_of(row: Row) -> str:
-    """Say which seeds a row covers.
+    """Describe the seeds of a row.
 
     >>> seeds_of({"seeds": [0, 1]}), seeds_of({"seed": None}), seeds_of({"seed": 3})
     ('seeds 0, 1', 'no seed (deterministic)', 'seed 3')
@@ -70,7 +70,7 @@ def seeds_of(row: Row) -> str:
 
 
 def short_labels(rows: Sequence[Row], factors: Iterable[str] = FACTORS) -> list[str]:
-    """Name each row by the factors in which the rows differ (by the attack where in none).
+    """Label each row by the factors in which the rows differ, or by the attack if in none.
 
     >>> short_labels([{"attack": "a", "victim": "v"}, {"attack": "b", "victim": "v"}])
     ['a', 'b']
@@ -84,5 +84,5 @@ def short_labels(rows: Sequence[Row], factors: Iterable[str] = FACTORS) -> list[
 
 
 def number(row: Row, name: str) -> int:
-    """A count of a row; 0 where the row has none."""
+    """Return a count of a row; 0 if it is missing."""
     return int(row.get(name) or 0)

@@ -1,4 +1,4 @@
-"""The figure of training: loss and score of every model after each epoch."""
+"""The figure of learning curves: loss and score of every model after each epoch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from medstress.results.formats import decimal, shorten
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SAID = 12
-"""How many models the accessible name says; the table below the plot has all."""
+_MOST_SPOKEN = 12
+"""Largest number of models in the accessible name; the table below the plot has all."""
 _LABEL = 44
 
 
@@ -22,12 +22,12 @@ def learning_curves(
     measure: str,
     name: str,
 ) -> str:
-    """Draw the training loss and the score on dev data after each epoch, a line a model.
+    """Draw the training loss and the score on dev data after each epoch, one line per model.
 
     Args:
-        losses: (model, one value an epoch); at least one model, each with at least one epoch.
-        scores: the same models; None where there are no dev data.
-        measure: what the score is.
+        losses: (model, one value per epoch); at least one model, each with at least one epoch.
+        scores: the same models; None without dev data.
+        measure: name of the score.
         name: prefix of the identifiers in the SVG, unique on the page.
     """
     height = 2.75 + 0.21 * len(losses)
@@ -41,7 +41,7 @@ def learning_curves(
             (figure.add_axes((0.08, below / height, 0.4, tall)), losses, "training loss"),
             (figure.add_axes((0.58, below / height, 0.4, tall)), scores, f"{measure}, dev data"),
         )
-        for axes, lines, said in panels:
+        for axes, lines, title in panels:
             for i, (_, values) in enumerate(lines):
                 known = [(k, v) for k, v in enumerate(values, 1) if v is not None]
                 axes.plot(
@@ -51,14 +51,14 @@ def learning_curves(
                     marker=MARKERS[i % len(MARKERS)], markersize=4.5,
                 )  # fmt: skip
             axes.set_xlabel("epoch")
-            axes.set_ylabel(said)
+            axes.set_ylabel(title)
             axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
             calm_axes(axes, grid="y")
         add_legend(figure, panels[0][0], [label for label, _ in losses], height)
 
-    said = "; ".join(
+    spoken = "; ".join(
         f"{shorten(label, _LABEL)} {decimal(values[0])} to {decimal(values[-1])}"
-        for label, values in losses[:_SAID]
+        for label, values in losses[:_MOST_SPOKEN]
     )
-    label = f"Learning curves, training loss in the first and the last epoch: {said}."
+    label = f"Learning curves, training loss in the first and the last epoch: {spoken}."
     return as_svg(draw, width=7.6, height=height, name=name, label=label)

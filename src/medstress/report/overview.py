@@ -1,4 +1,4 @@
-"""The first words of the report: is the run complete, and what was run."""
+"""The first paragraphs of the report: whether the run is complete, and what was run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from medstress.results.measures import GROUPS
 
 _ALWAYS = ("Rates", "Trials", "Answers", "Queries", "Successes")
 _NAMES = 6
-"""How many names a sentence holds before it says how many more there are."""
+"""Largest number of names in a sentence; further ones are only counted."""
 
 
 def state(summary: Mapping[str, Any]) -> str:
-    """Say whether the run is complete, and how many trials are missing where it is known."""
+    """Say whether the run is complete, and how many trials are missing, if known."""
     experiment = summary["experiment"]
     if experiment.get("complete"):
         return "Complete: every planned trial has ended."
@@ -53,13 +53,13 @@ def what_was_run(summary: Mapping[str, Any], rows: Sequence[Row]) -> str:
 
 def _listed(rows: Iterable[Row], field: str, noun: str) -> str:
     names = list(dict.fromkeys(as_text(row.get(field)) for row in rows))
-    said = ", ".join(shorten(name, 60) for name in names[:_NAMES])
+    shown = ", ".join(shorten(name, 60) for name in names[:_NAMES])
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return f"{plural(len(names), noun)} ({said}{more})"
+    return f"{plural(len(names), noun)} ({shown}{more})"
 
 
 def _distinct_items(rows: Iterable[Row]) -> int:
-    """Items over all data sets; the groups and attacks of a data set share its items."""
+    """Count the items of all data sets; groups and attacks of a data set share its items."""
     largest: dict[Any, int] = {}
     for row in rows:
         name = row.get("dataset")
@@ -85,19 +85,19 @@ def _work(rows: Iterable[Row]) -> str:
 def _when(summary: Mapping[str, Any]) -> str:
     experiment = summary["experiment"]
     versions = experiment.get("versions") or {}
-    said = []
+    parts = []
     if experiment.get("started"):
-        said.append(f"Started {as_text(experiment['started'])}")
+        parts.append(f"Started {as_text(experiment['started'])}")
     if experiment.get("finished"):
-        said.append(f"finished {as_text(experiment['finished'])}")
+        parts.append(f"finished {as_text(experiment['finished'])}")
     if isinstance(versions, Mapping) and versions.get("medstress"):
-        said.append(f"medstress {as_text(versions['medstress'])}")
-    text = ", ".join(said)
+        parts.append(f"medstress {as_text(versions['medstress'])}")
+    text = ", ".join(parts)
     return text[:1].upper() + text[1:] + "." if text else ""
 
 
 def command(manifest: Mapping[str, Any]) -> str | None:
-    """The command to repeat the run, where the manifest holds it as text or as words."""
+    """Return the command that repeats the run, if the manifest has it (as text or a list)."""
     given = manifest.get("command")
     if isinstance(given, list | tuple):
         return shlex.join(map(str, given))
@@ -105,7 +105,7 @@ def command(manifest: Mapping[str, Any]) -> str | None:
 
 
 def performance(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values of what the run cost, those that are known."""
+    """Return (name, value) of the known costs of the run."""
     known = summary.get("performance") or {}
     return [
         (name.replace("_", " ").capitalize(), f"{value:,.2f}".removesuffix(".00"))
@@ -115,7 +115,7 @@ def performance(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def glossary(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """Labels and sentences of the measures that every page shows, and of those that rows hold."""
+    """Return (label, meaning) of the measures on every page and of those that the rows contain."""
     held = {name for row in rows for name in row}
     return [
         (measure.label, f"{measure.meaning[0].upper()}{measure.meaning[1:]}.".replace("`", ""))

@@ -1,4 +1,4 @@
-"""Puts the page together: a summary, trials and a manifest in, HTML out."""
+"""Render the report page from a summary, trials and a manifest."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from medstress.rows import TrialRow
 def render_report(
     summary: Mapping[str, Any], trials: Sequence[TrialRow], manifest: Mapping[str, Any]
 ) -> str:
-    """Render the report of a run as one HTML page that loads nothing from anywhere.
+    """Render the report of a run as one HTML page that loads no other resource.
 
-    Pure: the same arguments give the same page. Everything that comes from data is escaped;
-    control characters and lone surrogates, which HTML cannot hold, become U+FFFD.
+    Pure: the same arguments give the same page. All data are escaped; control characters and lone
+    surrogates, which HTML cannot hold, become U+FFFD.
 
     Args:
-        summary: as `medstress summary --json`, and under `warnings` the sentences to be read
-            before any number, the most important first.
-        trials: the rows of the run; successes and failures are shown from them.
+        summary: as `medstress summary --json`; `warnings` are to be read before any number, the
+            most important first.
+        trials: the rows of the run, the source of the successes and failures shown.
         manifest: configuration, seeds, versions, hashes; `command` repeats the run and
-            `endpoints` lists what was asked over a network.
+            `endpoints` lists the network addresses that were asked.
 
     Returns:
-        The text of a complete HTML document, to be written as UTF-8.
+        A complete HTML document, to be written as UTF-8.
     """
     script = (files("medstress.report") / "templates" / "page.js").read_text("utf-8")
     rows = sections.headline_rows(summary)

@@ -1,4 +1,4 @@
-"""The plots of rates: the forest of success rates, and success within a budget."""
+"""Plots of rates: the forest plot of success rates, and success within a budget."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from medstress.results.table import Format, Table, as_row, columns
 
 
 def forest(rows: Sequence[Row]) -> Plot | None:
-    """Attack success rates with their intervals; None where no trial was eligible."""
+    """Return the forest plot of attack success rates; None if no trial was eligible."""
     lines = [
         (label, estimate)
         for label, row in zip(short_labels(rows), rows, strict=True)
@@ -31,7 +31,7 @@ def forest(rows: Sequence[Row]) -> Plot | None:
 
 
 def curves(rows: Sequence[Row]) -> Iterator[Plot]:
-    """One panel per data set and group, and per victim where there are several."""
+    """Yield one panel per data set and group, and per victim if there are several."""
     fields = ["dataset", "group"]
     if len({as_text(row.get("victim")) for row in rows}) > 1:
         fields.append("victim")
@@ -44,7 +44,7 @@ def curves(rows: Sequence[Row]) -> Iterator[Plot]:
             for label, row in zip(short_labels(members), members, strict=True)
             if (points := _points(row))
         ]
-        # One query an item is a point; the table and the forest plot have it.
+        # With one query per item the curve is a point, which the forest plot shows already.
         if any(budget > 1 for curve in lines for budget, _ in curve.points):
             title, name = " · ".join(key), f"curves-{i}"
             svg = Markup(figures.budget_curves(lines, title, name))
@@ -55,13 +55,13 @@ def _points(row: Row) -> tuple[tuple[int, Estimate], ...]:
     points: Iterable[Mapping[str, Any]] = row.get("asr_at") or ()
     found = ((int(point["budget"]), read_share(point)) for point in points)
     known = sorted(((b, e) for b, e in found if e.value is not None), key=lambda each: each[0])
-    # A long curve lists only where it changes: in between it is flat.
+    # A long curve lists only its changes; in between it is flat.
     flat = ((b - 1, e) for (a, e), (b, _) in pairwise(known) if b - a > 1)
     return tuple(sorted((*known, *flat), key=lambda each: each[0]))
 
 
 def _forest_data(rows: Sequence[Row]) -> Table:
-    """The numbers of the forest plot."""
+    """Return the numbers of the forest plot."""
     return Table(
         name="forest-data",
         caption="Attack success rate with 95 % interval, as plotted",
@@ -74,7 +74,7 @@ def _forest_data(rows: Sequence[Row]) -> Table:
 
 
 def _curves_data(name: str, title: str, rows: Sequence[Row]) -> Table:
-    """The numbers of one panel of ASR-by-budget curves."""
+    """Return the numbers of one panel of ASR-by-budget curves."""
     budgets = sorted({point["budget"] for each in rows for point in each.get("asr_at") or ()})
     curves = [each.get("asr_at") or () for each in rows]
     return Table(

@@ -1,4 +1,4 @@
-"""The figure that a reviewer asks for first: what is left without second right answers."""
+"""The figure that reviewers ask for first: the success rate without second right answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medstress.rows import TrialRow
 
 
 def second_answer_plots(trials: Sequence[TrialRow]) -> Iterator[Plot]:
-    """One figure with its numbers for every place where an attack marks variants of the key."""
+    """Yield a figure and its numbers for every place where an attack marks variants of the key."""
     for i, (place, arms) in enumerate(second_answers(trials).items()):
         name, title = f"second-{i}", label_text(place)
         pairs = [
@@ -54,6 +54,6 @@ def _numbers(name: str, place: Place, arms: Sequence[Arm]) -> Table:
             "Only attacks that ask variants of the key and mark them. An advantage is the "
             "difference to random draws on the items eligible under both, with Tango's interval.",
             "Not refuted: no rule on words and lists, panel or person says that the key no longer "
-            "holds; whether it does is unknown unless one of the latter says so.",
+            "holds; that it does hold is known only if a panel or a person says so.",
         ),
     )

@@ -1,4 +1,4 @@
-"""The tables of the report, each a pure function of the summary's rows."""
+"""Tables of the report, each a pure function of the summary's rows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ RATES = ("accuracy", "accuracy_after", "asr", "asr_decided", "asr_valid")
 ELSEWHERE = {*RATES, "asr_asked", "asr_gated", "asr_judged", "asr_unjudged"}
 """Estimates that other tables show: rates, attempts and tests."""
 OF_ANSWERS = ("letter_mass", "chose_edited")
-"""Shown where some row has them."""
+"""Shown only if a row has them."""
 ODD_QUERIES = ("n_unchanged", "n_ties")
-"""The same."""
+"""Shown only if a row has them."""
 
 
 def headline_rows(summary: Mapping[str, Any]) -> list[Row]:
-    """One row per (data set, group, victim, attack): its only seed's, else the pooled one."""
+    """Return one row per (data set, group, victim, attack): of its only seed, or pooled."""
     by_key: dict[tuple[Any, ...], list[Row]] = {}
     for row in summary.get("results") or ():
         by_key.setdefault(_key(row), []).append(row)
@@ -40,7 +40,7 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 
 def by_seed_and_pooled(summary: Mapping[str, Any]) -> list[Row]:
-    """The results of a summary, then its rows pooled over two seeds or more.
+    """Return the results of a summary, then its rows pooled over two or more seeds.
 
     A pooled row of one seed would repeat its result row and is left out.
     """
@@ -51,7 +51,7 @@ def by_seed_and_pooled(summary: Mapping[str, Any]) -> list[Row]:
 
 
 def summary_table(rows: Sequence[Row]) -> Table:
-    """The results in short, one line a row."""
+    """Return the results in short, one line per row."""
     return Table(
         name="summary",
         caption="Results",
@@ -101,7 +101,7 @@ def _more_answers(each: Row) -> tuple[str, ...]:
 
 
 def rates_table(rows: Sequence[Row]) -> Table:
-    """Every rate of every row, with what was left out beside it."""
+    """Return all rates of every row, with the counts of excluded trials."""
     return Table(
         name="rates",
         caption="Attack success rate (ASR), and accuracy before and after",
@@ -113,8 +113,8 @@ def rates_table(rows: Sequence[Row]) -> Table:
         ),
         rows=tuple(as_row(*labels(each), *_rates(each)) for each in rows),
         notes=(
-            "Each rate: value, numerator/denominator, 95 % interval; below it, where answers were "
-            "unreadable or failed, its ends with all of them at their worst.",
+            "Each rate: value, numerator/denominator, 95 % interval; below it, if answers were "
+            "unreadable or failed, the ends of the interval with all of them at their worst.",
             *_methods(rows),
         ),
         n_labels=len(LABELS),
@@ -149,11 +149,11 @@ def _rates(each: Row) -> list[Value | Cell]:
 
 
 def _asr(each: Row, *lines: str) -> Cell:
-    """ASR, and what it is among the trials that tried an edit, where some did not."""
+    """Return ASR, and the rate over trials that tried an edit if some did not."""
     never, asked = number(each, "n_never_asked"), each.get("asr_asked")
     if never and is_estimate(asked):
-        told = Cell(value=read_share(asked))
-        rate = f"{told.text(Format.SHARE)} {told.interval(Format.SHARE)}".strip()
+        cell = Cell(value=read_share(asked))
+        rate = f"{cell.text(Format.SHARE)} {cell.interval(Format.SHARE)}".strip()
         lines = (*lines, f"{rate} without {count(never)} never asked")
     return Cell(value=measure("asr").read(each), lines=lines)
 
@@ -165,11 +165,11 @@ def _at_worst(each: Row, name: str) -> tuple[str, ...]:
 def at_worst(
     estimate: Mapping[str, Any] | None, bounds: Sequence[float | None] | None
 ) -> tuple[str, ...]:
-    """The ends of an interval if open answers count at their worst.
+    """Return a line with the ends of an interval if open answers count at their worst.
 
     Args:
-        estimate: whose interval it is.
-        bounds: `[low, high]`; nothing is said where they are the interval's ends.
+        estimate: the estimate with the interval.
+        bounds: `[low, high]`; no line if they equal the interval's ends.
     """
     if not estimate or not bounds or None in bounds:
         return ()
@@ -179,7 +179,7 @@ def at_worst(
 
 
 def _cut_off(each: Row, *fields: str, what: str = "") -> tuple[str, ...]:
-    """How many replies ended at the most tokens they might have, where some did."""
+    """Return a line with the number of replies cut off at `max_new_tokens`, if any."""
     n = sum(number(each, field) for field in fields)
     return (f"{count(n)} {what}cut off",) if n else ()
 
@@ -203,11 +203,11 @@ def _methods(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def verdicts_table(rows: Sequence[Row]) -> Table:
-    """How the trials ended; the counts add up."""
+    """Return how the trials ended; the counts add up."""
     shown = [measure(name) for name in _VERDICTS]
     return Table(
         name="verdicts",
-        caption="What became of every trial",
+        caption="Outcome of every trial",
         columns=(*LABELS, *(each.column for each in shown), *_columns("n_unreadable_answers")),
         rows=tuple(
             as_row(
@@ -238,7 +238,7 @@ _VERDICTS = tuple(each.name for each in measures.COUNTS)
 
 
 def queries_table(rows: Sequence[Row]) -> Table:
-    """The query ledger of every row."""
+    """Return the query ledger of every row."""
     odd = [name for name in ODD_QUERIES if any(number(each, name) for each in rows)]
     shown = [*measures.QUERIES, *measures.TO_SUCCESS, *map(measure, odd)]
     return measured(
@@ -246,14 +246,14 @@ def queries_table(rows: Sequence[Row]) -> Table:
         "Queries, and how many a success took",
         rows,
         shown,
-        "Asked = paid + cached + failed. Ahead, baseline, other and interrupted stand beside them "
-        "and are not part of asked.",
+        "Asked = paid + cached + failed. Ahead, baseline, other and interrupted are not part of "
+        "asked.",
         *(f"{measure(name).label}: {measure(name).meaning}." for name in odd),
     )
 
 
 def diversity_table(rows: Sequence[Row]) -> Table:
-    """Diversity and similarity of the successes, and any estimate named nowhere else."""
+    """Return diversity and similarity of the successes, and any estimate in no other table."""
     names = ["diversity", "diversity_unbiased"]
     if any(is_estimate(each.get("prompt_similarity")) for each in rows):
         names.append("prompt_similarity")
@@ -281,7 +281,7 @@ def diversity_table(rows: Sequence[Row]) -> Table:
 
 
 def variants_table(rows: Sequence[Row]) -> Table | None:
-    """ASR by class of the replacement, where a class other than `different` occurs."""
+    """Return ASR by class of the replacement; None if only `different` occurs."""
     classes = [each.get("asr_by_variant") or {} for each in rows]
     named = (one.read(each) for each in classes for one in measures.VARIANTS[:-1])
     if not any(isinstance(found, Estimate) and found.value for found in named):
@@ -299,7 +299,7 @@ def variants_table(rows: Sequence[Row]) -> Table | None:
 
 
 def slices_table(rows: Sequence[Row]) -> Table:
-    """Accuracy and ASR of every slice."""
+    """Return accuracy and ASR of every slice."""
     return Table(
         name="slices",
         caption="Slices of the data (simultaneous intervals)",
@@ -317,8 +317,8 @@ def slices_table(rows: Sequence[Row]) -> Table:
 
 
 def tests_table(tests: Sequence[Mapping[str, Any]]) -> Table:
-    """The paired comparisons, with raw and adjusted p."""
-    told = ("comparison", "against", "dataset", "group", "victim")
+    """Return the paired comparisons, with raw and adjusted p."""
+    names = ("comparison", "against", "dataset", "group", "victim")
     return Table(
         name="tests",
         caption="Paired comparisons",
@@ -330,7 +330,7 @@ def tests_table(tests: Sequence[Mapping[str, Any]]) -> Table:
         ),
         rows=tuple(
             as_row(
-                *(as_text(test.get(name)) for name in told),
+                *(as_text(test.get(name)) for name in names),
                 _statistic(test.get("statistic")),
                 test.get("p"),
                 test.get("p_adjusted"),
@@ -347,7 +347,7 @@ def _statistic(value: Any) -> Value:
 
 
 def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
-    """The acceptance criteria and whether each is met."""
+    """Return the acceptance criteria and whether each is met."""
     return Table(
         name="requirements",
         caption="Acceptance criteria, fixed before the first query",
@@ -373,14 +373,14 @@ def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _judged(requirement: Mapping[str, Any]) -> Cell:
-    """What a criterion was judged by: the estimate, and its ends at their worst."""
+    """Return the estimate that a criterion judges, and its ends at their worst."""
     name, estimate = str(requirement.get("metric")), requirement.get("estimate")
     value = measure(name).read({name: estimate})
     return Cell(value=value, lines=at_worst(estimate, requirement.get("bounds")))
 
 
 def specs_table(rows: Sequence[Row]) -> Table:
-    """The parameters of every attack."""
+    """Return the parameters of every attack."""
     specs = {str(each.get("attack")): each.get("attack_spec") for each in rows}
     return Table(
         name="specs",

@@ -1,4 +1,4 @@
-"""Scores on data sets of sentences, clean and perturbed."""
+"""Tables of scores on data sets of sentences, clean and perturbed."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ BY_TYPE = tuple(
 
 
 def shown_scores(rows: Sequence[Row]) -> tuple[Measure, ...]:
-    """The measures of whole data sets that rows of a summary fill; none for questions."""
+    """Return the measures that rows of a summary have; none for questions."""
     scores = scores_in(rows)
     return () if scores is None else tuple(map(measure, scores.shown(rows)))
 
 
 def scores_in(rows: Sequence[Row]) -> DatasetScores | None:
-    """The scores that rows of a summary have; None for questions."""
+    """Return the scores that rows of a summary have; None for questions."""
     known = (scores for kind in KINDS if (scores := kind.scores) is not None)
     return next((scores for scores in known if scores.shown(rows)), None)
 
 
 def score_table(rows: Sequence[Row]) -> Table | None:
-    """Scores of the whole data set, before and after, with their intervals; None for questions."""
+    """Return the scores of the whole data set before and after; None for questions."""
     shown = shown_scores(rows)
     caption = "Scores of the whole data set, clean and perturbed"
     return measured("scores", caption, rows, shown, _note(rows)) if shown else None
 
 
 def score_tables(rows: Sequence[Row]) -> list[Table]:
-    """The scores, and for entities those of each type where there are several."""
+    """Return the scores, and for entities those by type if there are several types."""
     found = [table] if (table := score_table(rows)) else []
     typed = [(row, type_) for row in rows for type_ in row.get("by_type") or {}]
     if found and len({type_ for _, type_ in typed}) > 1:
@@ -62,7 +62,7 @@ def score_tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
-    """Where the names that synonyms put in come from; none where no attack has any."""
+    """Return the table on the sources of synonyms' names; empty if no attack uses any."""
     rows = summary.get("surrogates") or ()
     counts = ("n_mentions", "n_listed", "n_nearest", "n_unchanged")
     if not rows:
@@ -70,7 +70,7 @@ def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
     return [
         Table(
             name="surrogates",
-            caption="What stands for synonyms: mentions by the source of their new name",
+            caption="Stand-ins for synonyms: mentions by the source of their new name",
             columns=(
                 *columns(Format.TEXT, "Attack", "Data set", "Names"),
                 *columns(Format.COUNT, "Mentions", "Listed", "Nearest", "Unchanged"),
@@ -83,8 +83,8 @@ def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
                 for row in rows
             ),
             notes=(
-                "Listed names are of the same concept; the nearest may name something else. What "
-                "is said of synonyms is said of these names.",
+                "Listed names are of the same concept; the nearest may name something else. All "
+                "results on synonyms are about these names.",
             ),
         )
     ]

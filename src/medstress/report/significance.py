@@ -1,4 +1,4 @@
-"""Significance of successes and faithfulness of reasonings in the report."""
+"""Tables and plots on the significance of successes and the faithfulness of reasonings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEFT, RIGHT, TALLEST = 44, 350, 106
 
 
 def significance_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
-    """One histogram of p-values a family of tests, with its numbers."""
+    """Yield one histogram of p-values per family of tests, with its numbers."""
     for i, one in enumerate(summary.get("significance") or ()):
         counts: Sequence[int] = one["histogram"]
         if not one["n_tested"]:
@@ -32,26 +32,26 @@ def significance_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
             caption=f"p-values, null {one['null']}",
             columns=(*columns(Format.NUMBER, "p up to"), *columns(Format.COUNT, "Tests")),
             rows=tuple(as_row((j + 1) / len(counts), n) for j, n in enumerate(counts)),
-            notes=("Where nothing but chance is at work the bars are about level.",),
+            notes=("If only chance is at work, the bars are about level.",),
         )
         label = f"p-values of {one['n_tested']} tests, null {one['null']}"
         yield Plot(svg=_bars(counts, label), data=table)
 
 
 def significance_tables(summary: Mapping[str, Any]) -> list[Table]:
-    """Families of tests, every test, and what reasonings say."""
+    """Return the tables of test families, of every test, and of faithfulness."""
     found = []
     if families := summary.get("significance"):
         found += [_families(families), success_table(summary)]
-    if told := summary.get("faithfulness"):
-        found.append(_faithfulness(told["rates"]))
-        if slopes := told.get("slopes"):
+    if faithfulness := summary.get("faithfulness"):
+        found.append(_faithfulness(faithfulness["rates"]))
+        if slopes := faithfulness.get("slopes"):
             found.append(_slopes(slopes))
     return found
 
 
 def _bars(counts: Sequence[int], label: str) -> Markup:
-    """A bar chart with its title and axis; the first bar holds what is significant at .05."""
+    """Draw a bar chart with title and axis; the first bar holds the tests significant at .05."""
     label = escape(clean(label))
     top, width = max(max(counts), 1), (RIGHT - LEFT) / len(counts)
     bars = "".join(
@@ -134,7 +134,7 @@ def _up_to(one: Mapping[str, Any]) -> str:
 
 
 def success_table(summary: Mapping[str, Any]) -> Table:
-    """One row a tested success; `guess` where the victim did not know the clean item."""
+    """Return one row per tested success; `guess` if the victim did not know the clean item."""
     return Table(
         name="tests-of-successes",
         caption="Every tested success",
@@ -178,7 +178,7 @@ def _test(row: Row) -> list[Value | Cell]:
 
 
 def _difference(found: Mapping[str, Any] | None) -> Value | Cell:
-    """An effect or a slope; why there is none where it says so."""
+    """Return the cell of an effect or a slope, or the reason why there is none."""
     if not is_estimate(found):
         return None
     lines = (found["method"],) if found["value"] is None else ()
@@ -186,15 +186,15 @@ def _difference(found: Mapping[str, Any] | None) -> Value | Cell:
 
 
 def _among_flipped(row: Row) -> tuple[str, ...]:
-    """How many loops erred, beside the p among them."""
+    """Return a line with the number of loops that erred, for the p among them."""
     if row["p_flipped"] is None or row["against"] == Null.FLIPPED:
         return ()
     return (f"of {row['n_flipped']}",)
 
 
 def _remark(row: Row) -> str:
-    said = row["note"] or ("not tested" if row["p"] is None else None)
-    return "; ".join(filter(None, (said or ("guess" if row["guess"] else None), repeated(row))))
+    note = row["note"] or ("not tested" if row["p"] is None else None)
+    return "; ".join(filter(None, (note or ("guess" if row["guess"] else None), repeated(row))))
 
 
 def _faithfulness(rates: Sequence[Row]) -> Table:
@@ -207,8 +207,8 @@ def _faithfulness(rates: Sequence[Row]) -> Table:
             as_row(*labels(row), *(one.read(row) for one in shown), row["method"]) for row in rates
         ),
         notes=(
-            "A success is unfaithful where none of its insertions is said to have mattered. "
-            "Successes that experts find not valid are left out.",
+            "A success is unfaithful if its reasonings say of none of its insertions that it "
+            "mattered. Successes that experts find invalid are left out.",
         ),
         n_labels=len(LABELS),
     )
@@ -217,7 +217,7 @@ def _faithfulness(rates: Sequence[Row]) -> Table:
 def _slopes(rows: Sequence[Row]) -> Table:
     return Table(
         name="faithfulness-slopes",
-        caption="Does what reasonings say go with what insertions did?",
+        caption="Do reasonings name the insertions that mattered?",
         columns=(
             *LABELS,
             measure("slope").column,
@@ -236,9 +236,9 @@ def _slopes(rows: Sequence[Row]) -> Table:
             for row in rows
         ),
         notes=(
-            "Of the standardised share of reasonings that say an insertion mattered on its "
+            "Slope of the standardised share of reasonings that say an insertion mattered on its "
             "standardised causal effect: how far the answers move without it (Kullback-Leibler "
-            "divergence). 1: reasonings say what mattered; 0: what they say tells nothing. One "
+            "divergence). 1: reasonings say what mattered; 0: what they say is unrelated. One "
             "line through all insertions, so slope and r are one number with two intervals.",
         ),
         n_labels=len(LABELS),
@@ -246,14 +246,14 @@ def _slopes(rows: Sequence[Row]) -> Table:
 
 
 def family_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    """What every family of tests could show, and what it showed."""
+    """Yield sentences on what every family of tests could show, and what it showed."""
     for one in summary.get("significance", ()):
         if one["n_refused"]:
-            yield f"{one['null']}: {one['n_refused']} successes left out, not valid for experts"
+            yield f"{one['null']}: {one['n_refused']} successes left out: experts find them invalid"
         if one["n_not_testable"]:
             yield (
                 f"{one['null']}: {one['n_not_testable']} successes could not be tested: they have "
-                f"no p-value and count in no family; such as {_example(summary, one['null'])}"
+                f"no p-value and count in no family; for example {_example(summary, one['null'])}"
             )
         if not one["n_tested"]:
             label = f" of a {one['label']} family ({named(one)})" if one["label"] else ""
@@ -263,7 +263,7 @@ def family_lines(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def named(family: Mapping[str, Any]) -> str:
-    """The items or trials that make a fixed family.
+    """Return the items or trials of a fixed family as text.
 
     >>> named({"items": ["abel", "bert"], "trials": None})
     'abel, bert'
@@ -272,7 +272,7 @@ def named(family: Mapping[str, Any]) -> str:
 
 
 def _example(summary: Mapping[str, Any], null: str) -> str:
-    """A success that could not be tested with a null, and why."""
+    """Describe a success that could not be tested with a null, and why."""
     rows = [
         row
         for row in summary["tests"]
@@ -285,7 +285,9 @@ def _tested_family(one: Mapping[str, Any]) -> Iterator[str]:
     method = Adjust(one["adjust"])
     of = "attacked trials" if one["family"] == "attacked" else "successes"
     label = f" of a {one['label']} family ({named(one)})" if one["label"] else ""
-    found = f"; {one['n_discoveries']} {method.told} over" if method is not Adjust.NONE else ", of"
+    found = (
+        f"; {one['n_discoveries']} {method.guarantee} over" if method is not Adjust.NONE else ", of"
+    )
     yield (
         f"{one['null']}: {one['n_significant']} of {one['n_tested']} at p <= {LEVEL:g}{found} "
         f"{one['n_family']} {of}{label} ({one['n_successes']} successes in all)"
@@ -301,8 +303,8 @@ def _tested_family(one: Mapping[str, Any]) -> Iterator[str]:
     n_open = one["n_successes"] - one["n_tested"] - one["n_not_testable"]
     if n_open > 0:
         yield (
-            f"  {one['n_tested']} of {one['n_successes']} successes are tested; the family counts "
-            f"the other {n_open} too, and they have no p-value yet"
+            f"  {one['n_tested']} of {one['n_successes']} successes are tested; the other {n_open} "
+            "count in the family too, but have no p-value yet"
         )
     yield (
         f"  smallest attainable p {one['smallest_p']:.3g}, adjusted "
@@ -316,7 +318,7 @@ def _tested_family(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def slope_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    """How what reasonings say of insertions goes with what these did."""
+    """Yield sentences on the slope between what reasonings say of insertions and their effects."""
     for one in summary.get("faithfulness", {}).get("slopes", ()):
         size = one["slope"]
         if size["value"] is None:

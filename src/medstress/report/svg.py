@@ -1,8 +1,8 @@
-"""From matplotlib's SVG to SVG that can stand inside an HTML page.
+"""Turn matplotlib's SVG into SVG for an HTML page.
 
-Inside a page an SVG shares the page's style sheet, identifiers and colours, so matplotlib's
-`style` element, metadata, fixed fonts and repeated identifiers have to go, and placeholder
-colours become CSS variables, which light and dark mode set.
+Inside a page an SVG shares the page's style sheet, identifiers and colours. Therefore matplotlib's
+`style` element, metadata, fixed fonts and repeated identifiers are removed, and placeholder colours
+become CSS variables, which light and dark mode set.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
 def inline(source: str, *, prefix: str, label: str, colours: Mapping[str, str]) -> str:
-    """Rewrite an SVG document as an element to be put into an HTML page.
+    """Rewrite an SVG document as an element for an HTML page.
 
     Args:
         source: the document as matplotlib wrote it.
-        prefix: what every identifier begins with, unique on the page.
+        prefix: prefix of every identifier, unique on the page.
         label: the accessible name.
         colours: placeholder `#rrggbb`, in lower case, to CSS colour.
     """

@@ -1,4 +1,4 @@
-"""Success by distance where every name was asked: a small figure a place and attack."""
+"""Success by distance for attacks that asked every name: one small figure each."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FACTORS = ("dataset", "group", "victim", "attack")
 
 
 def sweep_plots(analysis: Mapping[str, Any] | None) -> Iterator[tuple[Plot, str]]:
-    """One figure for every `exhaustive` attack, its numbers, and a sentence on what was asked.
+    """Yield a figure with its numbers, and a sentence on its queries, per `exhaustive` attack.
 
     Args:
-        analysis: of the summary; None where it has none.
+        analysis: of the summary; None if it has none.
     """
     found = analysis or {}
     tried = {_key(row): row for row in found.get("coverage") or ()}
@@ -34,12 +34,12 @@ def sweep_plots(analysis: Mapping[str, Any] | None) -> Iterator[tuple[Plot, str]
             continue
         by_distance = _by_distance(row)
         svg = Markup(figures.distance_plot(points, title, name, by_distance))
-        said = coverage_sentence(tried.get(_key(row)))
-        yield Plot(svg=svg, data=_numbers(name, title, row)), _sentence(row, said)
+        coverage = coverage_sentence(tried.get(_key(row)))
+        yield Plot(svg=svg, data=_numbers(name, title, row)), _sentence(row, coverage)
 
 
 def _points(row: Mapping[str, Any]) -> Iterator[tuple[float, Estimate]]:
-    """The middle of each class; with one item nothing is estimated, so there is no interval."""
+    """Yield (middle, share) of each class; one item estimates nothing, so it has no interval."""
     for each in row["classes"]:
         success = read_share(each["success"])
         if row["n_items"] == 1:
@@ -73,7 +73,7 @@ def _numbers(name: str, title: str, row: Mapping[str, Any]) -> Table:
             for i, each in enumerate(row["classes"], start=1)
         ),
         notes=(
-            "The names of every item, nearest to the key first, in classes of equally many; "
+            "The names of every item, nearest to the key first, in classes of equal size; "
             "intervals are about other items of this kind.",
         ),
     )

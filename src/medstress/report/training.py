@@ -27,7 +27,7 @@ _MEASURES = {"f1": "F1", "pearson": "Pearson", "accuracy": "accuracy"}
 
 
 def training_tables(training: Mapping[str, Any] | None) -> list[Table]:
-    """Scores of every kind over its seeds, and the comparison of those trained on copies."""
+    """Return the scores of every model over its seeds, and the comparison of those with copies."""
     if training is None:
         return []
     return [table for table in (_scores(training), comparison(training)) if table is not None]
@@ -37,8 +37,8 @@ def _scores(training: Mapping[str, Any]) -> Table | None:
     if not training.get("scores"):
         return None
     folds = training.get("folds")
-    told = (
-        f"Cross-validated in {folds} folds, parted anew for each seed: every item is answered by "
+    cross_validated = (
+        f"Cross-validated in {folds} folds, split anew for each seed: every item is answered by "
         "a model that has not been trained on its document."
     )
     return Table(
@@ -55,7 +55,7 @@ def _scores(training: Mapping[str, Any]) -> Table | None:
             )
             for each in training["scores"]
         ),
-        notes=("Means over training seeds.", _DRAWN, *((told,) if folds else ())),
+        notes=("Means over training seeds.", _DRAWN, *((cross_validated,) if folds else ())),
         n_labels=len(_PLACE),
     )
 
@@ -65,7 +65,7 @@ def _place(each: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def comparison(training: Mapping[str, Any]) -> Table | None:
-    """Models trained on perturbed copies beside others; None where there is none yet."""
+    """Return the table of models trained on perturbed copies beside others; None without rows."""
     if not training["rows"]:
         return None
     return Table(
@@ -102,7 +102,7 @@ def comparison(training: Mapping[str, Any]) -> Table | None:
 
 
 def learning_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
-    """The learning curves of all models, with their numbers; of folds the mean is drawn."""
+    """Yield the learning curves of all models with their numbers; of folds, the mean."""
     models = [m for m in (summary.get("training") or {}).get("models", ()) if m["curve"]]
     if not models:
         return
@@ -141,7 +141,7 @@ def _of_fold(model: Mapping[str, Any]) -> str:
 def _means_over_folds(
     models: Sequence[Mapping[str, Any]], key: str
 ) -> list[tuple[str, list[float | None]]]:
-    """One line a victim: of folds the mean over those that reached the epoch."""
+    """Return one line per victim: its curve, or the mean of the folds that reached the epoch."""
     by_victim: dict[str, list[Any]] = defaultdict(list)
     for model in models:
         by_victim[model["victim"]].append([point[key] for point in model["curve"]])

@@ -1,4 +1,4 @@
-"""How n was chosen, as tables and sentences."""
+"""Tables and sentences on how n was chosen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _N = columns(Format.NUMBER, "n")
 
 
 def tuning_tables(tuning: Mapping[str, Any] | None) -> list[Table]:
-    """The choice and the grid; none where nothing was tuned."""
+    """Return the tables of choices and of the grid; none if nothing was tuned."""
     return [] if tuning is None else [_choices(tuning), grid_table(tuning)]
 
 
@@ -25,7 +25,7 @@ def _choices(tuning: Mapping[str, Any]) -> Table:
     queries = tuning["queries"]
     return Table(
         name="tuning",
-        caption="The n that was chosen, where it was tuned and where it is reported",
+        caption="The chosen n, on the items of the tuning split and on the reported ones",
         columns=(
             *PLACE,
             *columns(Format.TEXT, "Regime"),
@@ -38,7 +38,7 @@ def _choices(tuning: Mapping[str, Any]) -> Table:
         rows=tuple(_choice(each) for each in tuning["choices"]),
         notes=(
             f"Rule: {tuning['rule']}.",
-            "n was chosen on the very items that are reported, so the rates at the chosen n are "
+            "n was chosen on the reported items themselves, so the rates at the chosen n are "
             "optimistic."
             if tuning["optimistic"]
             else f"A question falls into the tuning split with probability {share:g}, by a hash "
@@ -66,7 +66,7 @@ def _choice(choice: Mapping[str, Any]) -> Row:
 
 
 def grid_table(tuning: Mapping[str, Any]) -> Table:
-    """The grid: the rate at every n that was tried, and which is chosen."""
+    """Return the rates at every n that was tried, with the chosen n marked."""
     chosen = {_key(choice, choice["n"]): choice["regime"] for choice in tuning["choices"]}
     return Table(
         name="tuning-grid",
@@ -92,20 +92,20 @@ def grid_table(tuning: Mapping[str, Any]) -> Table:
 
 
 def tuning_lines(tuning: Mapping[str, Any]) -> Iterator[str]:
-    """Say which n was chosen, on how many items, what it reached, and what sharing saved."""
+    """Yield sentences on the chosen n, its items and rates, and the queries that sharing saved."""
     settings, metric = tuning["settings"], _SAID[tuning["settings"]["metric"]]
     for choice in tuning["choices"]:
         tuned = choice["tuned_on"]
         place = f"{choice['dataset']}/{choice['group']}, {choice['victim']}"
-        said = (
+        line = (
             f"{place}: n = {choice['n']:g} ({choice['regime']}) tuned on {tuned['n_items']} items, "
             f"{tuned['n_eligible']} of them eligible: {metric} {_text(tuned['estimate'])}"
             f"{_at(choice, settings)}, optimistic"
         )
         reported = choice["reported_on"]
         if reported is not None:
-            said += f"; on the other {reported['n_items']} items {_text(reported['estimate'])}"
-        yield said
+            line += f"; on the other {reported['n_items']} items {_text(reported['estimate'])}"
+        yield line
     if tuning["optimistic"] and tuning["choices"]:
         yield "n was chosen on the items that are reported: these rates are optimistic"
     queries = tuning["queries"]

@@ -1,4 +1,4 @@
-"""The rate of valid successes in the report: unknown is said, and never shown as 0."""
+"""The rate of valid successes in the report; unknown validity is never shown as 0."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from medstress.results.table import Cell
 
 
 def valid_cell(row: Row) -> Cell:
-    """A cell with `asr_valid` and who vouches for it; else that it is unknown, and its bounds.
+    """Return a cell with `asr_valid` and who vouches for it, or "unknown" with the bounds.
 
-    Summaries of format 1 hold an estimate that rests on rules, which vouch for nothing: there it
-    is unknown too, without bounds.
+    The estimate in summaries of format 1 rests on rules, which vouch for nothing. It counts as
+    unknown too, without bounds.
     """
     unknown, censored = number(row, "n_validity_unknown"), number(row, "n_censored")
     notes = (f"{count(unknown)} unknown",) * bool(unknown)
@@ -31,7 +31,7 @@ def valid_cell(row: Row) -> Cell:
 
 
 def bounds_text(bounds: Sequence[float] | None) -> str:
-    """Say between what a rate lies.
+    """Describe the bounds of a rate.
 
     >>> bounds_text([0, 0.25, 0.25]), bounds_text([0.1, 0.25, 0.5]), bounds_text(None)
     ('between .000 and .250', 'between .100 and .250, .500 with censored', '')

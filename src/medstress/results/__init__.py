@@ -1,1 +1,1 @@
-"""What is found, ready to be shown: measures, tables, and renderers that know no measure."""
+"""Results ready to show: measures, tables, and renderers that know no measure."""

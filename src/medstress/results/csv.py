@@ -1,4 +1,4 @@
-"""Tidy rows as CSV: one number a line, unrounded, with its interval in columns of its own."""
+"""Write tidy rows as CSV: one unrounded number per line, its interval in separate columns."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def as_csv(rows: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> str:
 
 
 def flatten(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of JSON values as lines of CSV: estimates become columns, lists JSON.
+    """Flatten rows of JSON values for CSV: estimates become columns, lists become JSON.
 
     >>> flatten([{"a": {"value": 0.5, "n": 2}}, {"b": [1]}])
     [{'a': 0.5, 'a_n': 2, 'b': None}, {'a': None, 'a_n': None, 'b': '[1]'}]
     """
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     for row in rows:
         line: dict[str, Any] = {}
         for key, value in row.items():
@@ -38,6 +38,6 @@ def flatten(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 line[key] = json.dumps(value, ensure_ascii=False)
             else:
                 line[key] = value
-        found.append(line)
-    names = dict.fromkeys(name for line in found for name in line)
-    return [{name: line.get(name) for name in names} for line in found]
+        lines.append(line)
+    names = dict.fromkeys(name for line in lines for name in line)
+    return [{name: line.get(name) for name in names} for line in lines]

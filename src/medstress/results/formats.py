@@ -1,4 +1,4 @@
-"""How numbers and foreign text are written on the page, the same everywhere."""
+"""Write numbers and foreign text in the same way everywhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 NONE = "–"
-"""Stands where there is no value."""
+"""Written for a missing value."""
 
 MINUS = "−"
 
@@ -29,16 +29,16 @@ def clean(text: str) -> str:
 
 
 def writable(value: Any) -> Any:
-    """What a template writes for a value: every text passes here, so none needs care there."""
+    """Clean a value for a template; applied to all values, so templates need not do it."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return clean(value)
     return NONE if value is None else value
 
 
 def undirected(text: str) -> str:
-    r"""Clean a text, and replace what turns the direction of writing.
+    r"""Clean a text, and replace characters that change the writing direction.
 
-    In running text, a plot or a source file an override would turn round what follows it.
+    In running text, a plot or a source file an override would reverse the text after it.
 
     >>> undirected("a\u202eb")
     'a�b'
@@ -49,7 +49,8 @@ def undirected(text: str) -> str:
 def shorten(text: str, limit: int) -> str:
     """Cut `text` to one line of at most `limit` characters.
 
-    What changes the direction of writing becomes U+FFFD: a short text stands in running text.
+    Characters that change the writing direction become U+FFFD, because the result is put into
+    running text.
 
     >>> shorten("entity substitution", 12)
     'entity subs…'
@@ -95,7 +96,7 @@ def count(value: float | None) -> str:
 
 
 def probability(value: float | None) -> str:
-    """Write a p-value; below .001 only says so.
+    """Write a p-value; below .001 as `< .001`.
 
     >>> probability(0.0321), probability(2e-9)
     ('.032', '< .001')
@@ -123,7 +124,7 @@ def plural(n: int, one: str, many: str | None = None) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Write any JSON value in one line; text stands as it is.
+    """Write any JSON value in one line; text is not changed.
 
     >>> as_text("a"), as_text(None), as_text({"n": -20.0})
     ('a', '–', '{"n": -20.0}')

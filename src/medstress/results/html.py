@@ -1,4 +1,4 @@
-"""A table as HTML; all text of it is escaped, and what a file cannot hold is replaced."""
+"""Write a table as HTML; all text is escaped, and characters that HTML does not allow replaced."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from medstress.results.table import Cell, Column, Row, Table
 
 
 def html_table(table: Table) -> Markup:
-    """Write a table with its caption and notes; the columns that name a row become one cell.
+    """Write a table with its caption and notes; the label columns become one cell.
 
-    A number can be sorted by: its cell holds the value in `data-sort`.
+    Cells with numbers have the value in `data-sort`, so that rows can be sorted.
     """
     if not table.rows:
         return Markup('<p class="none">{}: none.</p>\n').format(clean(table.caption))
@@ -50,7 +50,7 @@ def _row(table: Table, row: Row) -> Markup:
     cells = list(zip(table.columns, row.cells, strict=True))
     labels = cells[: table.n_labels]
     first, cell = labels[0]
-    # A number says of what it is; a name does without.
+    # A number needs its column's heading; a name does not.
     named = [
         f"{column.heading.lower()} {each.text(column.format)}"
         if column.is_numeric
@@ -58,9 +58,9 @@ def _row(table: Table, row: Row) -> Markup:
         for column, each in labels[1:]
     ]
     lines = [line for _, each in labels for line in each.lines]
-    said = [" · ".join(filter(None, named)), *lines]
+    small = [" · ".join(filter(None, named)), *lines]
     head = Markup('<th scope="row"{}{}>{}</th>').format(
-        _number(first), _rank(first, cell), _said(cell.text(first.format), said)
+        _number(first), _sort_key(first, cell), _with_small_lines(cell.text(first.format), small)
     )
     return Markup("<tr>\n{}\n</tr>").format(
         Markup("\n").join([head, *(_cell(*each) for each in cells[table.n_labels :])])
@@ -74,12 +74,12 @@ def _cell(column: Column, cell: Cell) -> Markup:
         counted = f"n = {count(cell.value.n)}"
     lines = [counted, cell.interval(form), *cell.lines]
     return Markup("<td{}{}>{}</td>").format(
-        _number(column), _rank(column, cell), _said(cell.text(form), lines)
+        _number(column), _sort_key(column, cell), _with_small_lines(cell.text(form), lines)
     )
 
 
-def _rank(column: Column, cell: Cell) -> Markup:
-    """What a cell is sorted by where it is a number; text is sorted as text, and no value last."""
+def _sort_key(column: Column, cell: Cell) -> Markup:
+    """Return the `data-sort` attribute of a number; empty for text and missing values."""
     value = cell.value.value if isinstance(cell.value, Estimate) else cell.value
     if not column.is_numeric or value is None or isinstance(value, str):
         return Markup("")
@@ -90,8 +90,8 @@ def _number(column: Column) -> Markup:
     return Markup(' class="number"') if column.is_numeric else Markup("")
 
 
-def _said(text: str, lines: list[str]) -> Markup:
-    """A text and smaller lines, each with a direction of writing of its own."""
+def _with_small_lines(text: str, lines: list[str]) -> Markup:
+    """Return a text and smaller lines, each with its own writing direction."""
     first = Markup("<bdi>{}</bdi>").format(clean(text))
     small = (Markup("<small><bdi>{}</bdi></small>").format(clean(line)) for line in lines if line)
     return first + Markup("").join(small)

@@ -1,4 +1,4 @@
-"""Tables as LaTeX (booktabs), and text that LaTeX sets as it stands."""
+"""Write tables as LaTeX (booktabs), and escape text for LaTeX."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OWN = {
     ord("✓"): r"\ensuremath{\checkmark}",
     ord("\N{REPLACEMENT CHARACTER}"): "?",
 }
-"""What pylatexenc leaves as it is: two that some fonts or ligatures change, and two it lacks."""
+"""Characters that pylatexenc does not convert: two that fonts may change, and two it lacks."""
 _ENCODER = UnicodeToLatexEncoder(
     conversion_rules=[UnicodeToLatexConversionRule(RULE_DICT, _OWN), "defaults"],
     replacement_latex_protection="braces-after-macro",
@@ -33,9 +33,10 @@ _BREAK = re.compile("[ \t\n\u2028\u2029]+")
 
 
 def escape(text: str) -> str:
-    r"""Write text in one line, so that LaTeX sets it as it stands.
+    r"""Write text in one line and escape it for LaTeX.
 
-    An empty line would end the argument of a command, and a comment ends with its line.
+    One line, because an empty line would end a command's argument, and a comment ends with its
+    line.
 
     >>> escape("50 % of a_b & {c} \\ −1")
     '50 \\% of a\\_b \\& \\{c\\} \\textbackslash{} \\ensuremath{-}1'
@@ -44,7 +45,7 @@ def escape(text: str) -> str:
 
 
 def latex_table(table: Table) -> str:
-    """Write a table as a LaTeX `table` environment; estimates with their intervals, small."""
+    """Write a table as a LaTeX `table` environment; intervals are set small."""
     n_columns = len(table.columns)
     columns = "l" * table.n_labels + "r" * (n_columns - table.n_labels)
     lines = [
@@ -56,7 +57,7 @@ def latex_table(table: Table) -> str:
         rf"\label{{tab:medstress-{table.name}}}",
         r"\footnotesize",
         r"\setlength{\tabcolsep}{4pt}",
-        # Only a table that is wider than the text is made smaller.
+        # Shrinks only a table that is wider than the text.
         r"\begin{adjustbox}{max width=\linewidth}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
@@ -101,7 +102,7 @@ def _row(columns: Sequence[Column], row: Row) -> list[str]:
 
 
 def _guarded(line: str) -> str:
-    """After the end of a line, or a rule, LaTeX would read a bracket as its height."""
+    """Protect a leading bracket, which LaTeX would read as an argument of `\\\\` or a rule."""
     return "{}" + line if line.startswith("[") else line
 
 

@@ -1,4 +1,4 @@
-"""Opens a run folder once, and reads and builds each thing of it once."""
+"""Open a run folder once, and read and build each of its parts once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class StoredRun(RunReader):
-    """A run folder open for reading, as it was at one moment.
+    """A snapshot of a run folder, open for reading.
 
-    Its manifest and items are read once. What functions make of a run, such as its rows and its
-    summary, is made once as well: `once` keeps it while the run is open.
+    Its manifest and items are read once. Results that functions compute from a run, such as its
+    rows and its summary, are computed once too: `once` keeps them while the run is open.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -27,17 +27,17 @@ class StoredRun(RunReader):
         self._made: dict[Callable[..., Any], Any] = {}
 
     def once(self, make: Callable[[StoredRun], T]) -> T:
-        """What a function returns for this run; the function is called the first time only."""
+        """Return a function's result for this run; the function is called only the first time."""
         if make not in self._made:
             self._made[make] = make(self)
         return cast("T", self._made[make])
 
     def items(self) -> dict[int, tuple[str, Any]]:
-        """Row -> (data set, item)."""
+        """Return row -> (data set, item)."""
         return self.once(RunReader.items)
 
     def items_by_id(self) -> dict[tuple[str, str], Any]:
-        """(data set, item id) -> item."""
+        """Return (data set, item id) -> item."""
         return {(dataset, item.id): item for dataset, item in self.items().values()}
 
 
@@ -63,8 +63,8 @@ def open_run(folder: Path) -> Iterator[StoredRun]:
     """Open a run folder, and close it at the end.
 
     Raises:
-        StoreError: there is no run in the folder, it was damaged, its rows are not such as
-            medstress writes, or another process began to write it meanwhile.
+        StoreError: there is no run in the folder, it is damaged, its rows were not written by
+            medstress, or another process began to write to it meanwhile.
     """
     with interpreting(folder / FILE):
         run = StoredRun(folder)

@@ -1,4 +1,4 @@
-"""Tables as Markdown, and text that Markdown shows as it stands."""
+"""Write tables as Markdown, and escape text for Markdown."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _BEGINS_BLOCK = re.compile(r"(\d*)([.)>+-])")
 
 
 def escape(text: str) -> str:
-    r"""Write text in one line, so that Markdown shows it as it stands: no element, link or list.
+    r"""Write text in one line and escape it for Markdown: no element, link or list.
 
     >>> print(escape("a|b < c, [x](y), https://z"))
     a\|b &lt; c, \[x](y), https:\//z
     """
     line = " ".join(undirected(text).split())
-    found = _SPECIAL.sub(lambda each: f"\\{each[0]}", line).replace("<", "&lt;")
-    begun = _BEGINS_BLOCK.match(found)
-    return f"{begun[1]}\\{found[begun.end(1) :]}" if begun else found
+    escaped = _SPECIAL.sub(lambda each: f"\\{each[0]}", line).replace("<", "&lt;")
+    block = _BEGINS_BLOCK.match(escaped)
+    return f"{block[1]}\\{escaped[block.end(1) :]}" if block else escaped
 
 
 def markdown_table(table: Table) -> str:
-    """Write the columns and rows of a table; where it stands says what it is."""
+    """Write the columns and rows of a table, without its caption."""
     lines = [
         _line([escape(column.heading) for column in table.columns]),
         _line(["---:" if column.is_numeric else "---" for column in table.columns]),

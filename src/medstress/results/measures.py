@@ -22,33 +22,33 @@ class Measure:
     """One number of a row of `summary --json`."""
 
     name: str
-    """The field; a field inside another after a dot, as in `queries.asked`."""
+    """The field; nested fields are joined by a dot, as in `queries.asked`."""
     label: str
-    """What its columns are called."""
+    """Heading of its columns."""
     meaning: str
-    """What it is, in one sentence without a full stop; empty where nobody has defined it."""
+    """What it is, in one sentence without a full stop; empty if it is not defined."""
     format: Format = SCORE
-    """How it is written. A share is read with its hits; nothing else has any."""
+    """How it is written. Only a share is read with its hits."""
 
     @property
     def column(self) -> Column:
-        """A column of it."""
+        """The measure's column."""
         return Column(heading=self.label, format=self.format)
 
     def read(self, row: Mapping[str, Any]) -> Value:
-        """Its value in a row: an estimate, a number, a text, or None where the row has none."""
-        found: Any = row
+        """Return its value in a row: an estimate, a number, a text, or None if it is missing."""
+        value: Any = row
         for part in self.name.split("."):
-            found = found.get(part) if isinstance(found, Mapping) else None
-        if is_estimate(found):
-            return read_share(found) if self.format is SHARE else read_score(found)
-        return found if isinstance(found, int | float | str) else None
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if is_estimate(value):
+            return read_share(value) if self.format is SHARE else read_score(value)
+        return value if isinstance(value, int | float | str) else None
 
 
-def _defined(form: Format, *told: tuple[str, str, str]) -> tuple[Measure, ...]:
+def _defined(form: Format, *definitions: tuple[str, str, str]) -> tuple[Measure, ...]:
     return tuple(
         Measure(name=name, label=label, meaning=meaning, format=form)
-        for name, label, meaning in told
+        for name, label, meaning in definitions
     )
 
 
@@ -81,7 +81,7 @@ VALID = Measure(
     "Without them it is unknown and lies between its bounds: no unknown success is valid, or all "
     "are, or all are and the censored trials would have been flipped validly with more budget",
 )
-"""No share of counts: ASR times the valid share of what was labelled."""
+"""Not a share of counts: ASR times the valid share of the labelled successes."""
 CHANCE = Measure(
     name="chance",
     label="Chance",
@@ -221,7 +221,7 @@ VARIANTS = _defined(
     ("synonym", "Synonym", "successes with a listed synonym of the key"),
     ("different", "Different", "successes with any other name"),
 )
-"""Inside `asr_by_variant`."""
+"""The fields of `asr_by_variant`."""
 ATTEMPTS = _defined(
     COUNT,
     ("attempts.made", "Made", "attempts: unreadable, rejected, asked and unanswered"),
@@ -233,13 +233,13 @@ ATTEMPTS = _defined(
 )
 TO_ATTEMPT = tuple(
     measure
-    for field, said in (
+    for field, goal in (
         ("attempts_to_success", "success"),
         ("attempts_to_valid_success", "valid success"),
     )
     for measure in (
-        *_defined(COUNT, (f"{field}.median", f"To {said}, median", f"attempts to {said}, median")),
-        *_defined(SCORE, (f"{field}.mean", f"To {said}, mean", f"attempts to {said}, mean")),
+        *_defined(COUNT, (f"{field}.median", f"To {goal}, median", f"attempts to {goal}, median")),
+        *_defined(SCORE, (f"{field}.mean", f"To {goal}, mean", f"attempts to {goal}, mean")),
     )
 )
 OF_GATES = _defined(
@@ -317,13 +317,13 @@ GROUPS: Mapping[str, Sequence[Measure]] = {
     "Tagged texts and pairs": DATASETS,
     "Training": TRAINING,
 }
-"""All measures, by what they are about."""
+"""All measures by group, as in the glossary."""
 
 _BY_NAME = {measure.name: measure for group in GROUPS.values() for measure in group}
 
 
 def measure(name: str) -> Measure:
-    """The measure of a field; of a field that is defined nowhere, a score named after it.
+    """Return the measure of a field; for an undefined field, a score named after it.
 
     >>> measure("asr").label, measure("net_benefit").label, measure("net_benefit").format
     ('ASR', 'Net benefit', <Format.SCORE: 'score'>)
@@ -333,5 +333,5 @@ def measure(name: str) -> Measure:
 
 
 def is_defined(name: str) -> bool:
-    """Whether there is a definition of a field."""
+    """Return True if the field is defined."""
     return name in _BY_NAME

@@ -1,4 +1,4 @@
-"""What a table of results is: columns that say how their values are written, and typed cells."""
+"""A table of results: columns that say how their values are written, and typed cells."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from medstress.metrics.estimates import Estimate
 from medstress.results.formats import MINUS, NONE, as_text, count, decimal, percent, probability
 
 Value: TypeAlias = Estimate | int | float | str | None
-"""What a cell holds; text stands as it is in a column of any format."""
+"""A cell's value; text is written unchanged in a column of any format."""
 
 
 class Format(Enum):
     """How the values of a column are written."""
 
     TEXT = "text"
-    """As it stands."""
+    """Unchanged text."""
     COUNT = "count"
-    """A whole number, or the mean or median of some."""
+    """A whole number, or a mean or median of whole numbers."""
     NUMBER = "number"
-    """As short as it can be written."""
+    """A number with as few digits as possible."""
     PROBABILITY = "probability"
     """A p-value."""
     SHARE = "share"
@@ -40,36 +40,36 @@ class Column:
     """One column."""
 
     heading: str
-    """What stands above it."""
+    """Heading of the column."""
     format: Format = Format.TEXT
     """How its values are written."""
 
     @property
     def is_numeric(self) -> bool:
-        """Whether it is aligned and sorted as numbers are."""
+        """True if it is aligned and sorted as numbers."""
         return self.format is not Format.TEXT
 
 
 def columns(form: Format, *headings: str) -> tuple[Column, ...]:
-    """Columns of one format."""
+    """Return columns of one format."""
     return tuple(Column(heading=heading, format=form) for heading in headings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One cell: a value, and what is said beside it."""
+    """One cell: a value, and remarks on it."""
 
     value: Value
-    """What it says."""
+    """The value."""
     lines: tuple[str, ...] = ()
-    """Said after it, smaller."""
+    """Remarks after the value, in smaller type."""
     before: str = ""
     """Words before the value, such as `at most`."""
     mark: str = ""
     """A mark right behind the value."""
 
     def text(self, form: Format) -> str:
-        """The value alone, in the format of its column.
+        """Return the value alone, in the format of its column.
 
         >>> Cell(value=0.25, before="at most").text(Format.SHARE)
         'at most .250'
@@ -78,7 +78,7 @@ class Cell:
         return " ".join(filter(None, (self.before, _written(value, form)))) + self.mark
 
     def counted(self, form: Format) -> str:
-        """What a share counted, such as `17/51`; empty for everything else.
+        """Return the counts of a share, such as `17/51`; empty for everything else.
 
         >>> f1_drop = Estimate(value=0.0, n=4797, low=None, high=None, method="")
         >>> Cell(value=f1_drop).counted(Format.SHARE)
@@ -90,7 +90,7 @@ class Cell:
         return "" if hits is None else f"{count(hits)}/{count(self.value.n)}"
 
     def interval(self, form: Format) -> str:
-        """The ends of an estimate's interval, such as `[.214, .479]`; empty where it has none."""
+        """Return an estimate's interval, such as `[.214, .479]`; empty if it has none."""
         if not isinstance(self.value, Estimate):
             return ""
         low, high = self.value.low, self.value.high
@@ -120,15 +120,15 @@ class Row:
     """One row."""
 
     cells: tuple[Cell, ...]
-    """As many as columns."""
+    """One cell per column."""
     published: bool = False
-    """Whether it repeats a paper's numbers."""
+    """True if it repeats a paper's numbers."""
     rule_above: bool = False
-    """Whether a thin line parts it from the one above."""
+    """True if a thin line separates it from the row above."""
 
 
 def as_row(*values: Value | Cell, published: bool = False, rule_above: bool = False) -> Row:
-    """A row of values; a cell that has more to say is given as such."""
+    """Return a row of values; pass a `Cell` for a value with remarks."""
     cells = tuple(each if isinstance(each, Cell) else Cell(value=each) for each in values)
     return Row(cells=cells, published=published, rule_above=rule_above)
 
@@ -138,24 +138,24 @@ class Table:
     """A table of results, for every renderer.
 
     Raises:
-        ValueError: rows, or heads, are not as wide as the columns.
-        TypeError: an estimate stands in a column whose format writes no estimates.
+        ValueError: a row or head does not have as many cells as there are columns.
+        TypeError: an estimate is in a column whose format cannot write estimates.
     """
 
     name: str
     """Unique on a page and among files; letters, digits and hyphens."""
     caption: str
-    """What it shows."""
+    """Caption of the table."""
     columns: tuple[Column, ...]
-    """Its columns."""
+    """The columns."""
     rows: tuple[Row, ...]
-    """Its body."""
+    """The rows."""
     notes: tuple[str, ...] = ()
-    """Sentences below it."""
+    """Sentences below the table."""
     heads: tuple[tuple[tuple[str, int], ...], ...] = ()
-    """Lines above the headings, each of texts and how many columns they span."""
+    """Lines above the headings, each of (text, number of columns it spans)."""
     n_labels: int = 1
-    """How many columns at the left name a row."""
+    """How many columns at the left label a row."""
 
     def __post_init__(self) -> None:
         widths = {sum(span for _, span in head) for head in self.heads}
@@ -165,5 +165,5 @@ class Table:
         for each in self.rows:
             for column, cell in zip(self.columns, each.cells, strict=True):
                 if isinstance(cell.value, Estimate) and column.format not in _OF_ESTIMATES:
-                    told = f"{column.heading}: an estimate in a column of format"
-                    raise TypeError(f"table {self.name}, {told} {column.format.value}")
+                    problem = f"{column.heading}: an estimate in a column of format"
+                    raise TypeError(f"table {self.name}, {problem} {column.format.value}")

@@ -1,4 +1,4 @@
-"""A table for the terminal: cells of text, which whoever prints them sets out."""
+"""Write a table's cells as text for the terminal; the caller lays them out."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from medstress.results.table import Cell, Column, Table
 
 
 def headings(table: Table) -> tuple[str, ...]:
-    """What stands above the columns."""
+    """Return the headings of the columns."""
     return tuple(column.heading for column in table.columns)
 
 
 def rows(table: Table) -> list[tuple[str, ...]]:
-    """The cells, each in one line: `37/82 = .451 [.348, .559]` of a share that knows its hits."""
+    """Return the cells, each in one line, such as `37/82 = .451 [.348, .559]` for a share."""
     return [tuple(map(_cell, table.columns, each.cells)) for each in table.rows]
 
 

@@ -1,4 +1,4 @@
-"""How the query of a trial becomes calls: a victim's flow, round by round, and other roles."""
+"""Turn a trial's queries into calls: a victim's flow round by round, and calls to other roles."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from medstress.calls import Answer, Failure, Reply, Request
 from medstress.items import Edited
 from medstress.outcomes import Prediction
 from medstress.queries import Consult, Predict
-from medstress.scheduler.need import NOTHING, VICTIM, Need, Purpose
+from medstress.scheduler.need import NOTHING, VICTIM, CallRound, Purpose
 from medstress.tasks.multiple_choice import Flow
 from medstress.victim import Victim
 
 
 class UnansweredError(Exception):
-    """A call failed; ends what asked for it."""
+    """A call failed; ends the work that asked for it."""
 
 
 class OutOfTimeError(UnansweredError):
-    """The time of a trial is up; ends it as cut short.
+    """A trial ran out of time; ends it as cut short.
 
     Attributes:
-        n_heard: calls of the query that it ended whose answers had come.
+        n_answered: calls of the interrupted query that were already answered.
     """
 
-    n_heard = 0
+    n_answered = 0
 
 
 def answers_of(replies: tuple[Reply, ...]) -> tuple[Answer, ...]:
-    """The answers.
+    """Return the replies as answers.
 
     Raises:
-        UnansweredError: one is missing.
+        UnansweredError: a call failed.
     """
     for reply in replies:
         if isinstance(reply, Failure):
@@ -43,26 +43,26 @@ def answers_of(replies: tuple[Reply, ...]) -> tuple[Answer, ...]:
 
 
 def predict(
-    flow: Flow | Started,
+    flow: Flow | StartedFlow,
     candidate: Edited,
     purpose: Purpose,
     query: int | None,
     *,
     sample: int = 0,
     ahead: Iterator[Request] = NOTHING,
-    is_certain: bool = False,
+    ahead_is_certain: bool = False,
     alone: bool = False,
-    is_told: bool = False,
-) -> Generator[Need, tuple[Reply, ...], Prediction]:
+    stores_requests: bool = False,
+) -> Generator[CallRound, tuple[Reply, ...], Prediction]:
     """Drive a victim's flow for one candidate."""
-    started = flow if isinstance(flow, Started) else Started(flow)
+    started = flow if isinstance(flow, StartedFlow) else StartedFlow(flow)
     call, requests = 0, started.requests
     while True:
         shifted = (
             tuple(replace(r, sample=r.sample + sample) for r in requests) if sample else requests
         )
         try:
-            replies = yield Need(
+            replies = yield CallRound(
                 role=VICTIM,
                 purpose=purpose,
                 query=query,
@@ -70,12 +70,12 @@ def predict(
                 requests=shifted,
                 candidate=candidate,
                 ahead=ahead,
-                is_certain=is_certain,
+                ahead_is_certain=ahead_is_certain,
                 alone=alone,
-                is_told=is_told,
+                stores_requests=stores_requests,
             )
-        except OutOfTimeError as late:
-            late.n_heard = call
+        except OutOfTimeError as overdue:
+            overdue.n_answered = call
             raise
         call += len(requests)
         try:
@@ -85,9 +85,9 @@ def predict(
             return prediction
 
 
-def consult(step: Consult) -> Generator[Need, tuple[Reply, ...], tuple[Answer, ...]]:
-    """Ask another role; equal calls of one step get samples of their own."""
-    replies = yield Need(
+def consult(step: Consult) -> Generator[CallRound, tuple[Reply, ...], tuple[Answer, ...]]:
+    """Ask another role; equal calls of one step get different sample indices."""
+    replies = yield CallRound(
         role=step.role,
         purpose=Purpose.ATTACK,
         query=None,
@@ -101,7 +101,7 @@ def consult(step: Consult) -> Generator[Need, tuple[Reply, ...], tuple[Answer, .
     return answers_of(replies)
 
 
-class Started:
+class StartedFlow:
     """A victim's flow, advanced to its first round."""
 
     __slots__ = ("flow", "requests")
@@ -112,24 +112,24 @@ class Started:
 
 
 class Flows:
-    """Flows of queries announced with `then`, started at most once."""
+    """Flows of queries, those announced with `then` included; each is started at most once."""
 
     def __init__(self, victim: Victim) -> None:
         self._victim = victim
-        self.is_told = victim.is_told
-        self._started: dict[int, tuple[Predict, Started]] = {}
+        self.stores_requests = victim.is_told
+        self._started: dict[int, tuple[Predict, StartedFlow]] = {}
 
-    def take(self, query: Predict) -> Started:
-        """The started flow of a query that is consumed now."""
+    def take(self, query: Predict) -> StartedFlow:
+        """Return the started flow of a query that is asked now."""
         known = self._started.pop(id(query), None) if self._started else None
-        return known[1] if known else Started(self._victim.flow(query.candidate))
+        return known[1] if known else StartedFlow(self._victim.flow(query.candidate))
 
     def first_requests(self, queries: Iterable[Predict], limit: int) -> Iterator[Request]:
-        """First-round requests of upcoming queries, started as they are pulled."""
-        with suppress(Exception):  # told when the query is asked for, if ever
+        """Yield the first-round requests of upcoming queries, starting each flow when reached."""
+        with suppress(Exception):  # raised again when the query is asked, if ever
             for query, _ in zip(queries, range(limit), strict=False):
                 if id(query) not in self._started:
-                    started = Started(self._victim.flow(query.candidate))
+                    started = StartedFlow(self._victim.flow(query.candidate))
                     # The query is kept beside its flow so that its id cannot be reused.
                     self._started[id(query)] = (query, started)
                 yield from self._started[id(query)][1].requests

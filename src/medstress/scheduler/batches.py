@@ -1,4 +1,4 @@
-"""Which calls go out together."""
+"""Choose the calls that a back end gets in one batch."""
 
 from __future__ import annotations
 
@@ -7,43 +7,46 @@ from dataclasses import replace
 from itertools import islice
 
 from medstress.calls import Reply
-from medstress.scheduler.lane import Entry, Group, Lane
+from medstress.scheduler.lane import BackendQueue, CallGroup, QueuedCall
 from medstress.scheduler.sharing import KnownAnswers
 
 
 def next_batch(
-    lane: Lane, size: int, known: KnownAnswers, deliver: Callable[[Entry, Reply], None]
-) -> list[Entry]:
-    """Fill a batch from a queue; what is stored already is delivered instead.
+    queue: BackendQueue,
+    size: int,
+    known: KnownAnswers,
+    deliver: Callable[[QueuedCall, Reply], None],
+) -> list[QueuedCall]:
+    """Fill a batch from a queue; calls with a stored answer are delivered instead.
 
     Args:
-        lane: the queue.
-        size: most calls of the batch.
-        known: where an answer may be already.
-        deliver: tells every trial that waits for a call.
+        queue: of one back end.
+        size: the largest number of calls in the batch.
+        known: answers that are stored already.
+        deliver: hands a reply to every trial that waits for the call.
     """
-    batch: list[Entry] = []
+    batch: list[QueuedCall] = []
     while len(batch) < size:
-        groups = _groups(lane, size - len(batch), starts=not batch)
+        groups = _groups(queue, size - len(batch), starts=not batch)
         if not groups:
             break
-        asked = [entry for group in groups for entry in group.entries]
-        stored = known.lookup([entry.key for entry in asked])
-        needed = len(asked) - len(stored)
+        entries = [entry for group in groups for entry in group.entries]
+        stored = known.lookup([entry.key for entry in entries])
+        needed = len(entries) - len(stored)
         for group in groups:
             missing = group.entries
             if stored:
                 missing = _undelivered(missing, stored, deliver)
             needed -= len(missing)
             if len(batch) + len(missing) > size:
-                lane.add(replace(group, entries=missing))
+                queue.add(replace(group, entries=missing))
                 continue
             batch += missing
             if missing and not missing[0].alone:
                 n = size - len(batch)
-                if not _takes_all(group, lane):
+                if not _takes_all(group, queue):
                     # Room is kept for what the other groups need now.
-                    n = min(lane.backend.traits.ahead, max(n - needed, 0))
+                    n = min(queue.backend.traits.ahead, max(n - needed, 0))
                 if n > 0:
                     batch += _missing(list(islice(group.ahead, n)), known, deliver)
         if batch and batch[0].alone:
@@ -51,36 +54,38 @@ def next_batch(
     return batch
 
 
-def _groups(lane: Lane, room: int, *, starts: bool) -> list[Group]:
-    """The next groups that fit; one that goes alone only where it starts the batch."""
-    if starts and lane.next_is_alone:
-        group = lane.take(room, alone=True)
+def _groups(queue: BackendQueue, room: int, *, starts: bool) -> list[CallGroup]:
+    """Take the next groups that fit; an isolated group only at the start of a batch."""
+    if starts and queue.next_is_alone:
+        group = queue.take(room, alone=True)
         return [group] if group is not None else []
-    groups: list[Group] = []
-    while room > 0 and (group := lane.take(room)) is not None:
+    groups: list[CallGroup] = []
+    while room > 0 and (group := queue.take(room)) is not None:
         groups.append(group)
         room -= len(group.entries)
     return groups
 
 
-def _takes_all(group: Group, lane: Lane) -> bool:
-    """Whether what a trial asks next goes before other trials: prompts of an item share most."""
-    return group.is_certain and lane.backend.traits.ahead > 0
+def _takes_all(group: CallGroup, queue: BackendQueue) -> bool:
+    """True if a trial's next calls go before other trials: prompts of one item share most."""
+    return group.ahead_is_certain and queue.backend.traits.ahead > 0
 
 
 def _missing(
-    entries: list[Entry], known: KnownAnswers, deliver: Callable[[Entry, Reply], None]
-) -> list[Entry]:
-    """Work ahead that is not stored; the rest is dropped, nobody waits for it."""
+    entries: list[QueuedCall], known: KnownAnswers, deliver: Callable[[QueuedCall, Reply], None]
+) -> list[QueuedCall]:
+    """Return the calls ahead of need that are not stored; nobody waits for the others."""
     if not entries:
         return []
     return _undelivered(entries, known.lookup([entry.key for entry in entries]), deliver)
 
 
 def _undelivered(
-    entries: list[Entry], stored: Mapping[bytes, Reply], deliver: Callable[[Entry, Reply], None]
-) -> list[Entry]:
-    """The entries that are not stored; the others are delivered."""
+    entries: list[QueuedCall],
+    stored: Mapping[bytes, Reply],
+    deliver: Callable[[QueuedCall, Reply], None],
+) -> list[QueuedCall]:
+    """Deliver the stored entries and return the others."""
     for entry in entries:
         if entry.key in stored:
             deliver(entry, stored[entry.key])

@@ -1,7 +1,7 @@
-"""Candidates asked of a victim for an analysis: outside every attack and every budget.
+"""Ask a victim about given candidates for an analysis, outside every attack and budget.
 
-An inquiry is journalled, answered, cached and replayed like a trial; its calls count in the
-ledger under `other`, and the store keeps it apart from the trials.
+An inquiry is journalled, answered, cached and replayed like a trial. Its calls count in the ledger
+under `other`, and the store keeps it apart from the trials.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from medstress.hashing import content_hash
 from medstress.items import Candidate, Question
 from medstress.outcomes import Goal, Outcome
 from medstress.scheduler.asking import UnansweredError, predict
-from medstress.scheduler.need import Need, Purpose
+from medstress.scheduler.need import CallRound, Purpose
 from medstress.text import edit_rows
 from medstress.victim import Victim
 
 
-class Ending(StrEnum):
-    """How an inquiry ended; told apart from the verdicts of trials by these words."""
+class InquiryVerdict(StrEnum):
+    """How an inquiry ended; the words differ from the verdicts of trials."""
 
     ASKED = "asked"
     UNANSWERED = "unanswered"
@@ -40,87 +40,88 @@ class Inquiry:
     group: str
     """Label of the entity group."""
     victim: Victim
-    """Who is asked."""
+    """The model that is asked."""
     attack_label: str
-    """Label of the attack whose successes are asked: the ledger row it counts in."""
+    """Label of the attack whose successes are asked; the calls count in its ledger row."""
     attack_spec: dict[str, Any]
-    """Its parameters, as the trials' arm has them."""
+    """The attack's parameters, as stored with the arm of its trials."""
     seed: int | None
     """Seed of that row."""
     goal: Goal
-    """When an answer is a success: the goal of the attack on this item."""
+    """Decides whether an answer is a success: the goal of the attack on this item."""
     item: Question
     """The item."""
     candidates: tuple[Candidate, ...]
     """Asked in this order; may be empty."""
-    told: dict[str, Any]
-    """What the analysis needs to read the answers: stored beside them, hashed into the id."""
+    spec: dict[str, Any]
+    """What the analysis needs to interpret the answers; stored beside them (as `told`) and part of
+    the id."""
     has_deadline: ClassVar[bool] = False
     repeat: ClassVar[int] = 0
 
-    def start(self) -> Inquiring:
+    def start(self) -> InquiryFlow:
         """See `inquire`."""
         return inquire(self)
 
     @property
     def id(self) -> str:
-        """Content hash of what is asked and what for."""
+        """Content hash of the candidates and their purpose."""
         edits = [edit_rows(candidate.edits) for candidate in self.candidates]
         place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
         item = [self.item.id, self.item.hash]
-        return content_hash([self.purpose.value, place, item, edits, self.told])
+        return content_hash([self.purpose.value, place, item, edits, self.spec])
 
 
 @dataclass(slots=True, kw_only=True)
-class Findings:
-    """What came of an inquiry."""
+class InquiryResult:
+    """How an inquiry or a study ended."""
 
     purpose: Purpose
-    """What it was for."""
-    told: dict[str, Any]
-    """As planned."""
+    """Why it was made."""
+    spec: dict[str, Any]
+    """Of the inquiry or study."""
     outcomes: list[Outcome] = field(default_factory=list)
-    """One an asked candidate."""
+    """One per candidate that was asked."""
     reached: bool | None = None
-    """Whether the last of them is a success by the goal of the attack; only the last can be. None
-    where nothing was answered, and of studies."""
+    """Whether the last answer reaches the goal of the attack; only the last can. None if nothing
+    was answered, and for studies."""
     note: str | None = None
     """Why a call was not answered."""
-    found: dict[str, Any] | None = None
-    """What a study found, as JSON values."""
+    findings: dict[str, Any] | None = None
+    """The findings of a study, as JSON values (stored as `found`)."""
 
     @property
-    def verdict(self) -> Ending:
-        """Whether all calls were answered."""
-        return Ending.ASKED if self.note is None else Ending.UNANSWERED
+    def verdict(self) -> InquiryVerdict:
+        """`ASKED` if all calls were answered."""
+        return InquiryVerdict.ASKED if self.note is None else InquiryVerdict.UNANSWERED
 
     def as_record(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return it as JSON values."""
         record: dict[str, Any] = {
             "purpose": self.purpose.value,
-            "told": self.told,
+            "told": self.spec,
             "outcomes": [outcome.value for outcome in self.outcomes],
         }
         if self.reached is not None:
             record["reached"] = self.reached
-        if self.found is not None:
-            record["found"] = self.found
+        if self.findings is not None:
+            record["found"] = self.findings
         return record if self.note is None else {**record, "note": self.note}
 
 
-Inquiring: TypeAlias = Generator[Need, tuple[Reply, ...], Findings]
+InquiryFlow: TypeAlias = Generator[CallRound, tuple[Reply, ...], InquiryResult]
 
 
-def inquire(inquiry: Inquiry) -> Inquiring:
-    """Ask an inquiry's candidates, until one is a success.
+def inquire(inquiry: Inquiry) -> InquiryFlow:
+    """Ask about the candidates of an inquiry until one is a success.
 
     Yields:
-        Needs, the query numbered from 1; is sent one reply a request, in order.
+        Rounds of calls, their queries numbered from 1; expects one reply per request, in order.
 
     Returns:
         The outcomes in order.
     """
-    findings = Findings(purpose=inquiry.purpose, told=inquiry.told)
+    result = InquiryResult(purpose=inquiry.purpose, spec=inquiry.spec)
     try:
         for query, candidate in enumerate(inquiry.candidates, start=1):
             prediction = yield from predict(
@@ -128,16 +129,16 @@ def inquire(inquiry: Inquiry) -> Inquiring:
                 candidate,
                 inquiry.purpose,
                 query,
-                is_told=inquiry.victim.is_told,
+                stores_requests=inquiry.victim.is_told,
             )
-            findings.outcomes.append(prediction.outcome)
-            findings.reached = inquiry.goal.reached(prediction, candidate.edits)
-            if findings.reached:
+            result.outcomes.append(prediction.outcome)
+            result.reached = inquiry.goal.reached(prediction, candidate.edits)
+            if result.reached:
                 break
     except MedstressError:
         raise
     except UnansweredError as error:
-        findings.note = str(error)
+        result.note = str(error)
     except Exception as error:  # noqa: BLE001 - the guard that trials have too
-        findings.note = f"a defect of the task: {type(error).__name__}: {error}"
-    return findings
+        result.note = f"a defect of the task: {type(error).__name__}: {error}"
+    return result

@@ -1,4 +1,4 @@
-"""A trial that is running: its generator, what it waits for, what it has consumed."""
+"""A running trial: its generator, the calls it waits for and the exchanges it has consumed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from medstress.errors import StoreError
 from medstress.hashing import canonical_json
 from medstress.scheduler.asking import OutOfTimeError
 from medstress.scheduler.ledger import Exchange
-from medstress.scheduler.need import Need
+from medstress.scheduler.need import CallRound
 from medstress.scheduler.work import Result, Work
 from medstress.text import edit_rows
 
 
-class Live:
-    """One running trial.
+class RunningWork:
+    """One running trial, inquiry or study.
 
     Attributes:
-        work: the plan: a trial, or an inquiry or study of an analysis.
+        work: the trial, inquiry or study.
         row: its row in the ledger.
-        need: what it waits for.
+        call_round: the calls it waits for.
         keys: cache keys of the needed calls, same order.
         replies: their answers; None while open.
         n_open: how many are open.
@@ -31,7 +31,7 @@ class Live:
     def __init__(self, work: Work, row: int, journal: dict[int, tuple[bytes, str | None]]) -> None:
         self.work = work
         self.row = row
-        self.need: Need
+        self.call_round: CallRound
         self.keys: list[bytes] = []
         self.replies: list[Reply | None] = []
         self.n_open = 0
@@ -39,26 +39,26 @@ class Live:
         self.unwritten: list[Exchange] = []
         self._journal = journal
         self._seq = 0
-        self._conduct = work.start()
+        self._flow = work.start()
 
     def step(self) -> Result | None:
-        """Go on until the next need, or return the result."""
+        """Go on to the next round of calls, or return the result."""
         try:
             if not self.keys:
-                self.need = next(self._conduct)
+                self.call_round = next(self._flow)
             else:
-                self.need = self._conduct.send(cast("tuple[Reply, ...]", tuple(self.replies)))
+                self.call_round = self._flow.send(cast("tuple[Reply, ...]", tuple(self.replies)))
         except StopIteration as stop:
             result: Result = stop.value
             return result
         return None
 
     def cut_short(self, error: OutOfTimeError) -> Result:
-        """End it where it stands, and return the result."""
+        """End it at once and return the result."""
         try:
             while True:
-                # It may ask something else then, such as the next flip check: not any more.
-                self._conduct.throw(error)
+                # It may ask again, for example the next flip check: refuse that as well.
+                self._flow.throw(error)
         except StopIteration as stop:
             result: Result = stop.value
             return result
@@ -70,47 +70,51 @@ class Live:
 
     @property
     def is_replayed(self) -> bool:
-        """Whether an earlier process may have consumed the current calls."""
+        """True if an earlier process may have consumed the current calls."""
         return bool(self._journal)
 
     def replayed(self, i: int) -> Failure | bool:
-        """Whether call i was consumed in an earlier process; a recorded failure comes back."""
+        """Return whether an earlier process consumed call i, or the failure that it recorded."""
         known = self._journal.get(self._seq + i)
         if known is None:
             return False
         key, error = known
         if key != self.keys[i]:
             raise StoreError(
-                f"trial {self.row} asks something else than it did before it was interrupted; "
-                "was medstress, a plug-in or a template changed? start over with --fresh"
+                f"trial {self.row} makes other calls than before it was interrupted; was "
+                "medstress, a plug-in or a template changed? start over with --fresh"
             )
         return Failure(error=error) if error is not None else True
 
     def record(self) -> None:
-        """Note the calls just answered; called once each time all replies are in."""
-        need, seq = self.need, self._seq
-        role, purpose = need.role, str(need.purpose)
-        # Text that follows from item, template and edits is not stored again.
-        derived = need.candidate is not None and not need.is_told
-        edits = as_edits(need)
+        """Record the calls just answered; called once per round, when all replies are in."""
+        call_round, seq = self.call_round, self._seq
+        role, purpose = call_round.role, str(call_round.purpose)
+        # Requests that follow from item, template and edits are not stored.
+        derived = call_round.candidate is not None and not call_round.stores_requests
+        edits = edits_as_json(call_round)
         for i, reply in enumerate(self.replies):
-            told = None if derived else canonical_json(need.requests[i].call.canonical())
+            request = None if derived else canonical_json(call_round.requests[i].call.canonical())
             error = reply.error if isinstance(reply, Failure) else None
-            query, call = need.numbers[i] if need.numbers else (need.query, need.call + i)
-            self.unwritten.append(
-                (self.row, seq + i, role, purpose, query, call, self.keys[i], edits, told, error)
+            query, call = (
+                call_round.numbers[i]
+                if call_round.numbers
+                else (call_round.query, call_round.call + i)
             )
-            edits = None  # of the first call only
+            self.unwritten.append(
+                (self.row, seq + i, role, purpose, query, call, self.keys[i], edits, request, error)
+            )
+            edits = None  # stored with the first call only
         self._seq += len(self.keys)
 
     def take_unwritten(self) -> list[Exchange]:
-        """The exchanges that the ledger does not have yet, handed over to be written."""
+        """Return the exchanges that the ledger does not have yet; the caller writes them."""
         taken, self.unwritten = self.unwritten, []
         return taken
 
 
-def as_edits(need: Need) -> str | None:
-    """The edits of a query's candidate as compact JSON; None on the clean item."""
-    if need.candidate is None or not need.candidate.edits:
+def edits_as_json(call_round: CallRound) -> str | None:
+    """Return the edits of a query's candidate as compact JSON; None for the clean item."""
+    if call_round.candidate is None or not call_round.candidate.edits:
         return None
-    return canonical_json(edit_rows(need.candidate.edits))
+    return canonical_json(edit_rows(call_round.candidate.edits))

@@ -1,4 +1,4 @@
-"""What a trial waits for: calls of one role, and why they are made."""
+"""A round of calls that a trial waits for, and why they are made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from medstress.calls import Request
-from medstress.frozen import quickly_made
+from medstress.frozen import fast_init
 from medstress.items import Edited
 
 VICTIM = "victim"
@@ -28,18 +28,18 @@ class Purpose(StrEnum):
 
 
 NOTHING: Iterator[Request] = iter(())
-"""Nothing is likely to be needed next."""
+"""No requests ahead."""
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """Calls that must be answered before the trial can go on."""
+class CallRound:
+    """Calls to one role that must all be answered before the trial can go on."""
 
     role: str
     """`victim`, or a role such as `attacker`."""
     purpose: Purpose
-    """Why."""
+    """Why they are made."""
     query: int | None
     """Number of the query; 0 is the baseline, None for other roles."""
     call: int
@@ -47,14 +47,14 @@ class Need:
     requests: tuple[Request, ...]
     """Never empty."""
     candidate: Edited | None
-    """What the query is about; None for other roles."""
+    """The candidate that the query is about; None for other roles."""
     ahead: Iterator[Request] = NOTHING
-    """Requests likely to be needed next; pulled only as far as they are computed early."""
-    is_certain: bool = False
-    """Whether those are needed whatever the answers are."""
+    """Requests likely to be needed next; consumed only as far as they are computed early."""
+    ahead_is_certain: bool = False
+    """True if those will be needed whatever the answers are."""
     alone: bool = False
     """Answer in a batch of its own."""
     numbers: tuple[tuple[int, int], ...] = ()
-    """(query, call) of every request, where they belong to several queries."""
-    is_told: bool = False
-    """Whether the requests do not follow from item, template and edits, and are stored in full."""
+    """(query, call) of every request, if they belong to several queries."""
+    stores_requests: bool = False
+    """True if the requests are stored in full: item, template and edits do not determine them."""

@@ -1,4 +1,4 @@
-"""How far a run is, and when it stops."""
+"""Progress of a run and the limits that stop it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from medstress.calls import Answer, Backend
 
 DRAIN_SECONDS = 20.0
-"""For calls in flight when a run is stopped."""
+"""Seconds to wait for calls in flight when a run is stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,28 +20,28 @@ class Limits:
     """When to stop cleanly, over all processes of a run; None is no limit."""
 
     max_queries: int | None = None
-    """Computed calls, baseline and work ahead included; never exceeded."""
+    """Computed calls, including baselines and calls ahead; never exceeded."""
     max_tokens: int | None = None
-    """Tokens read and written; may be exceeded by what one batch holds."""
+    """Tokens read and written; may be exceeded by one batch."""
     max_usd: float | None = None
-    """Money; likewise."""
+    """Cost in US dollars; may be exceeded by one batch."""
     until: float | None = None
-    """When the run's seconds are used up, on the monotonic clock."""
+    """End of the run's time, on the monotonic clock."""
     trial_seconds: float | None = None
-    """For one trial, from when its first call is made."""
+    """Time for one trial, from its first call."""
     drain_seconds: float = DRAIN_SECONDS
-    """For calls in flight once the run is stopped, by a limit of time or an interrupt."""
+    """Time to wait for calls in flight once a time limit or an interrupt stops the run."""
     n_queries: int = 0
     """Computed calls of earlier processes."""
     n_tokens: int = 0
     """Tokens of earlier processes."""
     n_usd: float = 0.0
-    """Money of earlier processes."""
+    """Cost of earlier processes."""
     usd_of: Callable[[Backend, Answer], float] = lambda *_: 0.0
-    """What an answer of a back end costs."""
+    """Cost of an answer of a back end."""
 
     def room(self, progress: Progress, n_in_flight: int) -> int:
-        """How many more calls may be made."""
+        """Return how many more calls may be made."""
         if self.until is not None and time.monotonic() >= self.until:
             return 0
         if self.max_tokens is not None and self.n_tokens + progress.n_tokens >= self.max_tokens:

@@ -1,4 +1,4 @@
-"""The referee: which answers are successes, which of them ends a search, what is known of them."""
+"""The referee decides which answers are successes and which of them end a search."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from medstress.validity import known_validity
 
 
 class Judge(Protocol):
-    """Who is told every answer to a query."""
+    """Receives every answer to a query of one trial."""
 
     @property
     def asks_all(self) -> bool:
-        """Whether no answer ends the search."""
+        """True if no answer ends the search."""
 
     def judge(self, query: Predict, prediction: Prediction) -> Prediction:
-        """Return the prediction, marked where it is a success."""
+        """Return the prediction, marked if it is a success."""
 
 
-class Bystander:
-    """Notes what a perturbed copy is answered, and judges nothing."""
+class AnswerRecorder:
+    """Records the answers to a perturbed copy and judges none."""
 
     asks_all = True
 
@@ -34,15 +34,15 @@ class Bystander:
         self._result = result
 
     def judge(self, query: Predict, prediction: Prediction) -> Prediction:
-        """Note the answer to the query asked last."""
+        """Record the answer to the latest query."""
         self._result.count(query, prediction)
         self._result.pick, self._result.after = query.candidate, prediction
         return prediction
 
 
 class Referee:
-    """Judges the answers of one trial from what was asked and answered, never by the attack's
-    word, and writes what it finds into the trial's result."""
+    """Judges the answers of one trial from queries and answers alone, never by the attack's word,
+    and fills in the trial's result."""
 
     def __init__(
         self,
@@ -66,10 +66,10 @@ class Referee:
         self.asks_all = self._search_on is SearchOn.ALWAYS
 
     def judge(self, query: Predict, prediction: Prediction) -> Prediction:
-        """Judge the answer to the query asked last.
+        """Judge the answer to the latest query.
 
         Returns:
-            The prediction, marked where it is a success; with `reached_goal` it ends the search.
+            The prediction, marked if it is a success; with `reached_goal` it ends the search.
         """
         result = self._result
         result.count(query, prediction)
@@ -91,7 +91,7 @@ class Referee:
         return marked
 
     def _ends(self, candidate: Edited, found: Validity) -> bool:
-        """Whether a success ends the search."""
+        """True if a success ends the search."""
         match self._search_on:
             case SearchOn.INVALID:
                 return found.valid is not False
@@ -100,19 +100,19 @@ class Referee:
         return self._search_on is SearchOn.NEVER
 
     def _has_moved_most(self, prediction: Prediction) -> bool:
-        """Whether nothing moved the answer more so far, where only that is measured."""
+        """True if the goal only measures change and this answer changed most so far."""
         if not isinstance(self.goal, Measured):
             return False
         after = self._result.after
         return after is None or self.goal.change(prediction) > self.goal.change(after)
 
     def _record(self, query: Predict, prediction: Prediction) -> Validity:
-        """Note a success if it is the first, the first that nothing refutes, or a smaller one."""
+        """Record a success if it is the first, the first unrefuted one, or has fewer edits."""
         candidate = query.candidate
         result = self._result
         smaller = self._search_on is SearchOn.SMALLER
         if result.first_unrefuted_success is not None and not smaller:
-            return Validity()  # an exhaustive search goes on; nothing more is asked of it here
+            return Validity()  # an exhaustive search goes on; later successes need no check
         found = self._validity(query)
         if result.first_success is None:
             result.verdict, result.first_success = Verdict.FLIPPED, result.n_asked
@@ -136,14 +136,14 @@ class Referee:
         try:
             found = self._attack.validity(query.candidate, self._resources)
         except Exception as error:  # noqa: BLE001 - the per-trial guard
-            self._result.note = self._describe(error)  # unknown; the verdict stands
+            self._result.note = self._describe(error)  # validity unknown; the verdict stands
             return Validity()
         if found is None:
             found = Validity(valid=query.valid, reason=query.reason)
         return replace(found, valid=known_validity(found.valid, found.reason))
 
     def count_exclusions(self, candidate: Edited) -> None:
-        """Note which names the attack never draws, where it knows."""
+        """Record how many names the attack never draws, by reason, if it knows."""
         try:
             counts = self._attack.n_excluded(candidate, self._resources)
         except Exception as error:  # noqa: BLE001 - the per-trial guard
@@ -152,7 +152,7 @@ class Referee:
             self._result.n_excluded = counts if counts is None else dict(sorted(counts.items()))
 
     def close(self, clean: Edited, *, failed: bool = False) -> None:
-        """Note what is known once the search has ended."""
+        """Complete the result after the search has ended."""
         result = self._result
         if isinstance(self.goal, Measured) and not failed:
             result.verdict = Verdict.MEASURED
@@ -161,5 +161,5 @@ class Referee:
         stopped = failed or (
             self._search_on is SearchOn.NEVER and result.n_asked < self._traits.budget
         )
-        # With more queries it might have been flipped validly; nobody looked.
+        # More queries might have found a valid flip; none were made.
         result.censored = stopped and result.valid is False

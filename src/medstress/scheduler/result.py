@@ -1,4 +1,4 @@
-"""How one trial ended, as judged from its answers."""
+"""The result of one trial, judged from its answers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from medstress.text import WHOLE
 
 @dataclass(slots=True, kw_only=True)
 class TrialResult:
-    """How one trial ended.
+    """The result of one trial.
 
-    The *pick* is the first success that nothing refutes if there is one, else the first success;
-    of a search for few edits the smallest. Of a perturbed copy (`is_static`) it is that copy, and
-    where nothing is judged the candidate that changed the answer most.
+    The *pick* is the first success that nothing refutes, else the first success. A search for few
+    edits picks the smallest success. For a perturbed copy (`is_static`) the pick is that copy, and
+    for a goal that only measures change, the candidate that changed the answer most.
     """
 
     unit: str = "item"
     """What the trial is about: the item, or an entity of it."""
 
     verdict: Verdict = Verdict.HELD
-    """The referee's verdict: flipped where there is any success."""
+    """The referee's verdict: flipped if there is any success."""
     at: str | None = None
     """For trials that failed or were cut short: `baseline` or `attack`."""
     note: str | None = None
@@ -34,10 +34,9 @@ class TrialResult:
     after: Prediction | None = None
     """The answer on the picked candidate."""
     pick: Edited | None = None
-    """The first success that nothing refutes, else the first; the smallest, where a search looks
-    for few edits."""
+    """The picked candidate, as above."""
     pick_success: int | None = None
-    """Number of the query that was the pick, where that is a success."""
+    """Number of the query that was the pick, if the pick is a success."""
     first_success: int | None = None
     """Number of the query that reached the goal first, from 1."""
     first_pick: Edited | None = None
@@ -47,52 +46,54 @@ class TrialResult:
     first_unrefuted_success: int | None = None
     """Number of the first query that reached the goal and that no rule, gate or panel refutes."""
     first_valid_success: int | None = None
-    """Number of the pick, where a panel or a checker vouches for it."""
+    """Number of the pick, if a panel or a checker vouches for it."""
     n_asked: int = 0
     """Perturbed queries consumed."""
     n_unreadable: int = 0
-    """Of those, answered unreadably."""
+    """Of those, unreadable answers."""
     n_length: int = 0
     """Of those, unreadable because a reply was cut off at `max_new_tokens`."""
     n_unchanged: int = 0
-    """Of the queries asked, without any change: what stood there was put in again."""
+    """Queries whose edits changed nothing: the original text was put in again."""
     n_ties: int = 0
-    """Answers, the one on the clean item included, in which options shared the highest score."""
+    """Answers in which options shared the highest score; the clean item's answer counts too."""
     probes: list[int] = field(default_factory=list)
     """Numbers of the queries that were probes, which are never a success."""
     repeats: bool | None = None
-    """Whether the success repeated in the flip check: the first and the pick, where they differ."""
+    """Whether the success repeated in the flip check; if first success and pick differ, both."""
     first_repeats: bool | None = None
-    """Whether the first success did."""
+    """Whether the first success repeated."""
     variant_class: str | None = None
-    """Class of the first success against the key, where the attack knows it."""
+    """Class of the first success against the key, if the attack knows it."""
     valid: bool | None = None
-    """Whether the key still holds after the pick; None: unknown."""
+    """Whether the key still holds for the pick; None: unknown."""
     validity_reason: str | None = None
-    """Who vouches for it, or what refutes it; `rule` where rules do not refute it."""
+    """Who vouches for it or what refutes it; `rule` if rules do not refute it."""
     censored: bool = False
     """Whether the search ended at an invalid success before its budget was used."""
     first_success_attempt: int | None = None
-    """The attempt of the first success, where the attack counts attempts."""
+    """The attempt of the first success, if the attack counts attempts."""
     records: list[dict[str, Any]] = field(default_factory=list)
-    """What the attack noted, and what a victim asked in turns said, in order."""
+    """Notes of the attack and turns of a conversation with the victim, in order."""
     listings: list[str] | None = None
-    """The prompt before, after the pick and at the first success where that is another, where
-    they have to be stored."""
+    """The prompts of the clean item, of the pick, and of the first success if it is not the pick;
+    None unless they have to be stored."""
     n_excluded: dict[str, int] | None = None
-    """Names never drawn by reason, where the attack knows them."""
+    """How many names are never drawn, by reason, if the attack knows them."""
 
     def count(self, query: Predict, prediction: Prediction) -> None:
-        """Count one answered query by what was asked and what was answered."""
+        """Count one answered query."""
         self.n_unreadable += prediction.outcome is Outcome.UNREADABLE
         self.n_length += prediction.finish_reason is not None
         self.n_ties += prediction.is_tied
         self.n_unchanged += changes_nothing(query.candidate)
 
     def as_record(self) -> dict[str, Any]:
-        """As JSON values; predictions as [answer, scores, mass, text], those that were cut off
-        with their `finish_reason`."""
-        # Where the first success is the pick as well, it is not stored twice.
+        """Return it as JSON values.
+
+        A prediction is [answer, scores, mass, text], followed by `finish_reason` if it was cut off.
+        """
+        # A first success that is also the pick is not stored twice.
         first = self.first_pick if self.first_pick is not self.pick else None
         record = {
             "unit": self.unit if self.unit != WHOLE else None,
@@ -134,5 +135,5 @@ def _edits(candidate: Edited | None) -> list[list[Any]]:
 def _prediction(prediction: Prediction | None) -> list[Any] | None:
     if prediction is None:
         return None
-    told = [prediction.answer, prediction.scores, prediction.mass, prediction.text]
-    return told if prediction.finish_reason is None else [*told, prediction.finish_reason]
+    values = [prediction.answer, prediction.scores, prediction.mass, prediction.text]
+    return values if prediction.finish_reason is None else [*values, prediction.finish_reason]

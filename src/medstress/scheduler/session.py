@@ -1,4 +1,4 @@
-"""One attack as ask and tell: for the driver, tests, notebooks and remote workers alike."""
+"""One attack with an ask-and-tell interface, for the scheduler, tests, notebooks and workers."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class Session:
         self._advance(self._steps.send, replies)
 
     def refuse(self, remaining: int) -> None:
-        """Throw `BudgetExhausted` at the current step: it asks for more than is left."""
+        """Throw `BudgetExhausted` at the current step, which asks for more than is left."""
         self._advance(self._steps.throw, BudgetExhausted(remaining))
 
     def close(self) -> None:
-        """End the attack where it stands."""
+        """Close the attack at its current step."""
         self.step = None
         self._steps.close()
 
-    def _advance(self, move: Callable[..., Step], *told: Any) -> None:
+    def _advance(self, move: Callable[..., Step], *values: Any) -> None:
         try:
-            self.step = move(*told)
+            self.step = move(*values)
         except StopIteration as stop:
             self.step, self.pick = None, stop.value
         except BudgetExhausted:
             self.step = None
         else:
             if self.step is None:
-                # That would read as the attack's end, and what it asks next would be lost.
-                raise TypeError("it yielded None, which is no step")
+                # None would read as the attack's end, and its next queries would be lost.
+                raise TypeError("it yielded None; expected a step")

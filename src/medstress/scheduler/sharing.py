@@ -1,4 +1,4 @@
-"""Answers of the run's own ledger and, where runs share them, of others."""
+"""Look up answers in the run's own ledger and in the cache that runs share."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from medstress.scheduler.lane import Batch
 from medstress.scheduler.ledger import Ledger
 
 
-class Shared(Protocol):
+class SharedAnswers(Protocol):
     """Answers of other runs; see `medstress.store.shared_cache`."""
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
-        """Kept answers."""
+        """Return the kept answers to these keys."""
 
     def keep(self, model: ModelIdentity, answers: Mapping[bytes, Answer], seconds: float) -> None:
-        """Keep computed answers, each of which took so long."""
+        """Keep computed answers; `seconds` is the time per answer."""
 
 
 class KnownAnswers:
-    """Looks where an answer may be already.
+    """Finds answers that need not be computed.
 
     Args:
         ledger: of this run.
-        shared: of other runs; None where they share nothing.
+        shared: answers of other runs; None if runs share nothing.
     """
 
-    def __init__(self, ledger: Ledger, shared: Shared | None) -> None:
+    def __init__(self, ledger: Ledger, shared: SharedAnswers | None) -> None:
         self._ledger = ledger
         self._shared = shared
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Reply]:
-        """Answers of those keys that have one; what other runs had is copied into this one."""
+        """Return the known answers to these keys; those of other runs are copied into this one."""
         found: dict[bytes, Reply] = dict(self._ledger.lookup(keys))
         missing = [key for key in keys if key not in found]
         if self._shared is not None and missing:
             taken = self._shared.lookup(missing)
             if taken:
-                # Copied, so that the run can be read and resumed without the cache; committed, as
-                # computed ones are, before an attack is stepped on them.
+                # Copied, so that the run can be read and resumed without the cache. Like computed
+                # answers, they are committed before an attack is stepped on them.
                 self._ledger.answered((key, FROM_CACHE, taken[key], 0.0) for key in taken)
                 self._ledger.commit()
             found |= taken
         return found
 
     def keep(self, model: ModelIdentity, batch: Batch, replies: Sequence[Reply]) -> None:
-        """Keep what was computed for other runs; never a failure."""
+        """Keep computed answers for other runs; failures are left out."""
         if self._shared is None:
             return
         computed = {

@@ -1,8 +1,8 @@
-"""A generator that asks a victim many conversations about candidates of its own making.
+"""A generator that holds many conversations with a victim, about candidates it makes itself.
 
-Where an inquiry knows its candidates beforehand, a study makes the next ones from the answers:
-the controls of a significance test do. It is journalled, answered, cached and replayed like a
-trial; its conversations count in the ledger under `other`.
+An inquiry knows its candidates beforehand; a study makes the next ones from the answers, as the
+controls of a significance test require. It is journalled, answered, cached and replayed like a
+trial, and its conversations count in the ledger under `other`.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from medstress.items import Candidate, Question
 from medstress.outcomes import Prediction
 from medstress.queries import Consult
 from medstress.scheduler.asking import UnansweredError, answers_of
-from medstress.scheduler.inquiry import Findings, Inquiring
-from medstress.scheduler.need import VICTIM, Need, Purpose
+from medstress.scheduler.inquiry import InquiryFlow, InquiryResult
+from medstress.scheduler.need import VICTIM, CallRound, Purpose
 from medstress.tasks.multiple_choice import Flow
 from medstress.tasks.task import Task
 from medstress.victim import Victim
 
 FIRST_SAMPLE = 2_000_000
-"""Offset of a study's sample indices: it reads back no answer that an attack was given."""
+"""Offset of a study's sample indices, so that it never reads back an attack's stored answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Converse:
+class ConversationRequest:
     """One conversation about a candidate."""
 
     candidate: Candidate
-    """What is asked about."""
+    """The candidate that is asked about."""
     sample: int | None = None
-    """Which sample at the temperature of the statistic; None asks as the attack does."""
+    """Index of the sample at the temperature of the statistic; None asks as the attack does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """A step of a study: conversations that are held side by side."""
+class HoldConversations:
+    """A step of a study: hold conversations side by side."""
 
-    conversations: tuple[Converse, ...]
-    """Never empty; one prediction each comes back, in order."""
+    conversations: tuple[ConversationRequest, ...]
+    """Never empty; the step returns one prediction for each, in order."""
 
 
 Replies: TypeAlias = tuple[Prediction, ...] | tuple[Answer, ...]
-Studying: TypeAlias = Generator[Look | Consult, Replies, dict[str, Any]]
+StudyFlow: TypeAlias = Generator[HoldConversations | Consult, Replies, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """What is studied about one item with one victim."""
+    """A study of one item with one victim."""
 
     purpose: Purpose
     """`test`, `judge` or `slope`."""
@@ -62,59 +62,59 @@ class Study:
     group: str
     """Label of the entity group."""
     victim: Victim
-    """Asked as the attack asks."""
+    """The model, asked as the attack asks."""
     sampled: Victim
     """The same victim at the temperature of the statistic."""
     attack_label: str
     """Label of the attack: the ledger row the study counts in."""
     attack_spec: dict[str, Any]
-    """Its parameters, as the trials' arm has them."""
+    """The attack's parameters, as stored with the arm of its trials."""
     seed: int | None
     """Seed of that row."""
     item: Question
     """The item."""
-    told: dict[str, Any]
-    """All that defines the study, as JSON values: stored beside what it found, hashed into the
-    id."""
-    steps: Callable[[], Studying]
-    """Starts the generator; the same one in every process."""
+    spec: dict[str, Any]
+    """All that defines the study, as JSON values; stored beside its findings (as `told`) and part
+    of the id."""
+    steps: Callable[[], StudyFlow]
+    """Starts the generator; it takes the same steps in every process."""
     has_deadline: ClassVar[bool] = False
     repeat: ClassVar[int] = 0
 
-    def start(self) -> Inquiring:
+    def start(self) -> InquiryFlow:
         """See `conduct_study`."""
         return conduct_study(self)
 
     @property
     def id(self) -> str:
-        """Content hash of what is studied."""
+        """Content hash of its place in the ledger, its item and its spec."""
         place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
         item = [self.item.id, self.item.hash]
-        return content_hash([self.purpose.value, place, item, self.told])
+        return content_hash([self.purpose.value, place, item, self.spec])
 
 
-def conduct_study(study: Study) -> Inquiring:
-    """Drive a study.
+def conduct_study(study: Study) -> InquiryFlow:
+    """Run a study.
 
     Yields:
-        Needs; every conversation is a query of its own, numbered from 1.
+        Rounds of calls; every conversation is a query, numbered from 1.
 
     Returns:
-        What its generator returns, under `found`.
+        The result, with what the study's generator returned as its findings.
     """
-    findings = Findings(purpose=study.purpose, told=study.told)
+    result = InquiryResult(purpose=study.purpose, spec=study.spec)
     try:
-        findings.found = yield from _drive(study)
+        result.findings = yield from _drive(study)
     except MedstressError:
         raise
     except (UnansweredError, TrialError) as error:
-        findings.note = str(error)
+        result.note = str(error)
     except Exception as error:  # noqa: BLE001 - the guard that trials have too
-        findings.note = f"a defect of the study or task: {type(error).__name__}: {error}"
-    return findings
+        result.note = f"a defect of the study or task: {type(error).__name__}: {error}"
+    return result
 
 
-def _drive(study: Study) -> Generator[Need, tuple[Reply, ...], dict[str, Any]]:
+def _drive(study: Study) -> Generator[CallRound, tuple[Reply, ...], dict[str, Any]]:
     steps, n_held = study.steps(), 0
     try:
         step = next(steps)
@@ -134,9 +134,9 @@ def _drive(study: Study) -> Generator[Need, tuple[Reply, ...], dict[str, Any]]:
 
 
 def _converse(
-    study: Study, look: Look, n_held: int
-) -> Generator[Need, tuple[Reply, ...], tuple[Prediction, ...]]:
-    """Hold the conversations of a step side by side: turn by turn, until the last has ended."""
+    study: Study, look: HoldConversations, n_held: int
+) -> Generator[CallRound, tuple[Reply, ...], tuple[Prediction, ...]]:
+    """Hold the conversations of a step side by side, turn by turn, until all have ended."""
     flows: dict[int, Flow] = {}
     open_: dict[int, tuple[Request, ...]] = {}
     calls: dict[int, int] = {}
@@ -161,19 +161,19 @@ def _converse(
 
 def _round(
     study: Study,
-    look: Look,
+    look: HoldConversations,
     open_: Mapping[int, tuple[Request, ...]],
     calls: Mapping[int, int],
     n_held: int,
-) -> Generator[Need, tuple[Reply, ...], Mapping[int, tuple[Answer, ...]]]:
-    """The next turn of every open conversation, in one need."""
+) -> Generator[CallRound, tuple[Reply, ...], Mapping[int, tuple[Answer, ...]]]:
+    """Ask the next turn of every open conversation in one round of calls."""
     requests: list[Request] = []
     numbers: list[tuple[int, int]] = []
     for i, wanted in open_.items():
         offset = _offset(study, look.conversations[i])
         requests += [replace(request, sample=request.sample + offset) for request in wanted]
         numbers += [(n_held + i + 1, calls[i] + k) for k in range(len(wanted))]
-    replies = yield Need(
+    replies = yield CallRound(
         role=VICTIM,
         purpose=study.purpose,
         query=numbers[0][0],
@@ -188,21 +188,23 @@ def _round(
     return found
 
 
-def _offset(study: Study, talk: Converse) -> int:
+def _offset(study: Study, talk: ConversationRequest) -> int:
     if talk.sample is None:
         return 0
     task = cast(Task, study.sampled.task)  # conversations are with victims that take prompts
     return FIRST_SAMPLE + talk.sample * task.n_samples
 
 
-def _consult(study: Study, step: Consult) -> Generator[Need, tuple[Reply, ...], tuple[Answer, ...]]:
-    # A repeated call of one step is another sample of it, or one answer would come back twice.
+def _consult(
+    study: Study, step: Consult
+) -> Generator[CallRound, tuple[Reply, ...], tuple[Answer, ...]]:
+    # A repeated call of one step is another sample; otherwise one answer would come back twice.
     requests: list[Request] = []
     seen: dict[Call, int] = {}
     for call in step.calls:
         seen[call] = seen.get(call, -1) + 1
         requests.append(Request(call, step.sample + seen[call]))
-    replies = yield Need(
+    replies = yield CallRound(
         role=step.role,
         purpose=study.purpose,
         query=None,

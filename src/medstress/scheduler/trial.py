@@ -1,4 +1,4 @@
-"""One trial as straight code: baseline, attack, flip check; asks only through `yield`.
+"""One trial as straight code: baseline, attack, flip check. It asks only through `yield`.
 
 The verdict comes from the recorded answers (see `referee`), never from the attack.
 """
@@ -20,8 +20,8 @@ from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict
 from medstress.registry import place_of
 from medstress.scheduler.asking import Flows, OutOfTimeError, UnansweredError, consult, predict
-from medstress.scheduler.need import Need, Purpose
-from medstress.scheduler.referee import Bystander, Judge, Referee
+from medstress.scheduler.need import CallRound, Purpose
+from medstress.scheduler.referee import AnswerRecorder, Judge, Referee
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.session import Session
 from medstress.seeding import rng_for
@@ -42,26 +42,26 @@ class Trial:
     group: str
     """Label of the entity group."""
     item: Item
-    """What is attacked."""
+    """The item under attack."""
     victim: Victim
     """The model under attack."""
     attack_label: str
     """Label of the attack."""
     attack: Attack
-    """The attack."""
+    """The attack and its parameters."""
     resources: Any
-    """What the attack may read."""
+    """Read-only data for the attack."""
     seed: int | None
     """None for deterministic attacks."""
     repeat: int = 0
-    """Index where an attack runs several times per item."""
+    """Index of the repeat, if an attack runs several times per item."""
     flip_check: bool = True
-    """Whether a success is asked again, alone."""
+    """Whether a success is asked again in a batch of its own."""
     has_deadline: ClassVar[bool] = True
 
     @property
     def id(self) -> str:
-        """Content hash of what it is; labels, item and seed, no order."""
+        """Content hash of labels, item and seed; independent of order."""
         unit = self.item.unit
         return content_hash(
             [
@@ -82,19 +82,19 @@ class Trial:
         """The attack's parameters, as stored with the arm."""
         return {"budget": self.attack.traits.budget, **self.attack.spec()}
 
-    def start(self) -> Conduct:
+    def start(self) -> TrialFlow:
         """See `conduct`."""
         return conduct(self)
 
 
-Conduct: TypeAlias = Generator[Need, tuple[Reply, ...], TrialResult]
+TrialFlow: TypeAlias = Generator[CallRound, tuple[Reply, ...], TrialResult]
 
 
-def conduct(trial: Trial) -> Conduct:
+def conduct(trial: Trial) -> TrialFlow:
     """Run one trial.
 
     Yields:
-        Needs; is sent one reply a request, in order.
+        Rounds of calls; expects one reply per request, in order.
 
     Returns:
         The result, judged from the answers alone.
@@ -108,38 +108,43 @@ def conduct(trial: Trial) -> Conduct:
                 return result
         clean = trial.item.candidate()
         result.before = yield from predict(
-            trial.victim.flow(clean), clean, Purpose.BASELINE, 0, is_told=trial.victim.is_told
+            trial.victim.flow(clean),
+            clean,
+            Purpose.BASELINE,
+            0,
+            stores_requests=trial.victim.is_told,
         )
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
-        result.verdict, result.at, result.note = _lost(error), "baseline", _note(error)
+        result.verdict, result.at = _failure_verdict(error), "baseline"
+        result.note = _describe_error(error)
         return result
     result.n_ties += result.before.is_tied
     if result.before.rationale is not None:
-        result.records.append(_asked(Predict(clean, attempt=0), 0, result.before))
+        result.records.append(_turn_record(Predict(clean, attempt=0), 0, result.before))
     if result.verdict is not Verdict.NOT_ATTACKABLE and result.before.outcome is not Outcome.RIGHT:
         wrong = result.before.outcome is Outcome.WRONG
         result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
         if traits.attack_all:
-            return (yield from _attack_lost(trial, result, result.verdict))
+            return (yield from _attack_wrong_item(trial, result, result.verdict))
     if result.verdict is not Verdict.HELD:
         if traits.is_static:
-            yield from _copy(trial, result)
+            yield from _ask_copy(trial, result)
         return result
-    referee = Referee(trial.attack, traits, trial.resources, result, _note, trial.item)
+    referee = Referee(trial.attack, traits, trial.resources, result, _describe_error, trial.item)
     try:
         yield from _attack(trial, result, referee)
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
-        # What was asked before stays counted, or the ledger would not add up.
-        result.note = _note(error)
+        # Earlier queries stay counted, or the ledger would not add up.
+        result.note = _describe_error(error)
         referee.close(clean, failed=True)
         if result.first_success is None:
-            result.verdict, result.at = _lost(error), "attack"
+            result.verdict, result.at = _failure_verdict(error), "attack"
             return result
-        # A success before the failure stands: only the search for an unrefuted one was cut off.
+        # A success before the failure stands; only the search for an unrefuted one was cut off.
     else:
         referee.close(clean)
     if result.first_success is not None:
@@ -153,17 +158,17 @@ def conduct(trial: Trial) -> Conduct:
     return result
 
 
-def _attack_lost(trial: Trial, result: TrialResult, lost: Verdict) -> Conduct:
-    """Attack an item that was not answered rightly to begin with; its verdict stays."""
+def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> TrialFlow:
+    """Attack an item whose clean answer was not right; its verdict stays."""
     attack = trial.attack
-    referee = Referee(attack, attack.traits, trial.resources, result, _note, trial.item)
+    referee = Referee(attack, attack.traits, trial.resources, result, _describe_error, trial.item)
     try:
         yield from _attack(trial, result, referee)
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
-        result.note = _note(error)
-    # Nothing could be flipped: what was found stays in the records, and no rate counts it.
+        result.note = _describe_error(error)
+    # There was nothing to flip: the records keep the findings, and no rate counts them.
     return TrialResult(
         verdict=lost,
         before=result.before,
@@ -178,8 +183,8 @@ def _attack_lost(trial: Trial, result: TrialResult, lost: Verdict) -> Conduct:
     )
 
 
-def _asked(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
-    """What a victim that was asked in turns said, for the trial's record."""
+def _turn_record(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
+    """Return the answer of a conversation as an entry of the trial's records."""
     return {
         "attempt": query.attempt,
         "query": number,
@@ -192,8 +197,8 @@ def _asked(query: Predict, number: int, prediction: Prediction) -> dict[str, Any
     }
 
 
-def _note(error: Exception) -> str:
-    """A failed call tells its own story; anything else is a defect of an attack or a task."""
+def _describe_error(error: Exception) -> str:
+    """Describe an error: a failed call by its message, anything else as a defect of the plug-in."""
     if isinstance(error, UnansweredError | TrialError):
         return str(error)
     place = place_of(error)
@@ -201,25 +206,26 @@ def _note(error: Exception) -> str:
     return f"a defect of attack or task: {type(error).__name__}: {error}{where}"
 
 
-def _lost(error: Exception) -> Verdict:
+def _failure_verdict(error: Exception) -> Verdict:
     return Verdict.CUT_SHORT if isinstance(error, OutOfTimeError) else Verdict.FAILED
 
 
-def _copy(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...], None]:
+def _ask_copy(trial: Trial, result: TrialResult) -> Generator[CallRound, tuple[Reply, ...], None]:
     """Ask the perturbed copy of an item that is not attacked; the verdict stands."""
-    bystander = Bystander(result)
+    recorder = AnswerRecorder(result)
     try:
-        yield from _attack(trial, result, bystander)
+        yield from _attack(trial, result, recorder)
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
-        # Not `attack`: that would make it eligible.
-        result.verdict, result.at, result.note = _lost(error), "baseline", _note(error)
+        # Not at `attack`: that would make the trial eligible.
+        result.verdict, result.at = _failure_verdict(error), "baseline"
+        result.note = _describe_error(error)
 
 
 def _attack(
     trial: Trial, result: TrialResult, referee: Judge
-) -> Generator[Need, tuple[Reply, ...], None]:
+) -> Generator[CallRound, tuple[Reply, ...], None]:
     traits = trial.attack.traits
     stream = f"{traits.stream}/{trial.group}"
     rng = rng_for(trial.seed or 0, stream, trial.dataset, trial.item.id, trial.repeat)
@@ -236,8 +242,8 @@ def _attack(
                     session.refuse(left)
                     continue
                 predictions = yield from _ask(step, left, result, flows, referee)
-                # A success that reaches the goal ends the search: what the list asks after it is
-                # not asked, and what the attack would do next changes nothing.
+                # A success that reaches the goal ends the search: the rest of the list is not
+                # asked, and further steps of the attack would change nothing.
                 if predictions and predictions[-1].reached_goal:
                     return
                 session.tell(predictions)
@@ -250,18 +256,18 @@ def _attack(
                 assert result.before is not None
                 session.tell((result.before,))
             else:
-                raise TypeError(f"it yielded {step!r}, which is no step")
+                raise TypeError(f"it yielded {step!r}; expected a step")
     finally:
         session.close()
 
 
 def _ask(
     step: Ask, left: int, result: TrialResult, flows: Flows, referee: Judge
-) -> Generator[Need, tuple[Reply, ...], tuple[Prediction, ...]]:
+) -> Generator[CallRound, tuple[Reply, ...], tuple[Prediction, ...]]:
     predictions: list[Prediction] = []
     for i, query in enumerate(step.queries):
         upcoming = chain(step.queries[i + 1 :], step.then)
-        flow = flows.take(query)  # may raise: a query that never becomes a call is not asked
+        flow = flows.take(query)  # may raise; a query that never becomes a call does not count
         result.n_asked += 1
         left -= 1
         try:
@@ -271,15 +277,15 @@ def _ask(
                 Purpose.ATTACK,
                 result.n_asked,
                 ahead=flows.first_requests(upcoming, left),
-                is_certain=referee.asks_all,
-                is_told=flows.is_told,
+                ahead_is_certain=referee.asks_all,
+                stores_requests=flows.stores_requests,
             )
-        except OutOfTimeError as late:
-            # A query of which nothing came is not in the ledger, and was not asked.
-            result.n_asked -= late.n_heard == 0
+        except OutOfTimeError as overdue:
+            # A query without any answered call is not in the ledger and does not count.
+            result.n_asked -= overdue.n_answered == 0
             raise
         if prediction.rationale is not None:
-            result.records.append(_asked(query, result.n_asked, prediction))
+            result.records.append(_turn_record(query, result.n_asked, prediction))
         predictions.append(referee.judge(query, prediction))
         if predictions[-1].reached_goal:
             break
@@ -288,21 +294,21 @@ def _ask(
 
 def _check_flips(
     trial: Trial, result: TrialResult, referee: Referee
-) -> Generator[Need, tuple[Reply, ...], None]:
-    """Ask the first success again, and the pick where that is another."""
+) -> Generator[CallRound, tuple[Reply, ...], None]:
+    """Ask the first success again, and the pick if it is another candidate."""
     successes = {result.first_success: result.first_pick, result.pick_success: result.pick}
     found: list[bool | None] = []
     for number, candidate in successes.items():
         assert candidate is not None
         found.append((yield from _check_flip(trial, candidate, number, referee)))
     result.first_repeats = found[0]
-    # A success that could not be asked again is unknown, unless another is known not to repeat.
+    # If a success could not be asked again, the result is unknown unless the other did not repeat.
     result.repeats = False if False in found else None if None in found else True
 
 
 def _check_flip(
     trial: Trial, candidate: Edited, number: int | None, referee: Referee
-) -> Generator[Need, tuple[Reply, ...], bool | None]:
+) -> Generator[CallRound, tuple[Reply, ...], bool | None]:
     try:
         again = yield from predict(
             trial.victim.flow(candidate),
@@ -311,7 +317,7 @@ def _check_flip(
             number,
             sample=FLIP_CHECK_SAMPLE,
             alone=True,
-            is_told=trial.victim.is_told,
+            stores_requests=trial.victim.is_told,
         )
     except UnansweredError:
         return None  # the verdict stands

@@ -1,4 +1,4 @@
-"""One unit of work: what the queue needs of a trial, an inquiry and a study."""
+"""The unit of work of the queue: what a trial, an inquiry and a study have in common."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from medstress.calls import Reply
 from medstress.items import Item
-from medstress.scheduler.need import Need
+from medstress.scheduler.need import CallRound
 from medstress.victim import Victim
 
 
@@ -17,14 +17,14 @@ class Result(Protocol):
 
     @property
     def verdict(self) -> StrEnum:
-        """In one word, as stored."""
+        """The outcome in one word, as stored."""
 
     def as_record(self) -> dict[str, Any]:
-        """All else, as JSON values."""
+        """Return everything else as JSON values."""
 
 
 class Work(Protocol):
-    """What is journalled, answered, cached and replayed under an id of its own.
+    """A trial, inquiry or study: journalled, answered, cached and replayed under its own id.
 
     Its place in the ledger is the arm (`dataset`, `group`, label of `victim`, `attack_label`,
     `seed`), then `item` and `repeat`.
@@ -35,7 +35,7 @@ class Work(Protocol):
 
     @property
     def id(self) -> str:
-        """Content hash of what it is; no order."""
+        """Content hash of its definition; independent of order."""
 
     @property
     def dataset(self) -> str:
@@ -47,7 +47,7 @@ class Work(Protocol):
 
     @property
     def victim(self) -> Victim:
-        """Who answers what is asked of no role."""
+        """The model under attack; it answers all calls that name no other role."""
 
     @property
     def attack_label(self) -> str:
@@ -63,11 +63,11 @@ class Work(Protocol):
 
     @property
     def item(self) -> Item:
-        """What it is about."""
+        """The item."""
 
     @property
     def repeat(self) -> int:
-        """Index where an attack runs several times per item."""
+        """Index of the repeat, if an attack runs several times per item."""
 
-    def start(self) -> Generator[Need, tuple[Reply, ...], Result]:
-        """Begin: yields needs, is sent one reply a request, in order, and returns the result."""
+    def start(self) -> Generator[CallRound, tuple[Reply, ...], Result]:
+        """Start it: yields rounds of calls, expects one reply per request, returns the result."""

@@ -1,4 +1,4 @@
-"""The rows of arms, items and trials, written on first sight."""
+"""Register arms, items and trials: find their rows or add them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from medstress.hashing import canonical_json
 from medstress.items import Item
 from medstress.store.codec import encode_item
 
-Planned: TypeAlias = tuple[str, int, str, Item, int]
+PlannedTrial: TypeAlias = tuple[str, int, str, Item, int]
 """A trial that is about to begin: (trial_id, row of its arm, dataset, item, repeat)."""
 
 
-class Begun(NamedTuple):
-    """What is known of a trial that begins, or begins again."""
+class BegunTrial(NamedTuple):
+    """A trial that begins, or begins again."""
 
     row: int
-    """Its own."""
+    """Its row."""
     is_finished: bool
     """Whether it has a verdict."""
     journal: dict[int, tuple[bytes, str | None]]
-    """What it consumed before it was interrupted: seq -> (key, error); empty for a finished one."""
+    """Calls consumed before an interrupt: seq -> (key, error); empty for a finished trial."""
 
 
-def arm_row(
+def find_or_add_arm(
     db: sqlite3.Connection,
     dataset: str,
     group: str,
@@ -34,7 +34,7 @@ def arm_row(
     spec: Any,
     seed: int | None,
 ) -> int:
-    """The row of one (data set, group, victim, attack, seed)."""
+    """Return the row of one (data set, group, victim, attack, seed); it is added if new."""
     known = db.execute(
         "SELECT id FROM arms WHERE dataset = ? AND grp = ? AND victim = ? AND attack = ? "
         "AND seed IS ?",
@@ -49,18 +49,20 @@ def arm_row(
     )
 
 
-def begin(db: sqlite3.Connection, planned: Planned) -> Begun:
-    """Register a trial and its item."""
+def register_trial(db: sqlite3.Connection, planned: PlannedTrial) -> BegunTrial:
+    """Return a trial, and add it and its item if new."""
     trial_id, arm, dataset, item, repeat = planned
     known = db.execute("SELECT id, verdict FROM trials WHERE trial_id = ?", (trial_id,)).fetchone()
     if known is not None:
         row, verdict = known
-        return Begun(row, verdict is not None, {} if verdict is not None else _journal(db, row))
+        return BegunTrial(
+            row, verdict is not None, {} if verdict is not None else _journal(db, row)
+        )
     cursor = db.execute(
         "INSERT INTO trials (trial_id, arm, item, repeat) VALUES (?, ?, ?, ?)",
         (trial_id, arm, _item_row(db, dataset, item), repeat),
     )
-    return Begun(int(cursor.lastrowid or 0), False, {})
+    return BegunTrial(int(cursor.lastrowid or 0), False, {})
 
 
 def _item_row(db: sqlite3.Connection, dataset: str, item: Item) -> int:
@@ -76,16 +78,16 @@ def _item_row(db: sqlite3.Connection, dataset: str, item: Item) -> int:
     )
 
 
-def renew(db: sqlite3.Connection, dataset: str, items: Iterable[Item]) -> None:
-    """Give items that are there the metadata that their data set has now, such as documents."""
-    held = {
+def update_metadata(db: sqlite3.Connection, dataset: str, items: Iterable[Item]) -> None:
+    """Update the metadata of stored items, such as documents, from their data set."""
+    stored = {
         (item_id, item_hash): (row, body)
         for row, item_id, item_hash, body in db.execute(
             "SELECT id, item_id, hash, body FROM items WHERE dataset = ?", (dataset,)
         )
     }
-    known = ((held.get((item.id, item.hash)), encode_item(item)) for item in items)
-    changed = [(body, was[0]) for was, body in known if was is not None and was[1] != body]
+    pairs = ((stored.get((item.id, item.hash)), encode_item(item)) for item in items)
+    changed = [(body, old[0]) for old, body in pairs if old is not None and old[1] != body]
     db.executemany("UPDATE items SET body = ? WHERE id = ?", changed)
 
 

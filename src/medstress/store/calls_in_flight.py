@@ -1,4 +1,4 @@
-"""The journal of calls handed to a back end: one row a batch, gone once all are answered."""
+"""The journal of calls handed to a back end: one row per batch, deleted once all are answered."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from medstress.store.database import Database, commit
 
 
 class CallsInFlight:
-    """The table `dispatched`, and what of it this process has not had answered."""
+    """The table `dispatched`: calls that this process made and that have no answer yet."""
 
     def __init__(self, db: Database, find: Callable[[Sequence[bytes]], dict[bytes, int]]) -> None:
-        """Take over a journal: what is left in it was in flight when the last process died.
+        """Take over a journal: calls left in it were in flight when the last process died.
 
         Args:
             db: the run.
-            find: the keys that have an answer: these came back all the same.
+            find: returns the keys that have a stored answer; their calls were not interrupted.
         """
         self._db = db
         self._batch_of: dict[bytes, int] = {}
         self._open: dict[int, dict[bytes, int]] = {}
         self._last = 0
-        stored = db.ask(lambda db: db.execute("SELECT calls FROM dispatched").fetchall())
+        stored = db.run(lambda db: db.execute("SELECT calls FROM dispatched").fetchall())
         left = [
             (bytes.fromhex(key), trial) for (calls,) in stored for key, trial in orjson.loads(calls)
         ]
@@ -37,21 +37,21 @@ class CallsInFlight:
             db.execute("DELETE FROM dispatched")
             commit(db)
 
-        db.ask(settle)
+        db.run(settle)
 
     def add(self, calls: Iterable[tuple[bytes, int]]) -> None:
-        """Write down a batch of calls (key, trial)."""
+        """Add a batch of calls (key, trial)."""
         batch = {key: trial for key, trial in calls if key not in self._batch_of}
         if not batch:
             return
         self._last = number = self._last + 1
-        row = (number, _told(batch))
-        self._db.tell(lambda db: db.execute("INSERT INTO dispatched VALUES (?, ?)", row))
+        row = (number, _as_json(batch))
+        self._db.submit(lambda db: db.execute("INSERT INTO dispatched VALUES (?, ?)", row))
         self._open[number] = batch
         self._batch_of.update(dict.fromkeys(batch, number))
 
     def remove(self, keys: Iterable[bytes]) -> None:
-        """Strike out calls that came back."""
+        """Remove calls that were answered."""
         touched: set[int] = set()
         for key in keys:
             number = self._batch_of.pop(key, None)
@@ -61,12 +61,12 @@ class CallsInFlight:
         updated, deleted = [], []
         for number in touched:
             if left := self._open[number]:
-                updated.append((_told(left), number))
+                updated.append((_as_json(left), number))
             else:
                 del self._open[number]
                 deleted.append((number,))
         if touched:
-            self._db.tell(partial(_strike_out, updated=updated, deleted=deleted))
+            self._db.submit(partial(_strike_out, updated=updated, deleted=deleted))
 
 
 def _strike_out(
@@ -76,5 +76,5 @@ def _strike_out(
     db.executemany("DELETE FROM dispatched WHERE id = ?", deleted)
 
 
-def _told(calls: dict[bytes, int]) -> str:
+def _as_json(calls: dict[bytes, int]) -> str:
     return orjson.dumps([[key.hex(), trial] for key, trial in calls.items()]).decode()

@@ -1,4 +1,4 @@
-"""Answers, items and results as JSON text, and back, without loss."""
+"""Encode answers, edits and items as JSON text and decode them, without loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from medstress.text import Edit, edits_of
 
 
 def encode_answer(answer: Answer) -> str:
-    """An answer without its token counts, which have columns of their own."""
+    """Encode an answer without its token counts, which have columns of their own."""
     if isinstance(answer, Chosen):
         return _dump(["c", answer.text, answer.answer, answer.scores])
     if isinstance(answer, Scored):
@@ -28,7 +28,7 @@ def encode_answer(answer: Answer) -> str:
 
 
 def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
-    """The inverse of `encode_answer`."""
+    """Invert `encode_answer`."""
     kind, *parts = orjson.loads(body)
     if kind == "s":
         return Scored(
@@ -38,7 +38,7 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
             tokens_out=tokens_out,
         )
     if kind == "g":
-        finish_reason, reasoning = parts[1:] or (None, None)  # of what ended by itself neither
+        finish_reason, reasoning = parts[1:] or (None, None)  # neither is stored for a plain reply
         return Generated(
             text=parts[0],
             finish_reason=finish_reason,
@@ -60,17 +60,17 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
             tokens_out=tokens_out,
         )
     raise StoreError(
-        f"an answer of unknown kind {kind!r}: the run was written by a newer medstress"
+        f"unknown kind of answer {kind!r}: a newer medstress wrote this run; use that version"
     )
 
 
 def decode_edits(text: str) -> tuple[Edit, ...]:
-    """Edits from JSON text of their rows (`medstress.text.edit_rows`)."""
+    """Decode edits from the JSON text of their rows (`medstress.text.edit_rows`)."""
     return edits_of(orjson.loads(text))
 
 
 def encode_item(item: Any) -> str:
-    """An item as JSON; of a unit the item that it is of."""
+    """Encode an item as JSON; for a unit of an item, the whole item."""
     kind = kind_of(item)
     # Items without a mark are of the first kind.
     mark = {} if kind is KINDS[0] else {"kind": kind.tag}
@@ -78,10 +78,10 @@ def encode_item(item: Any) -> str:
 
 
 def decode_item(text: str) -> Any:
-    """The inverse of `encode_item`.
+    """Invert `encode_item`.
 
     Raises:
-        StoreError: an item of a kind that is not known.
+        StoreError: an item of an unknown kind.
     """
     row: dict[str, Any] = orjson.loads(text)
     tag = row.pop("kind", None)
@@ -94,7 +94,7 @@ def decode_item(text: str) -> Any:
 
 
 def _plain(values: tuple[float, ...]) -> list[float | str]:
-    """Numbers that are not finite as words: JSON has none."""
+    """Write non-finite numbers as text, because JSON has none."""
     return [value if isfinite(value) else str(value) for value in values]
 
 

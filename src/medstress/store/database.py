@@ -1,4 +1,4 @@
-"""SQLite in a thread of its own: who only writes goes on at once, who reads or commits waits."""
+"""SQLite in a thread of its own: writers go on at once, readers and commits wait."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from medstress.writing import Access, PlaceTaken, take_place
 R = TypeVar("R")
 
 SIDES = ("", "-wal", "-shm", "-journal")
-"""Endings of the names of SQLite's files."""
+"""Suffixes of SQLite's files."""
 
 _ROWS_A_STATEMENT = 64
-"""Rows inserted by one statement: two thirds of the time of one each, and another thread is let
-in once for all of them. Their values stay below the 999 that older SQLites take."""
+"""Rows inserted by one statement: this takes two thirds of the time of single inserts and releases
+the interpreter once for all. The number of values stays below the 999 that old SQLites accept."""
 
 
 @contextmanager
 def translated(folder: Path) -> Iterator[None]:
-    """Turn SQLite's and the system's errors, and values that cannot be stored, into one
-    sentence."""
+    """Translate errors of SQLite and the system, and of values that cannot be stored.
+
+    Raises:
+        StoreError: in place of the original error, in one sentence.
+    """
     try:
         yield
     except StoreError:
@@ -47,10 +50,10 @@ def translated(folder: Path) -> Iterator[None]:
 
 
 class Database:
-    """One file, read and written by one thread, in the order in which it is told to.
+    """One file, read and written by one thread, in the order of submission.
 
-    All that is done until `commit` is one transaction. Whatever fails rolls it back: what was told
-    since the last commit is undone as a whole, and the next to wait is told why.
+    Everything until `commit` is one transaction. A failure rolls it back: all work since the last
+    commit is undone, and the next caller of `run` gets the error.
     """
 
     def __init__(
@@ -59,15 +62,15 @@ class Database:
         prepare: Callable[[sqlite3.Connection], None],
         access: Access | None = None,
     ) -> None:
-        """Open a file, or begin one.
+        """Open a file, or create it.
 
         Args:
-            file: in the folder that errors name.
+            file: the database; errors name its folder.
             prepare: called before the first transaction.
-            access: who may read it; None: who may already, and the owner alone where it is new.
+            access: who may read it; None keeps the permissions, and limits a new file to its owner.
 
         Raises:
-            StoreError: it cannot be opened, or written to.
+            StoreError: it cannot be opened or written.
         """
         self._folder = file.parent
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="medstress-store")
@@ -75,27 +78,27 @@ class Database:
         self._is_open = True
         try:
             with translated(self._folder):
-                self._db = self._thread.submit(_opened, file, prepare, access).result()
+                self._db = self._thread.submit(_open, file, prepare, access).result()
         except BaseException:
             self._thread.shutdown()
             raise
 
-    def ask(self, work: Callable[[sqlite3.Connection], R]) -> R:
-        """Do something after all that was told before, and wait for what it returns.
+    def run(self, work: Callable[[sqlite3.Connection], R]) -> R:
+        """Run work after everything submitted earlier, and return its result.
 
         Raises:
-            StoreError: it failed, or something told before did, and it was not done.
-            KeyboardInterrupt: it was done; where it failed, that is told instead.
+            StoreError: the work failed, or earlier work failed and this was not done.
+            KeyboardInterrupt: raised once the work is done; if that fails, its error is raised.
         """
 
-        def run() -> R:
+        def task() -> R:
             failure, self._failure = self._failure, None
             if failure is not None:
                 raise failure
             return self._do(work)
 
         with translated(self._folder):
-            future = self._thread.submit(run)
+            future = self._thread.submit(task)
             try:
                 return future.result()
             except KeyboardInterrupt as interrupt:
@@ -104,48 +107,48 @@ class Database:
                     raise failure from interrupt
                 raise
 
-    def tell(self, work: Callable[[sqlite3.Connection], object]) -> None:
-        """Do something after all that was told before, and do not wait.
+    def submit(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        """Queue work after everything submitted earlier, and do not wait.
 
-        Where it fails, nothing told later is done before somebody who waits was told.
+        If it fails, later work is skipped until a caller of `run` has got the error.
         """
 
-        def run() -> None:
+        def task() -> None:
             if self._failure is None:
                 try:
                     self._do(work)
-                except Exception as error:  # noqa: BLE001 - raised by the next `ask`
+                except Exception as error:  # noqa: BLE001 - raised by the next `run`
                     self._failure = error
 
-        self._thread.submit(run)
+        self._thread.submit(task)
 
     def close(self) -> None:
-        """Commit, and release the file.
+        """Commit and release the file.
 
         Raises:
-            StoreError: the commit failed, or something told before it.
+            StoreError: the commit failed, or work submitted before it.
         """
         try:
             if self._is_open:
-                self.ask(commit)
+                self.run(commit)
         finally:
             self.abandon()
 
     def abandon(self) -> None:
-        """Release the file and undo what was told since the last commit."""
+        """Release the file and undo all work since the last commit."""
         if self._is_open:
             self._is_open = False
             self._thread.submit(self._db.close)
             self._thread.shutdown()
 
     def _do(self, work: Callable[[sqlite3.Connection], R]) -> R:
-        """Called in the thread."""
+        """Run work in the database thread, inside a transaction."""
         try:
             if not self._db.in_transaction:
                 self._db.execute("BEGIN")
             return work(self._db)
         except BaseException:
-            # SQLite has rolled back some failures by itself.
+            # After some failures SQLite has rolled back by itself.
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
@@ -154,13 +157,13 @@ class Database:
 def insert_rows(
     db: sqlite3.Connection, into: str, rows: Sequence[tuple[Any, ...]], *, or_else: str = ""
 ) -> None:
-    """Insert rows of one width.
+    """Insert rows of equal length.
 
     Args:
-        db: where.
-        into: table and, where some are left out, its columns: `exchanges (trial, seq)`.
+        db: the database.
+        into: the table, with its columns if some are left out: `exchanges (trial, seq)`.
         rows: the values.
-        or_else: what to do where a row is there already: `OR IGNORE`.
+        or_else: what to do if a row exists already: `OR IGNORE`.
     """
     if not rows:
         return
@@ -173,10 +176,11 @@ def insert_rows(
     db.executemany(start + row, rows[len(rows) - n_last :])
 
 
-def _opened(
+def _open(
     file: Path, prepare: Callable[[sqlite3.Connection], None], access: Access | None
 ) -> sqlite3.Connection:
-    # SQLite gives the files beside it its own mode; those that a killed process left have theirs.
+    # SQLite creates its side files with the mode of the database; leftovers of a killed process
+    # keep theirs.
     for side in SIDES:
         if not side or Path(f"{file}{side}").exists():
             take_place(Path(f"{file}{side}"), access)
@@ -192,5 +196,5 @@ def _opened(
 
 
 def commit(db: sqlite3.Connection) -> None:
-    """Make all that was done survive the process; asked of a `Database`."""
+    """Commit the transaction; passed to `Database.run`."""
     db.execute("COMMIT")

@@ -1,6 +1,6 @@
-"""Formats of the run folder: how a new one begins, and how a run of an older one is read on.
+"""Formats of the run folder: create a new run, and upgrade or read one of an older format.
 
-Format 1 kept answers in the order of their keys, and named them by key in `exchanges`.
+Format 1 kept answers in the order of their keys, and `exchanges` named them by key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DROP TABLE old_exchanges;
 DROP TABLE old_answers;
 """
 
-# What a reader asks, whatever the format: exchanges with their keys and answers.
+# What readers query in every format: exchanges with their keys and answers.
 _CALLS = """
 CREATE TEMP VIEW calls AS
 SELECT e.trial, e.seq, e.role, e.purpose, e.query, e.call, {key} AS key, e.edits, e.request,
@@ -42,10 +42,10 @@ _VIEWS = {
 
 
 def bring_up_to_date(db: sqlite3.Connection, file: Path) -> None:
-    """Begin a run in an empty file, or turn one of an older format into today's, at once.
+    """Create a run in an empty file, or upgrade an older format to today's in one transaction.
 
     Raises:
-        StoreError: it is not a run, or one of a format that this medstress does not know.
+        StoreError: the file is not a run, or has a format that this medstress does not know.
     """
     known = check_schema(db, file)
     if known == FORMAT:
@@ -56,5 +56,5 @@ def bring_up_to_date(db: sqlite3.Connection, file: Path) -> None:
 
 
 def make_views(db: sqlite3.Connection, format_: int = FORMAT) -> None:
-    """Make the view `calls` of a run of any known format, for this connection only."""
+    """Create the temporary view `calls` for a run of any known format."""
     db.execute(_VIEWS[format_])

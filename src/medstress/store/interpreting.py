@@ -1,4 +1,4 @@
-"""The boundary round whatever is made of a stored run: odd rows end it with one sentence."""
+"""Guard for code that interprets a stored run: malformed rows become one clear error."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from traceback import extract_tb
 
 from medstress.errors import DataError, StoreError
-from medstress.store.opening import told
+from medstress.store.opening import explain
 
-_ODD = (
-    ValueError,  # not JSON, not a number, no member of an enumeration, refused by pydantic
+_MALFORMED = (
+    ValueError,  # not JSON, not a number, not in an enumeration, or refused by pydantic
     LookupError,
     TypeError,
     AttributeError,
@@ -22,33 +22,33 @@ _ODD = (
     RecursionError,
     MemoryError,
 )
-"""What rows raise that medstress did not write."""
+"""Errors that rows raise if medstress did not write them."""
 _MOST_SHOWN = 200
 _OURS = f"{sep}medstress{sep}"
 
 
 @contextmanager
 def interpreting(path: Path) -> Iterator[None]:
-    """Read a run's rows, and make numbers and pages of them.
+    """Guard code that reads a run's rows and computes with them.
 
     Args:
         path: the run's file.
 
     Raises:
-        StoreError: the rows are not such as medstress writes.
+        StoreError: the rows are not as medstress writes them.
     """
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreError(told(path, error)) from error
+        raise StoreError(explain(path, error)) from error
     except DataError as error:
-        raise StoreError(f"{path} holds an item that is none: {error}") from error
-    except _ODD as error:
-        # The innermost place of ours: it finds the row's reader, or the mistake in it.
+        raise StoreError(f"{path} holds an invalid item: {error}") from error
+    except _MALFORMED as error:
+        # The innermost frame of medstress: where the row is read, or where the bug is.
         *_, where = (at for at in extract_tb(error.__traceback__) if _OURS in at.filename)
-        said = " ".join(str(error).split())[:_MOST_SHOWN]
+        detail = " ".join(str(error).split())[:_MOST_SHOWN]
         raise StoreError(
-            f"{path} holds something that cannot be made sense of ({type(error).__name__}: {said}; "
-            f"{Path(where.filename).name}, line {where.lineno}). It was damaged or changed: take "
-            "it from a copy. If medstress wrote it just so, please report this sentence"
+            f"{path} holds a value that cannot be interpreted ({type(error).__name__}: {detail}; "
+            f"{Path(where.filename).name}, line {where.lineno}). The file was damaged or changed: "
+            "restore it from a copy. If medstress wrote it like this, please report this message"
         ) from error

@@ -1,7 +1,7 @@
-"""What a run's database may contain: exactly the tables that medstress makes, nothing else.
+"""Check that a run's database contains exactly the tables that medstress makes.
 
-The known tables are made in memory from the SQL that makes real ones, and compared with those of
-a file, so that a view in the place of a table, a trigger or another column is seen by its text.
+The known tables are created in memory from the same SQL as real ones and compared with those of the
+file by their text, which reveals a view in place of a table, a trigger or another column.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from medstress.errors import StoreError
 from medstress.store import reviews
 
 FORMAT = 2
-"""The one that is written."""
+"""The format that is written."""
 
 _MAY_LACK = {
     1: (reviews.TABLE, "CREATE INDEX taken ON answers (trial) WHERE trial = 0"),
     2: (reviews.TABLE,),
 }
-"""Formats that can be read -> what the first folders of the format are without."""
+"""Readable format -> objects that its first folders lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _Object:
     kind: str
     table: str
     sql: str
-    """Without white space, which `ALTER TABLE` and editors may change."""
+    """SQL without white space, which `ALTER TABLE` and editors may change."""
 
 
 _Objects: TypeAlias = dict[str, _Object]
@@ -56,22 +56,22 @@ class Column:
 
 
 def sql_of(name: str) -> str:
-    """The text of a file with SQL beside this module."""
+    """Return the text of an SQL file beside this module."""
     return (files("medstress.store") / name).read_text("utf-8")
 
 
 def check_schema(db: sqlite3.Connection, file: Path) -> int:
-    """Compare what a database contains with what medstress makes.
+    """Compare the objects of a database with those that medstress makes.
 
     Args:
-        db: the database; nothing but its list of objects is read.
+        db: the database; only its list of objects is read.
         file: its name, for errors.
 
     Returns:
-        The format of the run; 0 for a database without anything in it.
+        The format of the run; 0 for an empty database.
 
     Raises:
-        StoreError: naming what is there and should not be, or the other way round.
+        StoreError: an object is unknown, changed or missing.
     """
     found = _objects(db)
     known = int(db.execute("PRAGMA user_version").fetchone()[0])
@@ -80,24 +80,24 @@ def check_schema(db: sqlite3.Connection, file: Path) -> int:
     if known not in _MAY_LACK:
         if known == 0 or not {"manifest", "trials"} <= set(found):
             raise StoreError(
-                f"{file} is a database that medstress did not make ({_some(found)}); it is left "
-                "as it is: give the folder of a run, or another one with --out"
+                f"{file} is a database that medstress did not make ({_some(found)}); it is not "
+                "touched: give the folder of a run, or choose another with --out"
             )
         raise StoreError(
-            f"{file.parent} holds a run of format {known}, this medstress reads up to {FORMAT}; "
-            "use the medstress that wrote it, or choose another folder with --out"
+            f"{file.parent} holds a run of format {known}, but this medstress reads up to {FORMAT};"
+            " use the medstress that wrote it, or choose another folder with --out"
         )
-    if wrong := _difference(found, *_made(known)):
+    if wrong := _difference(found, *_schemas_of(known)):
         raise StoreError(
-            f"{file} is not as medstress makes it: {wrong}; it was made or changed by another "
-            "programme and is not opened"
+            f"{file} is not as medstress makes it: {wrong}; another program made or changed it, "
+            "so it is not opened"
         )
     return known
 
 
 @cache
 def known_tables(format_: int) -> Mapping[str, tuple[Column, ...]]:
-    """The tables of a format with their columns, those that may be missing included."""
+    """Return the tables of a format with their columns, including tables that may be missing."""
     with closing(_database(format_, is_whole=True)) as db:
         names = [name for name, one in _objects(db).items() if one.kind == "table"]
         return {
@@ -110,8 +110,8 @@ def known_tables(format_: int) -> Mapping[str, tuple[Column, ...]]:
 
 
 @cache
-def _made(format_: int) -> tuple[_Objects, _Objects]:
-    """What a run of a format must contain, and what it may."""
+def _schemas_of(format_: int) -> tuple[_Objects, _Objects]:
+    """Return the objects that a run of a format must contain, and those that it may."""
     with closing(_database(format_)) as least, closing(_database(format_, is_whole=True)) as most:
         return _objects(least), _objects(most)
 
@@ -139,7 +139,7 @@ def _difference(found: _Objects, least: _Objects, most: _Objects) -> str | None:
         if known is None:
             return f"it has an unknown {_kind(one)} {name!r}"
         if one.kind != known.kind:
-            return f"{name!r} is a {_kind(one)} in the place of a {known.kind}"
+            return f"{name!r} is a {_kind(one)}, expected a {known.kind}"
         if one != known:
             return f"the {_kind(one)} {name!r} has other columns or rules"
     return next(

@@ -1,4 +1,4 @@
-"""A ledger in memory, for trials that nobody resumes or reads again."""
+"""A ledger in memory, for trials that are never resumed or read again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from medstress.calls import Answer
 from medstress.hashing import canonical_json
-from medstress.store.beginnings import Begun, Planned
+from medstress.store.beginnings import BegunTrial, PlannedTrial
 from medstress.store.reader import StoredTrial
 
 Arm: TypeAlias = tuple[str, str, str, str, str, int | None]
@@ -17,11 +17,11 @@ Arm: TypeAlias = tuple[str, str, str, str, str, int | None]
 
 
 class MemoryLedger:
-    """Keeps what a `RunStore` would write; a trial's item is known by the trial's row."""
+    """Keeps what a `RunStore` would write; the row of a trial also names its item."""
 
     def __init__(self) -> None:
         self._arms: list[Arm] = []
-        self._planned: list[Planned] = []
+        self._planned: list[PlannedTrial] = []
         self._ended: dict[int, tuple[str, dict[str, Any]]] = {}
         self._answers: dict[bytes, Answer] = {}
         self._exchanges: list[tuple[Any, ...]] = []
@@ -29,29 +29,29 @@ class MemoryLedger:
     def arm_id(
         self, dataset: str, group: str, victim: str, attack: str, spec: Any, seed: int | None
     ) -> int:
-        """The row of an arm, asked for once."""
+        """Return the row of a new arm; called once per arm."""
         self._arms.append((dataset, group, victim, attack, canonical_json(spec), seed))
         return len(self._arms) - 1
 
-    def begin_trials(self, planned: Sequence[Planned]) -> list[Begun]:
+    def begin_trials(self, planned: Sequence[PlannedTrial]) -> list[BegunTrial]:
         """Register trials; all of them are new."""
         first = len(self._planned)
         self._planned += planned
-        return [Begun(row, False, {}) for row in range(first, len(self._planned))]
+        return [BegunTrial(row, False, {}) for row in range(first, len(self._planned))]
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
         """Keep how a trial ended, as a file would give it back."""
         self._ended[trial] = (verdict, json.loads(json.dumps(result)))
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
-        """Kept answers of those keys that have one."""
+        """Return the kept answers to these keys."""
         return {key: self._answers[key] for key in keys if key in self._answers}
 
     def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
-        """Nothing: there is no other process to tell."""
+        """Do nothing: no other process needs a journal."""
 
     def answered(self, answers: Iterable[tuple[bytes, int, Answer | None, float]]) -> None:
-        """Keep answers; of two to one call the first, and no failures."""
+        """Keep answers: the first one to each call, and no failures."""
         for key, _, answer, _ in answers:
             if answer is not None:
                 self._answers.setdefault(key, answer)
@@ -61,10 +61,10 @@ class MemoryLedger:
         self._exchanges += rows
 
     def commit(self) -> None:
-        """Nothing: what is in memory does not survive the process."""
+        """Do nothing: memory does not survive the process."""
 
     def trials(self) -> Iterator[StoredTrial]:
-        """All finished trials, in the plan's order, with the ledger of their attacks' queries."""
+        """Yield all finished trials in the plan's order, with the counts of their queries."""
         queries = self._queries()
         for row, (trial_id, arm, _, _, repeat) in enumerate(self._planned):
             if row not in self._ended:
@@ -92,15 +92,15 @@ class MemoryLedger:
             )
 
     def requests(self, trial: int, purpose: str, query: int) -> list[str]:
-        """The calls of one query of the victim that are kept in full, as JSON, in order."""
+        """Return the fully kept calls of one query of the victim, as JSON, in order."""
         place = (trial, "victim", purpose, query)
         rows = [row for row in self._exchanges if (row[0], *row[2:5]) == place]
         return [row[8] for row in sorted(rows, key=lambda row: row[1]) if row[8] is not None]
 
     def _queries(self) -> dict[int, list[tuple[bool, bool]]]:
-        """Trial -> (has a failed call, pays for a call) of each query of its attack.
+        """Return trial -> (has a failed call, pays for a call) of each query of its attack.
 
-        A call that several queries asked is paid by the first of them, as in a run folder.
+        If several queries share a call, the first of them pays, as in a run folder.
         """
         calls = [row for row in self._exchanges if row[2] == "victim"]
         payers: dict[bytes, tuple[int, int]] = {}

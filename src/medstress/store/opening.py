@@ -1,8 +1,7 @@
-"""Opening a run's database as a stranger's: nothing in it is executed, followed or believed.
+"""Open a run's database as untrusted input: nothing in it is executed or followed.
 
-A file is compared with the known schema and checked page by page and row by row before anything is
-read from it. What is asked afterwards is limited to the known tables, and bounded by the file's
-size.
+The schema, every page and every row are checked before anything is read. Later queries are limited
+to the known tables, and their work is bounded by the size of the file.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from medstress.store.known_schema import FORMAT, check_schema, known_tables
 from medstress.store.stored_types import check_types
 
 LONGEST_VALUE = 128 << 20
-"""Bytes of one value: the manifest names every item by its hash, two million in as many bytes."""
+"""Bytes of one value; the manifest, with the hash of every item, holds two million items in it."""
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: LONGEST_VALUE,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
@@ -30,35 +29,36 @@ _LIMITS = {
 _PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "temp_store = MEMORY")
 _FUNCTIONS = frozenset({"coalesce", "count", "json_extract", "max", "row_number", "sum", "total"})
 _OWN = frozenset({"calls", "queries", "sqlite_master"})
-"""Read beside the known tables: what `RunReader` makes for itself, and the list of tables."""
+"""Readable beside the known tables: what `RunReader` creates, and the list of tables."""
 
 _STEP = 10_000
 _STEPS_AT_LEAST = 2_000
 _WORK_A_BYTE = 60
-"""A bound of SQLite's own operations: `summary` takes some 3 for each byte of a file."""
+"""Limit of SQLite's operations per byte of the file; `summary` takes about 3."""
 
 
 _ATTEMPTS = 3
 
 
 class _ChangedError(StoreError):
-    """A file changed while it was looked at."""
+    """The file changed while it was checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedRun:
     """A run's database, checked and open for reading."""
 
     db: sqlite3.Connection
-    """In a transaction that shows one moment."""
+    """In a transaction, so that all reads see one state."""
     format: int
-    """The format of the run; 0 where nothing is in it."""
-    is_same: Callable[[], bool]
-    """Whether the file is still the one that was opened; a file with a log may always change."""
+    """The format of the run; 0 if it is empty."""
+    is_unchanged: Callable[[], bool]
+    """True if the file has not changed since; always true for a file with a log, which is read from
+    one snapshot."""
 
 
-def open_for_reading(path: Path) -> Opened:
-    """Open a run's database, which need not be one.
+def open_for_reading(path: Path) -> OpenedRun:
+    """Open a file that should be a run's database.
 
     Args:
         path: the file.
@@ -70,12 +70,12 @@ def open_for_reading(path: Path) -> Opened:
         try:
             return _opened(path)
         except _ChangedError:
-            continue  # somebody began to write it: there is a log now, and nothing is in the way
+            continue  # a writer started: now there is a log, and the next attempt reads with it
     return _opened(path)
 
 
 def check_run(path: Path) -> None:
-    """Check a file that is about to be written to, and leave it as it is.
+    """Check a file that is about to be written, without changing it.
 
     Raises:
         StoreError: as `open_for_reading`.
@@ -85,7 +85,7 @@ def check_run(path: Path) -> None:
 
 
 def restrict(db: sqlite3.Connection, format_: int) -> None:
-    """Allow nothing from now on but reading the known tables; no temporary table can be made."""
+    """From now on, allow only reading the known tables; no temporary table can be made."""
     db.execute("PRAGMA query_only = ON")
     tables = _OWN | set(known_tables(format_ or FORMAT))
 
@@ -101,55 +101,58 @@ def restrict(db: sqlite3.Connection, format_: int) -> None:
     db.set_authorizer(allows)
 
 
-def _opened(path: Path) -> Opened:
+def _opened(path: Path) -> OpenedRun:
     _check_files(path)
     try:
-        db, is_same = _connected(path)
+        db, is_unchanged = _connected(path)
     except sqlite3.Error as error:
-        raise StoreError(told(path, error)) from error
+        raise StoreError(explain(path, error)) from error
     try:
-        return Opened(db=db, format=_checked(db, path), is_same=is_same)
+        return OpenedRun(db=db, format=_checked(db, path), is_unchanged=is_unchanged)
     except BaseException as error:
         db.close()
-        if not is_same():
+        if not is_unchanged():
             raise _ChangedError(f"{path} is being written; try again") from error
         if isinstance(error, sqlite3.Error):
-            raise StoreError(told(path, error)) from error
+            raise StoreError(explain(path, error)) from error
         raise
 
 
 def _checked(db: sqlite3.Connection, path: Path) -> int:
-    # One snapshot for all that is checked and read, while another process may be writing.
+    # One snapshot for all checks and reads, because another process may be writing.
     db.execute("BEGIN")
     format_ = check_schema(db, path)
     if format_ == 0:
         return 0
-    (said,) = db.execute("PRAGMA quick_check(1)").fetchone()
-    if said != "ok":
-        raise StoreError(_damaged(path, str(said).splitlines()[-1]))
+    (report,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    if report != "ok":
+        raise StoreError(_damaged(path, str(report).splitlines()[-1]))
     check_types(db, path, known_tables(format_))
     return format_
 
 
 def _check_files(path: Path) -> None:
-    """Refuse what SQLite would open beside the file, and what it would change to open it."""
+    """Refuse side files that SQLite would follow, or that would make it change the database."""
     for ending in ("-wal", "-shm", "-journal"):
         beside = path.with_name(path.name + ending)
         if beside.is_symlink() or (beside.exists() and not beside.is_file()):
-            raise StoreError(f"{beside} is not a plain file; medstress did not make it: remove it")
+            raise StoreError(
+                f"{beside} is not a regular file, so medstress did not make it; remove it"
+            )
     journal = path.with_name(f"{path.name}-journal")
     if journal.exists() and journal.stat().st_size and path.stat().st_size:
         raise StoreError(
-            f"{path} was left in the middle of a change by another programme ({journal.name} is "
-            "beside it); open it with that programme, or take a copy from before"
+            f"another program left {path} in the middle of a change ({journal.name} is beside "
+            "it); open it with that program, or restore an earlier copy"
         )
 
 
 def _connected(path: Path) -> tuple[sqlite3.Connection, Callable[[], bool]]:
-    """Open without leaving anything behind, and with what a log beside the file holds."""
+    """Open without leaving files behind, and include what a log beside the file holds."""
     log = path.resolve().with_name(f"{path.resolve().name}-wal")
     if not log.exists():
-        # Nobody writes: a writer has a log from its first moment. Should one begin, it is seen.
+        # Nobody is writing, because a writer has a log from the start. `is_unchanged` notices one
+        # that starts later.
         before = _stamp(path)
         return _connection(path, "immutable=1"), lambda: _stamp(path) == before and not log.exists()
     try:
@@ -157,8 +160,8 @@ def _connected(path: Path) -> tuple[sqlite3.Connection, Callable[[], bool]]:
     except sqlite3.OperationalError:
         if log.with_name(f"{path.resolve().name}-shm").exists():
             raise
-    # On read-only media SQLite cannot make the index that processes share to read a log. Nobody
-    # can be writing there, so this process makes one of its own, in memory, without locks.
+    # On read-only media SQLite cannot create the shared index that reading a log takes. Nobody can
+    # be writing there, so this process builds its own in memory, without locks.
     db = _connection(path, "vfs=unix-none", "PRAGMA locking_mode = EXCLUSIVE")
     return db, lambda: True
 
@@ -184,7 +187,7 @@ def _connection(path: Path, how: str = "", first: str | None = None) -> sqlite3.
 
 
 def _bound(path: Path) -> Callable[[], int]:
-    """Called every `_STEP` operations; what it returns ends a query that takes too many."""
+    """Return a handler, called every `_STEP` operations, that ends a query after too many."""
     left = max(_STEPS_AT_LEAST, path.stat().st_size * _WORK_A_BYTE // _STEP)
 
     def is_over() -> int:
@@ -200,23 +203,23 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def told(path: Path, error: sqlite3.Error) -> str:
-    """One sentence for whatever SQLite says of a file."""
+def explain(path: Path, error: sqlite3.Error) -> str:
+    """Return one sentence for an error of SQLite about a file."""
     text = " ".join(str(error).split())
     if "interrupted" in text:
         return (
-            f"{path} asks for more work than a run of its size can need; it was stopped, and is "
-            "no file that medstress wrote"
+            f"reading {path} took more work than a run of its size can need and was stopped; "
+            "medstress did not write this file"
         )
     if "unable to open" in text:
-        return f"{path} cannot be opened ({text}); look at the permissions of it and its folder"
+        return f"{path} cannot be opened ({text}); check its permissions and those of its folder"
     if "locked" in text or "busy" in text:
-        return f"{path} is locked by another programme; wait for it, or close it"
+        return f"{path} is locked by another program; wait for it, or close it"
     return _damaged(path, text)
 
 
 def _damaged(path: Path, what: str) -> str:
     return (
-        f"{path} is not a readable run: {what}; if it was one, take it from a copy, or run the "
+        f"{path} is not a readable run: {what}; if it was one, restore it from a copy, or run the "
         "experiment again in another folder with --out"
     )

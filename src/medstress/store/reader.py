@@ -1,4 +1,4 @@
-"""Reading a run, finished or running, without touching it."""
+"""Read a run, finished or running, without changing it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from medstress.errors import StoreError
 from medstress.store import replies, reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import make_views
-from medstress.store.opening import open_for_reading, restrict, told
+from medstress.store.opening import explain, open_for_reading, restrict
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending
 
-# A call asked by several queries is paid by the first of them in the plan's order, so that the
-# ledger does not depend on which was computed first, nor on kills and restarts. Nobody pays for
-# what came from the shared cache.
+# If several queries share a call, the first of them in the plan's order pays for it, so that the
+# ledger does not depend on which was computed first, nor on restarts. Answers from the shared cache
+# are free.
 _QUERIES = f"""
 CREATE TEMP TABLE queries AS
 SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
@@ -33,7 +33,7 @@ SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
 GROUP BY trial, purpose, query
 """
 _INQUIRIES = "('asked', 'unanswered')"
-"""Verdicts of what the analyses asked; a trial has another one, or none while it runs."""
+"""Verdicts of inquiries and studies; a trial has another one, or none while it runs."""
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
 
 
@@ -60,7 +60,7 @@ class StoredTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredInquiry:
-    """What one inquiry of an analysis found; see `medstress.scheduler.inquiry`."""
+    """One finished inquiry or study of an analysis; see `medstress.scheduler.inquiry`."""
 
     dataset: str
     group: str
@@ -69,16 +69,16 @@ class StoredInquiry:
     seed: int | None
     item_id: str
     purpose: str
-    told: dict[str, Any]
+    spec: dict[str, Any]
     outcomes: list[str]
     reached: bool | None
     note: str | None
-    found: dict[str, Any] | None
+    findings: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredExchange:
-    """One call a trial consumed, or one computed ahead and never consumed."""
+    """One call that a trial consumed, or one computed ahead and never consumed."""
 
     trial: int
     trial_id: str
@@ -100,7 +100,7 @@ class StoredExchange:
 
 
 class RunReader:
-    """Opens a run folder for reading; works beside a process that is writing it."""
+    """Reads a run folder, also while another process writes it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -119,20 +119,20 @@ class RunReader:
             restrict(self._db, self._opened.format)
         except sqlite3.Error as error:
             self._db.close()
-            raise StoreError(told(path, error)) from error
+            raise StoreError(explain(path, error)) from error
         except BaseException:
             self._db.close()
             raise
 
     def check_unchanged(self) -> None:
-        """Refuse what was read while a run began to write the folder: it may be half of each.
+        """Check that no run began to write the folder while it was read.
 
         Raises:
-            StoreError: that has happened.
+            StoreError: one did, so the values read may be inconsistent.
         """
-        if not self._opened.is_same():
+        if not self._opened.is_unchanged():
             raise StoreError(
-                f"a run began to write {self.folder} while it was read; give the command again"
+                f"a run began to write {self.folder} while it was read; repeat the command"
             )
 
     def close(self) -> None:
@@ -141,26 +141,26 @@ class RunReader:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """What the run is."""
-        found = {
+        """Manifest of the run."""
+        values = {
             key: json.loads(value) for key, value in self._db.execute("SELECT * FROM manifest")
         }
-        if not found:
+        if not values:
             raise StoreError(_never_began(self.folder))
-        return found
+        return values
 
     def items(self) -> dict[int, tuple[str, Any]]:
-        """Row -> (data set, item)."""
+        """Return row -> (data set, item)."""
         rows = self._db.execute("SELECT id, dataset, body FROM items")
         return {row: (dataset, decode_item(body)) for row, dataset, body in rows}
 
     def n_trials(self) -> int:
-        """How many trials are finished."""
+        """Return the number of finished trials."""
         count = f"SELECT COUNT(*) FROM trials WHERE verdict NOT IN {_INQUIRIES}"
         return int(self._db.execute(count).fetchone()[0])
 
     def trials(self) -> Iterator[StoredTrial]:
-        """All finished trials, in the plan's order."""
+        """Yield all finished trials in the plan's order."""
         rows = self._db.execute(
             "SELECT t.id, t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, "
             "t.repeat, t.item, t.verdict, t.result, COALESCE(q.paid, 0), COALESCE(q.cached, 0), "
@@ -171,19 +171,19 @@ class RunReader:
             f"WHERE t.verdict NOT IN {_INQUIRIES} ORDER BY t.id"
         )
         for row in rows:
-            told = dict(zip(StoredTrial.__slots__, row, strict=True))
-            told["result"] = json.loads(told["result"])
-            yield StoredTrial(**told)
+            columns = dict(zip(StoredTrial.__slots__, row, strict=True))
+            columns["result"] = json.loads(columns["result"])
+            yield StoredTrial(**columns)
 
     def inquiries(self) -> Iterator[StoredInquiry]:
-        """All that the analyses asked, answered or not, in the order of asking."""
+        """Yield all finished inquiries and studies, answered or not, in the order of asking."""
         rows = self._db.execute(
             "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, t.result "
             "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
             f"WHERE t.verdict IN {_INQUIRIES} ORDER BY t.id"
         )
         for *place, result in rows:
-            found = json.loads(result)
+            record = json.loads(result)
             yield StoredInquiry(
                 dataset=place[0],
                 group=place[1],
@@ -191,16 +191,16 @@ class RunReader:
                 attack=place[3],
                 seed=place[4],
                 item_id=place[5],
-                purpose=found["purpose"],
-                told=found["told"],
-                outcomes=found["outcomes"],
-                reached=found.get("reached"),
-                note=found.get("note"),
-                found=found.get("found"),
+                purpose=record["purpose"],
+                spec=record["told"],
+                outcomes=record["outcomes"],
+                reached=record.get("reached"),
+                note=record.get("note"),
+                findings=record.get("found"),
             )
 
-    def subjects(self) -> dict[str, str]:
-        """Identifier of a finished analysis -> that of the trial it is about."""
+    def trials_of_analyses(self) -> dict[str, str]:
+        """Return id of a finished inquiry or study -> id of the trial it is about."""
         rows = self._db.execute(
             "SELECT trial_id, json_extract(result, '$.told.trial') FROM trials "
             f"WHERE verdict IN {_INQUIRIES}"
@@ -208,25 +208,25 @@ class RunReader:
         return {own: about for own, about in rows if about is not None}
 
     def reviews(self) -> Iterator[reviews.Review]:
-        """What experts said of successes."""
+        """Yield the experts' reviews of successes."""
         return reviews.read(self._db)
 
     def trial_numbers(self) -> dict[int, tuple[str, int]]:
-        """Row -> (trial id, row of its item) of finished trials."""
+        """Return row -> (trial id, row of its item) of finished trials."""
         rows = self._db.execute(
             f"SELECT id, trial_id, item FROM trials WHERE verdict NOT IN {_INQUIRIES}"
         )
         return {row: (trial_id, item) for row, trial_id, item in rows}
 
-    def asked_edits(self) -> Iterator[tuple[int, int, str]]:
-        """(trial, query, edits) of every perturbed query that attacks consumed, in order."""
+    def attack_edits(self) -> Iterator[tuple[int, int, str]]:
+        """Yield (trial, query, edits) of every perturbed query that attacks consumed, in order."""
         yield from self._db.execute(
             "SELECT trial, query, edits FROM exchanges WHERE purpose = 'attack' "
             "AND role = 'victim' AND edits IS NOT NULL ORDER BY trial, seq"
         )
 
     def probes(self) -> Iterator[tuple[int, str, list[int] | None]]:
-        """(trial, attack, numbers of its probes) of all trials; None where none are noted."""
+        """Yield (trial, attack spec, numbers of its probes or None) of all trials."""
         rows = self._db.execute(
             "SELECT t.id, a.spec, json_extract(t.result, '$.probes') "
             "FROM trials t JOIN arms a ON a.id = t.arm"
@@ -237,8 +237,8 @@ class RunReader:
     def answered_queries(
         self, trials: Sequence[int]
     ) -> Iterator[tuple[int, int, str | None, str, tuple[int, int]]]:
-        """(trial, query, edits, answer, tokens in and out) of answered perturbed queries of some
-        trials, call by call in order."""
+        """Yield (trial, query, edits, answer, tokens in and out) of each answered call of perturbed
+        queries in the given trials, in order."""
         for trial in trials:
             rows = self._db.execute(
                 "SELECT trial, query, edits, body, tokens_in, tokens_out FROM calls "
@@ -250,7 +250,7 @@ class RunReader:
                 yield row[0], row[1], row[2], row[3], (row[4], row[5])
 
     def requests(self, trial: int, purpose: str, query: int) -> list[str]:
-        """The calls of one query of a victim that are stored in full, as JSON, in order."""
+        """Return the fully stored calls of one query of a victim, as JSON, in order."""
         rows = self._db.execute(
             "SELECT request FROM exchanges WHERE trial = ? AND purpose = ? AND query = ? "
             "AND role = 'victim' AND request IS NOT NULL ORDER BY seq",
@@ -259,11 +259,11 @@ class RunReader:
         return [request for (request,) in rows]
 
     def other_counts(self) -> dict[tuple[str, str, str, str, int | None], dict[str, int]]:
-        """Beside the attack's queries: (data set, group, victim, attack, seed) -> counts of
-        `baseline`, `other`, `ahead` and `interrupted`.
+        """Return (data set, group, victim, attack, seed) -> counts of `baseline`, `other`, `ahead`
+        and `interrupted`, which come beside the attack's queries.
 
-        A call left in the journal counts as interrupted only if its process is gone, which the
-        writer settles when it opens the folder again.
+        A journalled call counts as interrupted only if its process is gone; the next writer
+        decides that when it opens the folder.
         """
         counts: dict[tuple[str, str, str, str, int | None], dict[str, int]] = {}
         sources = {
@@ -284,10 +284,10 @@ class RunReader:
     def role_counts(
         self,
     ) -> dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]]:
-        """(data set, group, victim, attack, seed) -> role -> computed calls and their tokens, for
-        arms that asked another role than the victim.
+        """Return (data set, group, victim, attack, seed) -> role -> computed calls and tokens, for
+        arms that asked a role other than the victim.
 
-        A call that several trials share counts for the first of them.
+        If several trials share a call, it counts for the first of them.
         """
         rows = self._db.execute(
             "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, e.role, COUNT(*), "
@@ -307,9 +307,8 @@ class RunReader:
         return {arm: roles for arm, roles in found.items() if set(roles) != {"victim"}}
 
     def attack_calls(self) -> Iterator[tuple[int, str, str, str, str, int, bytes]]:
-        """Answered calls of the attacks' own queries in the plan's order: (trial, data set,
-        group, victim, attack, query, cache key).
-        """
+        """Yield (trial, data set, group, victim, attack, query, cache key) of each answered call of
+        attack queries, in the plan's order."""
         yield from self._db.execute(
             "SELECT e.trial, a.dataset, a.grp, a.victim, a.attack, e.query, e.key "
             "FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
@@ -318,7 +317,7 @@ class RunReader:
         )
 
     def calls_per_query(self) -> dict[str, float]:
-        """Mean number of calls that a query took, cached ones included, by victim."""
+        """Return victim -> mean number of calls per query, including cached ones."""
         rows = self._db.execute(
             "SELECT a.victim, COUNT(*) * 1.0 / SUM(e.call = 0) FROM exchanges e "
             "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
@@ -328,7 +327,7 @@ class RunReader:
         return {victim: mean for victim, mean in rows if mean is not None}
 
     def totals(self) -> dict[str, int]:
-        """Computed calls and their tokens."""
+        """Return the counts of computed calls and their tokens."""
         calls, tokens_in, tokens_out = self._db.execute(
             "SELECT COUNT(*), TOTAL(tokens_in), TOTAL(tokens_out) FROM answers WHERE trial != ?",
             (FROM_CACHE,),
@@ -336,20 +335,20 @@ class RunReader:
         return {"calls": calls, "tokens_in": int(tokens_in), "tokens_out": int(tokens_out)}
 
     def n_from_cache(self) -> int:
-        """Answers that were taken from the shared cache."""
+        """Return the number of answers taken from the shared cache."""
         count = "SELECT COUNT(*) FROM answers WHERE trial = ?"
         return int(self._db.execute(count, (FROM_CACHE,)).fetchone()[0])
 
     def spending(self) -> list[Spending]:
-        """Computed calls and tokens by victim and role."""
+        """Return computed calls and tokens by victim and role."""
         return read_spending(self._db)
 
     def clean_replies(self, victim: str, n: int) -> list[str]:
-        """What a victim said of the first n clean items, as it came."""
+        """Return the raw replies of a victim about the first n clean items."""
         return replies.clean_replies(self._db, victim, n)
 
     def exchanges(self) -> Iterator[StoredExchange]:
-        """All consumed calls in the plan's order, then those computed ahead and never consumed."""
+        """Yield all consumed calls in the plan's order, then calls ahead never consumed."""
         consumed = (
             "SELECT e.trial, t.trial_id, a.victim, t.item, e.role, e.purpose, e.query, e.call, "
             "e.key, e.edits, e.request, e.body, ROW_NUMBER() OVER ("
@@ -389,4 +388,4 @@ class RunReader:
 
 
 def _never_began(folder: Path) -> str:
-    return f"the run in {folder} never began; start it with: medstress run"
+    return f"the run in {folder} was never started; start it with: medstress run"

@@ -1,4 +1,4 @@
-"""What victims said of clean items, as it came."""
+"""The raw replies of victims about clean items."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ORDER BY e.trial, e.seq
 
 
 def clean_replies(db: sqlite3.Connection, victim: str, n: int) -> list[str]:
-    """The raw replies of the first trials about the clean item, of a conversation the last turn.
+    """Return raw replies about the clean items of the first trials; of a conversation, the last.
 
     Args:
         db: the run.
-        victim: its label.
-        n: so many trials at most.
+        victim: label of the victim.
+        n: the largest number of trials.
     """
     last: dict[int, str] = {}
     for trial, body in db.execute(_CLEAN, (victim,)):

@@ -1,4 +1,4 @@
-"""What experts say of successes, as stored."""
+"""Stored reviews: experts' judgements of successes."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Review:
     reviewer: str
     """Who judged."""
     human_valid: bool | None
-    """Whether the key still holds; None where not said."""
+    """Whether the key still holds; None if not answered."""
     answers: dict[str, Any]
     """Further answers of the form."""
     note: str
     """Free text."""
     time: str
-    """When it was read in, UTC."""
+    """When it was imported, UTC."""
 
 
 def write(db: sqlite3.Connection, reviews: Iterable[Review]) -> None:
-    """Store reviews; a reviewer's earlier one of the same trial is replaced."""
+    """Store reviews; a reviewer's earlier review of the same trial is replaced."""
     db.execute(TABLE)
     db.executemany(
         "INSERT OR REPLACE INTO reviews VALUES (?, ?, ?, ?, ?, ?)",
@@ -54,7 +54,7 @@ def write(db: sqlite3.Connection, reviews: Iterable[Review]) -> None:
 
 
 def read(db: sqlite3.Connection) -> Iterator[Review]:
-    """All reviews, by trial and reviewer."""
+    """Yield all reviews, ordered by trial and reviewer."""
     known = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'reviews'").fetchone()
     if known is None:
         return

@@ -1,4 +1,4 @@
-"""Reading and writing one run folder."""
+"""Write one run folder, and read it while it is written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ from medstress.calls import FROM_CACHE, Answer
 from medstress.errors import StoreError
 from medstress.items import Item
 from medstress.store import reviews
-from medstress.store.beginnings import Begun, Planned, arm_row, begin, renew
+from medstress.store.beginnings import (
+    BegunTrial,
+    PlannedTrial,
+    find_or_add_arm,
+    register_trial,
+    update_metadata,
+)
 from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.database import SIDES, Database, commit, insert_rows, translated
@@ -37,9 +43,9 @@ from medstress.writing import (
 
 FILE = DATABASE
 LOCK = "run.lock"
-_PART = 20_000
-"""Answers that are looked at together."""
-_LOST = "verdict IN ('failed', 'unanswered', 'cut_short')"
+_PAGE = 20_000
+"""Answers that are fetched together."""
+_UNFINISHED = "verdict IN ('failed', 'unanswered', 'cut_short')"
 _DERIVED = "exchanges (trial, seq, role, purpose, query, call, answer, edits)"
 
 R = TypeVar("R")
@@ -52,12 +58,12 @@ def lock_folder(
 
     Args:
         folder: the run folder.
-        access: who may read it; None: who may already, and the owner alone where it is new.
-        others: names of what else will be written in it.
+        access: who may read it; None keeps the permissions, and limits a new folder to its owner.
+        others: names of further files that will be written in it.
 
     Raises:
-        StoreError: another process works in it, it cannot be written, or a link lies where
-            something is to be written.
+        StoreError: another process works in it, it cannot be written, or a file to be written
+            is a link.
     """
     with translated(folder):
         make_folder(folder, access or Access.OWNER)
@@ -79,27 +85,27 @@ def lock_folder(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
-    """An answer that this run computed."""
+    """An answer computed by this run."""
 
     key: bytes
     """Its cache key."""
     victim: str
-    """Label of the victim of the trial that asked it."""
+    """Label of the victim of the trial that asked."""
     role: str | None
-    """Who answered: `victim`, or a role beside it; None where no trial has consumed it yet."""
+    """Who answered: `victim` or another role; None if no trial has consumed it yet."""
     answer: Answer
-    """What was answered."""
+    """The answer."""
     seconds: float
-    """How long it took."""
+    """Time that a worker spent on it."""
 
 
 class RunStore:
     """One run folder, opened for writing by one process at a time.
 
     SQLite in WAL mode with synchronous=NORMAL: a killed process loses nothing that was
-    committed; a power cut may lose the last commits, never the file. Answers are appended; where
-    each is, is known in memory (`KeyIndex`). What is written is told to the `Database` and not
-    waited for; an error in it comes with the next commit, or with the next question.
+    committed; a power cut may lose the last commits, never the file. Answers are appended, and an
+    index in memory (`KeyIndex`) knows their rows. Writes are submitted to the `Database` without
+    waiting; an error in one is raised by the next commit or read.
     """
 
     def __init__(
@@ -110,24 +116,24 @@ class RunStore:
         fresh: bool = False,
         access: Access | None = None,
     ) -> None:
-        """Open the folder's run, or begin one.
+        """Open the folder's run, or create one.
 
         Args:
             folder: the run folder.
-            lock: the folder's lock where the caller holds it already (`lock_folder`).
-            fresh: throw away the run that the folder holds, whatever its state.
+            lock: the folder's lock if the caller holds it already (`lock_folder`).
+            fresh: delete the run that the folder holds, whatever its state.
             access: as in `lock_folder`.
         """
         self.folder = folder
         self._lock = lock or lock_folder(folder, access)
-        self._holds_nothing = False
+        self._is_empty = False
         try:
             if fresh:
                 with translated(folder):
                     for path in folder.glob(f"{FILE}*"):
                         path.unlink()
             check_run(folder / FILE)
-            self._holds_nothing = not (folder / FILE).exists()
+            self._is_empty = not (folder / FILE).exists()
             self._db = Database(folder / FILE, self._prepare, access)
             try:
                 self._read_keys()
@@ -136,7 +142,7 @@ class RunStore:
                 self._db.abandon()
                 raise
         except BaseException:
-            self._remove_if_nothing()
+            self._remove_if_empty()
             self._lock.release()
             raise
 
@@ -146,13 +152,13 @@ class RunStore:
 
     def _read_keys(self) -> None:
         self._rows, self._last_answer = KeyIndex(self._keys_of), 0
-        # Answers that are not committed, and the last of those that the database was told.
-        self._fresh: dict[bytes, tuple[Any, ...]] = {}
-        self._last_told = 0
+        # Answers that are not committed, and the row of the last one submitted to the database.
+        self._uncommitted: dict[bytes, tuple[Any, ...]] = {}
+        self._last_submitted = 0
         part = "SELECT key, id FROM answers WHERE id > ? ORDER BY id LIMIT ?"
         while pairs := self._fetch(part, self._last_answer, NEWEST):
             self._rows.add(pairs)
-            self._last_told = self._last_answer = pairs[-1][1]
+            self._last_submitted = self._last_answer = pairs[-1][1]
 
     def __enter__(self) -> RunStore:
         return self
@@ -163,115 +169,120 @@ class RunStore:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None or not self._holds_nothing:
+        if kind is None or not self._is_empty:
             self.close()
             return
         self._db.abandon()
-        self._remove_if_nothing()
+        self._remove_if_empty()
         self._lock.release()
 
-    def _remove_if_nothing(self) -> None:
-        """Remove what was begun and never came to a commit, as where the disk is full."""
-        if self._holds_nothing:
+    def _remove_if_empty(self) -> None:
+        """Remove a new run that never reached a commit, for example because the disk is full."""
+        if self._is_empty:
             for side in SIDES:
                 (self.folder / f"{FILE}{side}").unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Commit what is open and release the folder."""
+        """Commit and release the folder."""
         try:
-            self._tell_answers()
+            self._submit_answers()
             self._db.close()
         finally:
             self._lock.release()
 
     def commit(self) -> None:
-        """Make everything written so far survive the process."""
-        self._tell_answers()
-        self._ask(commit)
-        self._holds_nothing = False
-        self._rows.add([(key, row[0]) for key, row in self._fresh.items()])
-        self._fresh.clear()
+        """Commit everything written so far, so that it survives the process."""
+        self._submit_answers()
+        self._run(commit)
+        self._is_empty = False
+        self._rows.add([(key, row[0]) for key, row in self._uncommitted.items()])
+        self._uncommitted.clear()
 
-    def _ask(self, work: Callable[[sqlite3.Connection], R]) -> R:
+    def _run(self, work: Callable[[sqlite3.Connection], R]) -> R:
         try:
-            return self._db.ask(work)
+            return self._db.run(work)
         except StoreError:
-            self._fresh.clear()  # they are rolled back
+            self._uncommitted.clear()  # they are rolled back
             raise
 
     def _fetch(self, query: str, *values: Any) -> list[Any]:
-        return self._ask(lambda db: db.execute(query, values).fetchall())
+        return self._run(lambda db: db.execute(query, values).fetchall())
 
     # -- manifest and arms -------------------------------------------------------------------
     def manifest(self) -> dict[str, Any]:
-        """What the run is, as stored; empty for a new folder."""
+        """Return the stored manifest; empty for a new folder."""
         return {key: json.loads(value) for key, value in self._fetch("SELECT * FROM manifest")}
 
     def write_manifest(self, values: dict[str, Any]) -> None:
         """Store or replace manifest entries."""
         rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
-        self._db.tell(
+        self._db.submit(
             lambda db: db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", rows)
         )
 
     def arm_id(
         self, dataset: str, group: str, victim: str, attack: str, spec: Any, seed: int | None
     ) -> int:
-        """The row of one (data set, group, victim, attack, seed)."""
-        return self._ask(lambda db: arm_row(db, dataset, group, victim, attack, spec, seed))
+        """Return the row of one (data set, group, victim, attack, seed); it is added if new."""
+        return self._run(lambda db: find_or_add_arm(db, dataset, group, victim, attack, spec, seed))
 
     def renew_items(self, dataset: str, items: Iterable[Item]) -> None:
-        """Give items that are there the metadata that their data set has now."""
-        self._db.tell(lambda db: renew(db, dataset, items))
+        """Update the metadata of stored items from their data set."""
+        self._db.submit(lambda db: update_metadata(db, dataset, items))
 
     # -- trials ------------------------------------------------------------------------------
-    def begin_trials(self, planned: Sequence[Planned]) -> list[Begun]:
+    def begin_trials(self, planned: Sequence[PlannedTrial]) -> list[BegunTrial]:
         """Register trials and their items, in the order of the plan."""
-        return self._ask(lambda db: [begin(db, one) for one in planned])
+        return self._run(lambda db: [register_trial(db, one) for one in planned])
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
-        """Write a trial's verdict and result."""
+        """Store a trial's verdict and result."""
         with translated(self.folder):
-            told = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+            text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
         query = "UPDATE trials SET verdict = ?, result = ? WHERE id = ?"
-        self._db.tell(lambda db: db.execute(query, (verdict, told, trial)))
+        self._db.submit(lambda db: db.execute(query, (verdict, text, trial)))
 
     def forget_failed(self) -> int:
-        """Forget trials that failed or were cut short, so that they run again; answers they got
-        are kept."""
+        """Reset trials that failed or were cut short, so that they run again; answers are kept.
+
+        Returns:
+            How many trials were reset.
+        """
 
         def forget(db: sqlite3.Connection) -> int:
             db.execute(
-                f"DELETE FROM exchanges WHERE trial IN (SELECT id FROM trials WHERE {_LOST})"
+                f"DELETE FROM exchanges WHERE trial IN (SELECT id FROM trials WHERE {_UNFINISHED})"
             )
-            cursor = db.execute(f"UPDATE trials SET verdict = NULL, result = NULL WHERE {_LOST}")
+            cursor = db.execute(
+                f"UPDATE trials SET verdict = NULL, result = NULL WHERE {_UNFINISHED}"
+            )
             return cursor.rowcount
 
-        return self._ask(forget)
+        return self._run(forget)
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
-        """Keep the prompt similarity of first successes (row, cosine) with the embedder's hash."""
+        """Store the prompt similarity of first successes (row, cosine) with the embedder's hash."""
         rows = [(embedder, value, trial) for trial, value in values]
         query = (
             "UPDATE trials SET result = "
             "json_set(result, '$.prompt_similarity', json_array(?, ?, 'first_success')) "
             "WHERE id = ?"
         )
-        self._db.tell(lambda db: db.executemany(query, rows))
+        self._db.submit(lambda db: db.executemany(query, rows))
 
     def write_distances(self, values: Iterable[tuple[int, Sequence[float]]]) -> None:
-        """Keep the distances at the ends of the classes of trials that asked every name."""
+        """Store the distances at the class limits of trials that asked every name."""
         rows = [(json.dumps(list(ends)), trial) for trial, ends in values]
         query = "UPDATE trials SET result = json_set(result, '$.distances', json(?)) WHERE id = ?"
-        self._db.tell(lambda db: db.executemany(query, rows))
+        self._db.submit(lambda db: db.executemany(query, rows))
 
     def write_reviews(self, found: Iterable[reviews.Review]) -> None:
-        """Keep what experts said of successes."""
-        self._db.tell(partial(reviews.write, reviews=list(found)))
+        """Store the experts' reviews of successes."""
+        self._db.submit(partial(reviews.write, reviews=list(found)))
 
     # -- calls -------------------------------------------------------------------------------
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
-        """Stored answers of those keys that have one."""
+        """Return the stored answers to these keys."""
         rows = list(self._find(keys).values())
         if not rows:
             return {}
@@ -282,26 +293,26 @@ class RunStore:
         )
         return {key: decode_answer(body, t_in, t_out) for key, body, t_in, t_out in found}
 
-    def spent(self) -> tuple[int, int]:
-        """Computed calls and their tokens so far."""
+    def computed_totals(self) -> tuple[int, int]:
+        """Return the numbers of computed calls and their tokens so far."""
         query = "SELECT COUNT(*), TOTAL(tokens_in + tokens_out) FROM answers WHERE trial != ?"
         ((n, tokens),) = self._fetch(query, FROM_CACHE)
         return int(n), int(tokens)
 
     def spending(self) -> list[Spending]:
-        """Computed calls and tokens so far, by victim and role."""
-        return self._ask(read_spending)
+        """Return computed calls and tokens so far, by victim and role."""
+        return self._run(read_spending)
 
     def computed_keys(self) -> Iterator[dict[bytes, int]]:
-        """Keys of the answers that this run computed, with their rows, part by part."""
+        """Yield key -> row of the answers that this run computed, page by page."""
         last = 0
         part = "SELECT id, key FROM answers WHERE id > ? AND trial != ? ORDER BY id LIMIT ?"
-        while rows := self._fetch(part, last, FROM_CACHE, _PART):
+        while rows := self._fetch(part, last, FROM_CACHE, _PAGE):
             last = rows[-1][0]
             yield {key: row for row, key in rows}
 
     def computed(self, rows: Sequence[int]) -> list[Computed]:
-        """Computed answers by their rows, with who was asked."""
+        """Return the computed answers in these rows, with victim and role."""
         chosen = "SELECT value FROM json_each(?)"
         found = self._fetch(
             "SELECT s.id, s.key, a.victim, s.body, s.tokens_in, s.tokens_out, s.seconds "
@@ -343,26 +354,26 @@ class RunStore:
                 tokens = (answer.tokens_in, answer.tokens_out)
                 place = (self._last_answer, key, trial)
                 rows[key] = (*place, encode_answer(answer), seconds, *tokens)
-        # Known at once or not at all, wherever an interrupt comes; `commit` tells what is not told.
-        self._fresh.update(rows)
-        self._tell_answers()
+        # All become known in one step, whenever an interrupt comes; `commit` submits the rest.
+        self._uncommitted.update(rows)
+        self._submit_answers()
         self._in_flight.remove(keys)
 
-    def _tell_answers(self) -> None:
-        newest_first = reversed(self._fresh.values())
-        rows = list(takewhile(lambda row: row[0] > self._last_told, newest_first))[::-1]
+    def _submit_answers(self) -> None:
+        newest_first = reversed(self._uncommitted.values())
+        rows = list(takewhile(lambda row: row[0] > self._last_submitted, newest_first))[::-1]
         if rows:
-            self._db.tell(lambda db: insert_rows(db, "answers", rows, or_else="OR IGNORE"))
-            self._last_told = rows[-1][0]
+            self._db.submit(lambda db: insert_rows(db, "answers", rows, or_else="OR IGNORE"))
+            self._last_submitted = rows[-1][0]
 
     def _find(self, keys: Sequence[bytes]) -> dict[bytes, int]:
-        """The rows of the answers to those keys that have one."""
+        """Return the rows of the stored answers to these keys."""
         found = self._rows.find(keys)
-        found.update((key, self._fresh[key][0]) for key in keys if key in self._fresh)
+        found.update((key, self._uncommitted[key][0]) for key in keys if key in self._uncommitted)
         return found
 
     def _keys_of(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """The keys of the answers in some rows."""
+        """Return the keys of the answers in these rows."""
         chosen = "SELECT id, key FROM answers WHERE id IN (SELECT value FROM json_each(?))"
         return dict(self._fetch(chosen, json.dumps(rows)))
 
@@ -381,8 +392,8 @@ class RunStore:
                 others.append((*place, answer, kept, edits, request, error))
 
         def write(db: sqlite3.Connection) -> None:
-            # Apart from the others: nulls are slow to bind.
+            # Rows without null columns go separately, because nulls are slow to bind.
             insert_rows(db, _DERIVED, derived, or_else="OR IGNORE")
             insert_rows(db, "exchanges", others, or_else="OR IGNORE")
 
-        self._db.tell(write)
+        self._db.submit(write)

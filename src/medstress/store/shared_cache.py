@@ -1,8 +1,8 @@
-"""Answers that runs share: one file, safe to use from several processes and machines in turn.
+"""Answers that runs share: one file, usable from several processes, and from machines in turn.
 
-An entry is found by the content of its call alone (model identity, call, sample index), so it
-depends on no order, batch or machine. Failures are never kept. Every entry carries a digest of
-itself; one that does not match is never served, and the call is made again.
+The key of an entry is the content of its call (model identity, call, sample index), so it depends
+on no order, batch or machine. Failures are never kept. Every entry carries a digest of itself; an
+entry whose digest does not match is never served, and the call is made again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from medstress.writing import PlaceTaken, make_folder, take_place
 FILE = "answers.sqlite"
 FORMAT = 1
 DEFAULT = "default"
-"""Names the folder `answers` in the user's cache folder."""
+"""Name of the folder `answers` in the user's cache folder."""
 _FLUSH = 256
 _FLUSH_SECONDS = 2.0
 _BUSY_SECONDS = 60.0
@@ -39,13 +39,13 @@ _FILES = """
 CREATE TABLE IF NOT EXISTS files (
     model_hash TEXT PRIMARY KEY, file TEXT NOT NULL, text_hash TEXT) WITHOUT ROWID;
 """
-"""Where functions lie that are known by name and version; caches of before have no such table."""
+"""Files of functions that are known by name and version; older caches lack this table."""
 _ROW = "key, model, model_hash, body, tokens_in, tokens_out, check_value"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntries:
-    """What the cache holds of one model."""
+    """What the cache holds for one model."""
 
     model: str
     """Its name."""
@@ -54,19 +54,19 @@ class ModelEntries:
     n: int
     """Answers."""
     n_tokens: int
-    """Tokens that they took."""
+    """Tokens of these answers, read and written."""
     seconds_per_call: float
-    """Mean time that a worker was busy with one."""
+    """Mean time that a worker spent on one."""
 
 
 class SharedCache:
-    """A folder of answers; what is kept is written now and then, and when it is closed."""
+    """A folder of answers; new ones are written in batches and on closing."""
 
     def __init__(self, folder: Path, *, create: bool = True) -> None:
-        """Open the folder's cache, or begin one.
+        """Open the folder's cache, or create one.
 
         Raises:
-            StoreError: it cannot be opened, or is no cache.
+            StoreError: it cannot be opened, or is not a cache.
         """
         self.folder = folder
         self._path = folder / FILE
@@ -78,7 +78,7 @@ class SharedCache:
         with self._translated():
             make_folder(folder)
             take_place(self._path, None)
-            # Closed by whoever waits for the threads' answers: one thread at a time uses it.
+            # It may be closed by another thread; only one thread at a time uses it.
             self._db = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
             with self._translated():
@@ -88,9 +88,9 @@ class SharedCache:
             raise
 
     def _prepare(self) -> None:
-        # No write-ahead log: its files need memory that processes share, which network disks do
-        # not give, and whoever opens or closes it beside others is refused without waiting.
-        # Another process may be about to begin the same file.
+        # No write-ahead log: it needs shared memory, which network disks lack, and SQLite refuses
+        # a process that opens or closes it beside others instead of waiting.
+        # The transaction is immediate because another process may be creating the same file.
         self._db.execute("BEGIN IMMEDIATE")
         known = self._db.execute("PRAGMA user_version").fetchone()[0]
         if known == 0:
@@ -101,18 +101,19 @@ class SharedCache:
         self._db.execute("COMMIT")
         if known not in (0, FORMAT):
             raise StoreError(
-                f"{self._path} is a cache of format {known}, this medstress reads {FORMAT}"
+                f"{self._path} is a cache of format {known}, but this medstress reads format "
+                f"{FORMAT}; choose another folder in `cache`"
             )
 
     def close(self) -> None:
-        """Write what waits and close the file."""
+        """Write waiting answers and close the file."""
         try:
             self.flush()
         finally:
             self._db.close()
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
-        """Kept answers of those keys that have one; damaged ones are counted and left out."""
+        """Return the kept answers to these keys; damaged ones are counted and left out."""
         marks = ",".join("?" * len(keys))
         found: dict[bytes, Answer] = {}
         with self._translated():
@@ -127,7 +128,7 @@ class SharedCache:
         return found
 
     def missing(self, keys: Sequence[bytes]) -> list[bytes]:
-        """Those keys that have no entry."""
+        """Return the keys without an entry."""
         marks = ",".join("?" * len(keys))
         with self._translated():
             rows = self._db.execute(f"SELECT key FROM answers WHERE key IN ({marks})", list(keys))
@@ -135,33 +136,31 @@ class SharedCache:
         return [key for key in keys if key not in known]
 
     def keep(self, model: ModelIdentity, answers: Mapping[bytes, Answer], seconds: float) -> None:
-        """Keep computed answers of a model, each of which took so long; written soon."""
+        """Keep computed answers of a model for writing; `seconds` is the time per answer."""
         now = int(time.time())
         for key, answer in answers.items():
-            told = (model.name, model.hash, encode_answer(answer))
             tokens = (answer.tokens_in, answer.tokens_out)
-            value = _check_value(key, *told, *tokens)
-            self._waiting.append((key, *told, *tokens, seconds, now, value))
+            entry = (key, model.name, model.hash, encode_answer(answer), *tokens)
+            self._waiting.append((*entry, seconds, now, _check_value(*entry)))
         late = time.monotonic() - self._flushed > _FLUSH_SECONDS
         if len(self._waiting) >= _FLUSH or late:
             self.flush()
 
     def file_of(self, model_hash: str) -> tuple[Path, str | None] | None:
-        """The file of the function that an identity stands for, and its hash, as last used."""
+        """Return the last known file of the function with this identity, and the file's hash."""
         query = "SELECT file, text_hash FROM files WHERE model_hash = ?"
         with self._translated():
             row = self._db.execute(query, (model_hash,)).fetchone()
         return None if row is None else (Path(row[0]), row[1])
 
     def keep_file(self, model_hash: str, file: Path, text_hash: str | None) -> None:
-        """Note where the function lies that an identity stands for, and what it is."""
+        """Store the file of the function with this identity, and the file's hash."""
         with self._translated():
             query = "INSERT OR REPLACE INTO files VALUES (?, ?, ?)"
             self._db.execute(query, (model_hash, str(file), text_hash))
 
     def flush(self) -> None:
-        """Write what waits; a damaged entry is replaced, a sound one of another process too,
-        by an answer to the same call."""
+        """Write waiting answers; they replace entries of the same calls, damaged or sound."""
         with self._translated():
             if self._waiting:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -175,7 +174,7 @@ class SharedCache:
 
     # -- looking after it --------------------------------------------------------------------
     def models(self) -> list[ModelEntries]:
-        """What is held, by model; the most first."""
+        """Return the entries by model, the largest number first."""
         with self._translated():
             rows = self._db.execute(
                 "SELECT model, model_hash, COUNT(*), TOTAL(tokens_in + tokens_out), AVG(seconds) "
@@ -189,14 +188,14 @@ class SharedCache:
         ]
 
     def n_bytes(self) -> int:
-        """Size of its files."""
+        """Return the size of its files."""
         return sum(path.stat().st_size for path in self.folder.glob(f"{FILE}*"))
 
     def damaged(self) -> list[bytes]:
-        """Keys of all entries whose digest does not match."""
+        """Return the keys of all entries whose digest does not match."""
         bad: list[bytes] = []
         last = b""
-        # In parts, between which other processes may write.
+        # Page by page, so that other processes can write in between.
         part = f"SELECT {_ROW} FROM answers WHERE key > ? ORDER BY key LIMIT {_PART}"
         while True:
             with self._translated():
@@ -207,7 +206,7 @@ class SharedCache:
             last = rows[-1][0]
 
     def chosen(self, *, older_than_days: float | None, model: str | None) -> list[bytes]:
-        """Keys of the entries that are older and of the model (name or hash), where given."""
+        """Return the keys of entries that are older and of the model (name or hash), if given."""
         wanted, values = ["1"], list[object]()
         if older_than_days is not None:
             wanted.append("stored < ?")
@@ -220,7 +219,7 @@ class SharedCache:
             return [key for (key,) in rows]
 
     def remove(self, keys: Sequence[bytes]) -> None:
-        """Remove entries and give their space back."""
+        """Remove entries and free their space."""
         with self._translated():
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany("DELETE FROM answers WHERE key = ?", [(key,) for key in keys])
@@ -229,7 +228,7 @@ class SharedCache:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Turn SQLite's and the system's errors into one sentence."""
+        """Translate errors of SQLite and the system into a `StoreError` of one sentence."""
         try:
             yield
         except PlaceTaken as error:
@@ -240,18 +239,18 @@ class SharedCache:
             elif isinstance(error, sqlite3.OperationalError | OSError):
                 hint = "is the folder writable, and the disk not full?"
             else:
-                hint = f"the file is damaged: remove {self._path}, its answers are only copies"
+                hint = f"the file is damaged: remove {self._path}; it holds only copies of answers"
             raise StoreError(f"the answer cache in {self.folder}: {error}; {hint}") from error
 
 
 def cache_folder(given: str, base: Path) -> Path:
-    """The folder that `cache = ...` means: `default`, or a path that starts from `base`."""
+    """Return the folder that `cache = ...` names: `default`, or a path relative to `base`."""
     return cache_dir("answers") if given == DEFAULT else base / Path(given).expanduser()
 
 
 @contextmanager
 def open_shared(given: str | None, base: Path) -> Iterator[SharedCache | None]:
-    """The cache that `cache = ...` names, open; None where nothing is named."""
+    """Open the cache that `cache = ...` names; yield None if none is named."""
     if given is None:
         yield None
         return

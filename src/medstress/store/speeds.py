@@ -1,4 +1,4 @@
-"""How fast a model answered in runs that are there already."""
+"""How fast a model answered in earlier runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm WHERE a.victim = ? A
 
 
 def seconds_of_calls(folder: Path, model_hash: str) -> tuple[int, float]:
-    """Computed calls of a model in a run, and the time that workers were busy with them.
+    """Return the computed calls of a model in a run, and the seconds that workers spent on them.
 
-    A folder without a readable run tells nothing: (0, 0.0).
+    A folder without a readable run gives (0, 0.0).
     """
     path = folder / FILE
     if not path.is_file():

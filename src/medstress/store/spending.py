@@ -1,4 +1,4 @@
-"""What was asked of whom, from the stored token counts: the base of all sums of money."""
+"""Computed calls and tokens by victim and role: the basis of all costs."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ class Spending:
     victim: str
     """Label of the victim."""
     n_calls: int
-    """Answers that were computed, work ahead included."""
+    """Computed answers, including calls ahead that were never consumed."""
     tokens_in: int
     """Tokens read."""
     tokens_out: int
     """Tokens written."""
     seconds: float
-    """Time that workers were busy with them."""
+    """Seconds that workers spent on them."""
 
     @property
     def payer(self) -> str:
-        """Whose price counts: the victim's label, or the role."""
+        """Whose price applies: the victim's label, or the role."""
         return self.victim if self.role == VICTIM else f"role.{self.role}"
 
 
 def read_spending(db: sqlite3.Connection) -> list[Spending]:
-    """Everything a run has computed, over all its processes.
+    """Return everything that a run has computed, over all its processes.
 
-    An answer of a role that no trial has consumed yet counts as the victim's.
+    A role's answer that no trial has consumed yet counts as the victim's.
     """
     return [
         Spending(

@@ -1,7 +1,7 @@
-"""Whether every stored value has the type that its column declares.
+"""Check that every stored value has the type that its column declares.
 
-SQLite stores any value in any column; a file from elsewhere may hold a text where a number
-belongs, or a row that points at no other.
+SQLite stores any value in any column. A file from elsewhere may hold text where a number belongs,
+or a row that refers to a missing one.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ def check_types(db: sqlite3.Connection, file: Path, tables: Mapping[str, Sequenc
     Args:
         db: the run.
         file: its name, for errors.
-        tables: the known tables; those that are missing are left out.
+        tables: the known tables; missing ones are skipped.
 
     Raises:
-        StoreError: naming table, row and column.
+        StoreError: a value has another type; the message names table, row and column.
     """
-    there = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
-    for table in there & set(tables):
+    present = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+    for table in present & set(tables):
         for place, column, kind in _wrong(db, table, tables[table]):
             raise StoreError(
                 f"{file}: table {table}, row {place}: expected {column.type} in "
-                f"{column.name}, found {kind}; the file was changed by another programme"
+                f"{column.name}, found {kind}; another program changed the file"
             )
     for table, row, other, _ in db.execute("PRAGMA foreign_key_check(trials)"):
         raise StoreError(
-            f"{file}: table {table}, row {row} names a row of {other} that is not there; the file "
-            "was changed by another programme"
+            f"{file}: table {table}, row {row} refers to a missing row of {other}; another program "
+            "changed the file"
         )
 
 
 def _wrong(
     db: sqlite3.Connection, table: str, columns: Sequence[Column]
 ) -> Iterator[tuple[str, Column, str]]:
-    """The first row with a wrong value, if any: its place, the column, and what is there."""
+    """Yield (key of the row, column, stored type) for the first row with wrong values."""
     tests = [_is_right(column) for column in columns]
     keys = [column.name for column in columns if column.is_key] or ["rowid"]
     found = db.execute(
@@ -58,7 +58,7 @@ def _wrong(
 
 
 def _is_right(column: Column) -> str:
-    """SQL that is 1 for a value of the declared type."""
+    """Return SQL that is 1 for a value of the declared type."""
     name, test = column.name, f"typeof({column.name}) = '{column.type}'"
     if column.type == "real":
         test = f"({test} AND abs({name}) < 9e999)"

@@ -1,7 +1,7 @@
-"""Conformance suites and small parts for tests of attacks, back ends and tasks.
+"""Conformance suites and small building blocks for tests of attacks, back ends and tasks.
 
-`check_attack`, `check_backend` and `check_task` are plain functions to call from a test of
-yours; they raise AssertionError with a sentence. Nothing here needs a model or a network.
+Call `check_attack`, `check_backend` and `check_task` from your own tests; they raise AssertionError
+with one sentence. Nothing here needs a model or a network.
 """
 
 from __future__ import annotations

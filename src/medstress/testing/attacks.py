@@ -21,7 +21,7 @@ from medstress.seeding import rng_for
 from medstress.testing.scripted import scripted_reply
 
 MAX_REFUSED = 32
-"""`BudgetExhausted` is thrown at each of the first so many questions of an item."""
+"""`BudgetExhausted` is thrown at this many questions of an item, the first ones."""
 _PATIENCE = 20
 _MAX_STEPS = 10_000
 
@@ -39,21 +39,21 @@ def check_attack(
 ) -> None:
     """Check that an attack keeps the contract of `Attack`.
 
-    `run` is a generator function that yields non-empty, hashable steps; equal seeds give equal
-    queries, whatever the order in which items are attacked and whether they are interleaved;
-    where `deterministic`, other seeds do too. Edits apply, stay in the fields they may touch,
-    and belong to the item attacked. At most `budget` queries are asked. The attack survives
-    `BudgetExhausted` at every question, unreadable answers, a success, and being closed.
+    `run` is a generator function that yields non-empty, hashable steps. Equal seeds give equal
+    queries, in any order of the items and also if they are interleaved; if `deterministic`, all
+    seeds do. Edits apply, belong to the attacked item and stay in the allowed fields. At most
+    `budget` queries are asked. The attack survives `BudgetExhausted` at every question, unreadable
+    answers, a success, and being closed.
 
     Args:
         attack: the attack.
         items: at least one that it can attack; several make the order checks meaningful.
-        resources: what it may read.
-        may_edit: fields it may change: `distractors`, `key`, `context`, `stem`.
+        resources: read-only data for the attack.
+        may_edit: fields that it may change: `distractors`, `key`, `context`, `stem`.
         reply: answers calls to other roles.
 
     Raises:
-        AssertionError: one sentence, naming the item and the step.
+        AssertionError: one sentence with the item and the step.
 
     >>> from medstress.attacks import EntitySubstitution
     >>> from medstress.testing import tiny_questions, tiny_resources
@@ -79,10 +79,10 @@ def _check_declared(attack: Attack) -> None:
         raise AssertionError(f"{name} {fault}")
     traits = attack.traits
     if not isinstance(traits.stream, str) or not traits.stream:
-        raise AssertionError(f"{name}: the stream of its traits must be a text that is not empty")
+        raise AssertionError(f"{name}: traits.stream must be a non-empty string")
     if type(traits.budget) is not int or traits.budget < 1:
         raise AssertionError(
-            f"{name}: the budget of its traits must be a whole number from 1, got {traits.budget!r}"
+            f"{name}: traits.budget must be a whole number from 1, got {traits.budget!r}"
         )
     try:
         same = canonical_json(attack.spec()) == canonical_json(attack.spec())
@@ -99,14 +99,13 @@ def _attackable(
     chosen = tuple(item for item in items if obstacles[item.id] is None)
     if not chosen:
         raise AssertionError(
-            f"{_name(attack)} can attack none of the items given, so nothing can be checked: "
-            f"{obstacles}"
+            f"{_name(attack)} can attack none of the items, so nothing can be checked: {obstacles}"
         )
     return chosen
 
 
 class _Driver:
-    """Drives one attack by hand, with its own budget count."""
+    """Drives one attack by hand and counts its budget."""
 
     def __init__(self, attack: Attack, resources: Resources, reply: Reply) -> None:
         self.attack = attack
@@ -114,14 +113,14 @@ class _Driver:
         self._reply = reply
 
     def start(self, item: Question, seed: int = 0) -> Any:
-        """A fresh generator, with the random stream the scheduler would give it."""
+        """Return a new generator with the random stream that the scheduler would give it."""
         group = self._resources.group if isinstance(self._resources, Resources) else "all"
         stream = f"{self.attack.traits.stream}/{group}"
         rng = rng_for(seed, stream, "check_attack", item.id)
         return self.attack.run(item, rng, self._resources)
 
     def answer(self, item: Question, step: Step, tell: Tell) -> Replies:
-        """What is sent back for one step."""
+        """Return the replies to one step."""
         if isinstance(step, Consult):
             return tuple(self._reply(call) for call in step.calls)
         if isinstance(step, CleanAnswer):
@@ -164,7 +163,7 @@ class _Driver:
         return step
 
     def check_pick(self, item: Question, pick: Any) -> None:
-        """What the attack returns is a candidate of the item, or None."""
+        """Check that the attack returns a candidate of the item, or None."""
         if pick is None or (getattr(pick, "item", None) == item):
             return
         raise AssertionError(
@@ -183,7 +182,7 @@ def _check_shape(attack: Attack, item: Question, step: Any) -> None:
         return
     asked = step.queries if isinstance(step, Ask) else step.calls
     if not asked:
-        raise AssertionError(f"{where}: a step asks nothing; never yield an empty list")
+        raise AssertionError(f"{where}: a step is empty; never yield an empty list")
     if isinstance(step, Ask):
         for query in (*step.queries, *step.then):
             if not isinstance(query, Predict):
@@ -257,18 +256,18 @@ def _check_repeatable(
     ):
         if steps != again:
             raise AssertionError(
-                f"{name} asks something else about item {item.id!r} when run again, or after "
-                "other items: draw only from the generator given, and keep nothing between items"
+                f"{name} asks other queries about item {item.id!r} when run again, or after "
+                "other items: draw only from the given generator, and keep no state between items"
             )
         if steps != among:
             raise AssertionError(
-                f"{name} asks something else about item {item.id!r} when items are attacked in "
-                "turns: keep all state inside the generator"
+                f"{name} asks other queries about item {item.id!r} when items are interleaved: "
+                "keep all state inside the generator"
             )
         if driver.attack.traits.deterministic and steps != other:
             raise AssertionError(
-                f"{name} says it is deterministic, but the seed changes what it asks about item "
-                f"{item.id!r}"
+                f"{name} declares itself deterministic, but its queries about item {item.id!r} "
+                "depend on the seed"
             )
 
 
@@ -282,7 +281,7 @@ def _check_refusals(driver: _Driver, item: Question, steps: Sequence[Step]) -> N
 
 
 def _check_refusal(driver: _Driver, item: Question, at: int, remaining: int) -> None:
-    """Go to one step, refuse it, and see whether the attack ends within what remains."""
+    """Go to one step, refuse it, and check that the attack ends within the remaining budget."""
     where = f"{_name(driver.attack)}, item {item.id!r}, step {at + 1}"
     flow = driver.start(item)
     try:
@@ -309,18 +308,18 @@ def _check_refusal(driver: _Driver, item: Question, at: int, remaining: int) -> 
         raise
     except Exception as error:
         raise AssertionError(
-            f"{where}: raised {type(error).__name__} when told that the budget is used: {error}"
+            f"{where}: raised {type(error).__name__} after BudgetExhausted: {error}"
         ) from error
     finally:
         flow.close()
     raise AssertionError(
-        f"{where}: does not end after BudgetExhausted was thrown {refusals} times; ask within "
-        "what remains, or return"
+        f"{where}: does not end after BudgetExhausted was thrown {refusals} times; ask at most "
+        "the remaining queries, or return"
     )
 
 
 def _check_endings(driver: _Driver, item: Question) -> None:
-    """Unreadable answers, a success at once, and being closed at the first step."""
+    """Check unreadable answers, a success at the first question, and closing at the first step."""
     list(driver.walk(item, tell=_unreadable))
     flow = driver.start(item)
     name = _name(driver.attack)
@@ -328,15 +327,14 @@ def _check_endings(driver: _Driver, item: Question) -> None:
         step = next(flow)
         while not isinstance(step, Ask):
             step = flow.send(driver.answer(item, step, _held))
-        # The driver tells a success only where it is the last of the list.
+        # The scheduler sends a success only as the last reply of a list.
         replies = [_held(item, query) for query in step.queries]
         flow.send((*replies[:-1], _flipped(item)))
     except StopIteration as stop:
         driver.check_pick(item, stop.value)
     except Exception as error:
         raise AssertionError(
-            f"{name} raised {type(error).__name__} when told of a success on item {item.id!r}: "
-            f"{error}"
+            f"{name} raised {type(error).__name__} after a success on item {item.id!r}: {error}"
         ) from error
     _close(flow, name, item)
     started = driver.start(item)

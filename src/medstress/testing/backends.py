@@ -30,16 +30,15 @@ from medstress.registry import backend_fault
 def check_backend(backend: Backend, calls: Sequence[Call], *, tolerance: float = 1e-3) -> None:
     """Check that a back end keeps the contract of `Backend`.
 
-    Its identity has a name and a hash and stays as it is; every batch is answered in order and
-    full length with replies of the calls' kinds; and which calls share a batch does not change
-    which answer belongs to which call: all together, reversed, one by one, and one call twice
-    in a batch give the same answers. Texts generated at a temperature above 0 are not compared.
-    The back end is left open.
+    Its identity has a name and a hash and never changes. Every call of a batch gets one reply of
+    its kind, in order. Batching does not change the answers: all calls together, reversed, one by
+    one, and each twice in a batch give the same ones. Texts generated at a temperature above 0 are
+    not compared. The back end is left open.
 
     Args:
         backend: an open back end.
-        calls: different calls it should be able to answer; five or more tell most.
-        tolerance: by how much log probabilities and scores may differ between batches.
+        calls: different calls that it can answer; use five or more.
+        tolerance: largest difference of log probabilities and scores between batches.
 
     Raises:
         AssertionError: one sentence, naming the call.
@@ -48,7 +47,7 @@ def check_backend(backend: Backend, calls: Sequence[Call], *, tolerance: float =
     >>> check_backend(MockBackend(), [Choose("Which?", "AB"), Score("Yes or no?", (" yes", " no"))])
     """
     if not calls:
-        raise AssertionError("check_backend needs calls to ask, got none")
+        raise AssertionError("check_backend needs at least one call, got none")
     identity = _check_declared(backend, calls)
     together = _ask(backend, calls)
     for call, reply in zip(calls, together, strict=True):
@@ -63,9 +62,9 @@ def check_backend(backend: Backend, calls: Sequence[Call], *, tolerance: float =
             _check_reply(call, other)
             if not _agree(call, reply, other, tolerance):
                 raise AssertionError(
-                    f"asked {order}, the back end answers {_shown(call)} with {other}, and with "
-                    f"{reply} before: replies must come in the order of the calls, and not "
-                    "depend on what else is in the batch"
+                    f"asked {order}, the back end answers {_shown(call)} with {other}, but with "
+                    f"{reply} before: replies must come in the order of the calls and not "
+                    "depend on the rest of the batch"
                 )
     if backend.identity != identity:
         raise AssertionError(
@@ -80,7 +79,7 @@ def _check_declared(backend: Backend, calls: Sequence[Call]) -> ModelIdentity:
     if not isinstance(identity, ModelIdentity) or not identity.name or not identity.hash:
         raise AssertionError(f"the identity needs a name and a hash, got {identity!r}")
     if backend.identity != identity:
-        raise AssertionError("the identity changes from one look to the next")
+        raise AssertionError("the identity differs from one access to the next")
     traits = backend.traits
     for name, value, least in (
         ("batch_size", traits.batch_size, 1),
@@ -92,8 +91,8 @@ def _check_declared(backend: Backend, calls: Sequence[Call]) -> ModelIdentity:
     for call in calls:
         if call.kind not in traits.calls:
             raise AssertionError(
-                f"the back end declares the calls {sorted(traits.calls)}, which lack "
-                f"{call.kind!r}: give calls it can answer"
+                f"the back end declares the calls {sorted(traits.calls)}, not {call.kind!r}: "
+                "give calls that it can answer"
             )
     return identity
 
@@ -106,7 +105,7 @@ def _ask(backend: Backend, calls: Sequence[Call]) -> list[Any]:
         if len(answered) != len(batch):
             raise AssertionError(
                 f"the back end returned {len(answered)} replies for {len(batch)} calls; expected "
-                "one a call, in the same order"
+                "one per call, in the same order"
             )
         replies += answered
     return replies
@@ -132,7 +131,7 @@ def _check_reply(call: Call, reply: Any) -> None:
             )
         case Tag():
             is_whole = isinstance(reply, Tagged) and len(reply.labels) == len(call.tokens)
-            fault = None if is_whole else "expected Tagged with one label a token"
+            fault = None if is_whole else "expected Tagged with one label per token"
         case Compare():
             is_finite = isinstance(reply, Compared) and math.isfinite(reply.score)
             fault = None if is_finite else "expected Compared with a finite score"
@@ -147,7 +146,7 @@ def _fault_of_scored(texts: Sequence[str], reply: Any) -> str | None:
         return "expected Scored"
     n = len(texts)
     if len(reply.log_probs) != n or len(reply.n_tokens) != n:
-        return f"expected {n} log probabilities and token counts, one a continuation,"
+        return f"expected {n} log probabilities and token counts, one per continuation,"
     if any(value > 1e-4 for value in reply.log_probs):
         return "expected natural log probabilities, none above 0,"
     if min(reply.n_tokens) < 0:
@@ -171,7 +170,7 @@ def _fault_of_chosen(names: Sequence[str], noun: str, reply: Any) -> str | None:
     if reply.answer is not None and reply.answer not in tuple(names):
         return f"expected one of the {noun}s {', '.join(names)}"
     if reply.scores is not None and len(reply.scores) != len(names):
-        return f"expected {len(names)} scores, one a {noun},"
+        return f"expected {len(names)} scores, one per {noun},"
     return None
 
 

@@ -1,8 +1,8 @@
 """A rule-based target and scripted attackers and judges, as functions for the python back end.
 
-What MedFuzz has to find is known before it runs: the target errs on an item as soon as the case
-holds a cue of that item, and the attacker inserts what its script says. Give them to the python
-back end from a file of yours::
+They plant a weakness for MedFuzz to find: the target errs on an item as soon as the case contains
+the item's cue, and the attacker inserts the sentences of its script. Pass them to the python back
+end from your own file::
 
     items = tiny_questions(8)
     target = rule_target(items, {"tiny-0": "teacher"})
@@ -35,12 +35,12 @@ def rule_target(
     wrong: Collection[str] = (),
     admits: bool = False,
 ) -> Speaker:
-    """Make a target that answers the key, or the first other letter where a cue is in the case.
+    """Make a target that answers the key, or the first other letter if the case contains a cue.
 
     Args:
         items: recognised by their stems.
-        cues: item id -> text on which it errs.
-        wrong: items it never answers rightly.
+        cues: item id -> text that makes it err.
+        wrong: ids of items that it always answers wrong.
         admits: whether its reasoning names the cue that misled it.
     """
 
@@ -58,17 +58,18 @@ def scripted_attacker(
     unreadable: Collection[int] = (),
     whole: bool = False,
 ) -> Speaker:
-    """Make an attacker that inserts one sentence of a script after another before the stem.
+    """Make an attacker that inserts the sentences of a script before the stem, one per attempt.
 
-    It writes the form it is asked for: the words and those they stand after, or the whole question.
+    It replies in the requested form: the inserted words and those before them, or the whole
+    question.
 
     Args:
         items: recognised by their stems.
-        script: the sentence of each attempt; after the last they begin anew. One that begins
-            with ``!`` is put in place of the whole context, and of option A.
-        category: what it says every insertion is.
-        unreadable: attempts, from 1, at which it writes no JSON, not even when asked again.
-        whole: whether it writes the whole question in any case.
+        script: the sentence of each attempt, repeated from the start after the last. A sentence
+            that begins with ``!`` replaces the whole context and option A.
+        category: category that it gives for every insertion.
+        unreadable: attempts, from 1, at which it never writes JSON, even when asked again.
+        whole: whether it always writes the whole question.
     """
 
     def speak(conversations: list[Conversation]) -> list[str]:
@@ -82,15 +83,15 @@ def scripted_attacker(
 def scripted_judge(
     items: Sequence[Question], doubts: str = "", *, wrong: Collection[str] = ()
 ) -> Speaker:
-    """Make a judge that picks the key unless the item holds a text that makes it doubt.
+    """Make a judge that picks the key unless the item contains a text that makes it doubt.
 
-    Asked whether a detail influenced a reasoning, it says yes where both hold one word of five
-    letters or more.
+    Asked whether a detail influenced a reasoning, it says yes if both share a word of five letters
+    or more.
 
     Args:
         items: recognised by their stems.
-        doubts: text on which it picks another letter; empty for none.
-        wrong: items whose key it never picks.
+        doubts: text that makes it pick another letter; empty for none.
+        wrong: ids of items whose key it never picks.
     """
 
     def speak(conversations: list[Conversation]) -> list[str]:
@@ -102,7 +103,7 @@ def scripted_judge(
 def _item(text: str, items: Sequence[Question]) -> Question:
     found = [item for item in items if item.stem in text]
     if not found:
-        raise ValueError(f"a scripted model was asked about none of its items: {text!r}")
+        raise ValueError(f"a scripted model got a prompt without any of its items: {text!r}")
     return found[-1]
 
 
@@ -138,17 +139,17 @@ def _attacker(
     unreadable: Collection[int],
     whole: bool,
 ) -> str:
-    asked = [turn["content"] for turn in turns if turn["role"] == "user"]
-    attempt = sum('"target_option"' in text for text in asked)
+    requests = [turn["content"] for turn in turns if turn["role"] == "user"]
+    attempt = sum('"target_option"' in text for text in requests)
     if attempt in unreadable:
         return "I would rather not."
-    item = _item(asked[0], items)
-    if '"target_option"' in asked[-1]:
+    item = _item(requests[0], items)
+    if '"target_option"' in requests[-1]:
         why = None if attempt == 1 else "It was not believed."
         return json.dumps({"post_mortem": why, "target_option": _other(item), "plan": "Insert it."})
     text = script[(attempt - 1) % len(script)]
     reply: dict[str, Any] = {"added": [{"category": category, "text": text}]}
-    if '"after"' in asked[-1] and not whole and not text.startswith("!"):
+    if '"after"' in requests[-1] and not whole and not text.startswith("!"):
         reply["added"][0]["after"] = item.context
     else:
         options = dict(zip(item.letters, item.options, strict=True))

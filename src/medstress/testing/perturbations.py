@@ -27,9 +27,9 @@ Vectors: TypeAlias = "Callable[[str], ArrayLike]"
 class PerturbationTable:
     """A `PerturbationSet` from plain Python: no embedding, no vocabulary file, no synonyms.
 
-    Its exclusions are simple: a name may replace an entity unless it equals an option of the
-    item whatever the case, or its distance to the key is not finite. A name that holds the key
-    as a word is one of its variants (`key_plus_words`): excluded unless the rule asks them.
+    Its exclusions are simple: a name may replace an entity unless it equals an option of the item,
+    ignoring case, or its distance to the key is not finite. A name that contains the key as a word
+    is a variant of the key (`key_plus_words`) and excluded unless the rule includes variants.
 
     >>> table = PerturbationTable(["near", "far"], {"near": 0.1, "far": 0.9})
     >>> table.distances("any key").tolist(), table.distance_to("any key", "unknown")
@@ -47,10 +47,10 @@ class PerturbationTable:
         Args:
             names: the vocabulary, in order.
             distances: h(anchor, text) as a function; or text -> h, the same from every anchor
-                (nan for texts it lacks). Default: 1/n, 2/n, ... 1 in the order of the names.
+                (nan for missing texts). Default: 1/n, 2/n, ... 1 in the order of the names.
             vectors: the vector of a text, of any length, as a function. Default: a direction
-                in eight dimensions that depends on nothing but the text. They have nothing to
-                do with `distances`.
+                in eight dimensions that depends only on the text. They are unrelated to
+                `distances`.
         """
         self.names: Sequence[str] = tuple(names)
         if distances is None:
@@ -64,36 +64,36 @@ class PerturbationTable:
         return np.array([self.vector(name) for name in self.names], dtype=np.float32)
 
     def vector(self, text: str) -> FloatArray:
-        """The unit vector of one text, shape (n_dimensions,); zeros stay zeros."""
+        """Return the unit vector of one text, shape (n_dimensions,); zeros stay zeros."""
         vector = np.asarray(self._vectors(text), dtype=np.float64)
         length = float(np.linalg.norm(vector))
         return vector / length if length else vector
 
     def distances(self, anchor: str) -> FloatArray:
-        """h(anchor, name) for every name, shape (n_names,)."""
+        """Return h(anchor, name) for every name, shape (n_names,)."""
         return np.array([self.distance_to(anchor, name) for name in self.names], dtype=np.float64)
 
     def distance_to(self, anchor: str, text: str) -> float:
-        """h(anchor, text) for one text; nan where undefined."""
+        """Return h(anchor, text) for one text; nan if undefined."""
         if callable(self._distances):
             return self._distances(anchor, text)
         return self._distances.get(text, nan)
 
     def obstacle(self, item: Question) -> str | None:
-        """None: whether a name has a distance is for `allowed` to say."""
+        """Return None: names without a distance are left out by `allowed`."""
 
     def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
-        """Indices of the names that the rule does not leave out, ascending."""
+        """Return the indices of the names that the rule keeps, ascending."""
         kept = [i for i, name in enumerate(self.names) if self._reason(item, name, rule) is None]
         return np.array(kept, dtype=np.int64)
 
     def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> dict[str, int]:
-        """How many names the rule leaves out, by reason."""
+        """Return how many names the rule leaves out, by reason."""
         reasons = (self._reason(item, name, rule) for name in self.names)
         return dict(Counter(reason for reason in reasons if reason is not None))
 
     def objection(self, item: Question, name: str) -> str | None:
-        """Why the rule `exclude` would leave a name out for what it says."""
+        """Return why the rule `exclude` would leave a name out by its text, or None."""
         if _folded(name) == _folded(item.key_text):
             return "key_duplicate"
         if _folded(name) in map(_folded, item.options):
@@ -102,8 +102,8 @@ class PerturbationTable:
         return None if found == "different" else found
 
     def variant_class(self, item: Question, name: str) -> str:
-        """`same_words` for the key itself whatever the case, `key_plus_words` where the key is
-        one of several words, else `different`."""
+        """Return `same_words` for the key itself, ignoring case, `key_plus_words` if the key is one
+        of several words, else `different`."""
         if _folded(name) == _folded(item.key_text):
             return "same_words"
         return "key_plus_words" if _folded(item.key_text) in _folded(name).split() else "different"
@@ -112,12 +112,12 @@ class PerturbationTable:
         if not isfinite(self.distance_to(item.key_text, name)):
             return "undefined_distance"
         found = self.objection(item, name)
-        asked: dict[Exclusions, tuple[str | None, ...]] = {
+        included: dict[Exclusions, tuple[str | None, ...]] = {
             "exclude": (),
             "mark": ("key_plus_words",),
             "key_string": ("key_plus_words", "equal_to_option"),
         }
-        return None if found in asked[rule] else found
+        return None if found in included[rule] else found
 
 
 def _folded(text: str) -> str:
@@ -125,12 +125,12 @@ def _folded(text: str) -> str:
 
 
 def _direction(text: str) -> FloatArray:
-    """A direction in eight dimensions, as good as random."""
+    """Return a pseudo-random direction in eight dimensions."""
     return rng_for(0, "PerturbationTable", "", text).standard_normal(8)
 
 
 def tiny_resources(perturbations: PerturbationSet | None = None) -> Resources:
-    """Resources for `tiny_questions`: group `drugs`, and a table of `REPLACEMENTS`."""
+    """Return resources for `tiny_questions`: group `drugs` and a table of `REPLACEMENTS`."""
     return Resources(
         group="drugs",
         types=frozenset({TINY_TYPE}),

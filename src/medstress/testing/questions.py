@@ -1,4 +1,4 @@
-"""Tiny questions whose names are invented, so that no test leans on medical knowledge."""
+"""Tiny questions with invented names, so that no test depends on medical knowledge."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ REPLACEMENTS = (
     "wulfanib",
     "xedramol",
 )
-"""Twelve further invented names, none of which is an option of a tiny question."""
+"""Twelve more invented names; none is an option of a tiny question."""
 
 
 def tiny_questions(n: int) -> tuple[Question, ...]:
-    """Make n questions with four options of one invented drug each.
+    """Make n questions with four options, each an invented drug.
 
-    Ids are ``tiny-0`` onwards, every stem occurs once, keys go through A to D in turn, and
-    every option is one mention of type `TINY_TYPE`.
+    Ids start at ``tiny-0``, every stem is unique, keys cycle through A to D, and every option is
+    one mention of type `TINY_TYPE`.
 
     >>> [(item.id, item.key, item.key_text) for item in tiny_questions(2)]
     [('tiny-0', 'A', 'Abrotine'), ('tiny-1', 'B', 'Fuxapril')]

@@ -1,4 +1,4 @@
-"""Answers made up by a function: for tests of tasks, attacks and the scheduler."""
+"""A back end whose answers come from a function, for tests of tasks, attacks and the scheduler."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def scripted_reply(call: Call, preferred: int = 0, share: float = 0.6) -> Answer
     """Answer one call so that the option at position `preferred` wins.
 
     Args:
-        call: what is asked.
+        call: the call.
         preferred: position of the winning option or continuation, from 0.
-        share: probability it gets in scores; the others share the rest.
+        share: its probability in scores; the others share the rest.
 
     >>> scripted_reply(Choose("Which?", "ABCD"), preferred=2).answer
     'C'
@@ -64,7 +64,7 @@ class ScriptedBackend(Backend):
     """A back end whose replies come from a function of the call.
 
     Attributes:
-        batches: the calls of every batch it was handed, in order.
+        batches: the calls of every batch that it got, in order.
         n_closed: how often it was closed.
     """
 
@@ -92,7 +92,7 @@ class ScriptedBackend(Backend):
 
     @property
     def asked(self) -> list[Call]:
-        """All calls it was handed, in order."""
+        """All calls that it got, in order."""
         return [call for batch in self.batches for call in batch]
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
@@ -101,5 +101,5 @@ class ScriptedBackend(Backend):
         return [self._reply(call) for call in calls]
 
     def close(self) -> None:
-        """Count that it was closed."""
+        """Count the call."""
         self.n_closed += 1

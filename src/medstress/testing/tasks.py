@@ -18,26 +18,26 @@ _MAX_ROUNDS = 100
 
 
 class Task(Protocol):
-    """What a victim needs of a task."""
+    """What a victim needs from a task."""
 
     def flow(self, candidate: Candidate) -> Flow:
         """Turn one candidate into rounds of requests and their answers into a prediction."""
 
     def spec(self) -> dict[str, object]:
-        """What defines the task."""
+        """Return the parameters that define the task."""
 
 
 def check_task(task: Task, items: Sequence[Question]) -> None:
     """Check that a task turns candidates into calls and answers into predictions.
 
-    Rounds are non-empty tuples of hashable requests, equal for equal candidates; prompts do not
-    end in white space; an edited option reaches a request; each option can be answered, and is
-    answered where it is preferred and ties with no other; outcome, answer and scores fit together;
-    `reached_goal` is left to the referee; and the flow closes cleanly after any round.
+    Rounds are non-empty tuples of hashable requests, equal for equal candidates. Prompts do not end
+    in white space, and an edited option changes a request. If the replies prefer an option without
+    a tie, the task answers that option. Outcome, answer and scores are consistent, `reached_goal`
+    is left to the referee, and the flow closes cleanly after any round.
 
     Args:
         task: the task.
-        items: questions to try it on.
+        items: questions to check it on.
 
     Raises:
         AssertionError: one sentence, naming the item.
@@ -48,7 +48,7 @@ def check_task(task: Task, items: Sequence[Question]) -> None:
     >>> check_task(MultipleChoice(template=load_template("qstab")), tiny_questions(2))
     """
     if not items:
-        raise AssertionError("check_task needs items to try, got none")
+        raise AssertionError("check_task needs at least one item, got none")
     try:
         canonical_json(task.spec())
     except (TypeError, ValueError) as error:
@@ -57,7 +57,7 @@ def check_task(task: Task, items: Sequence[Question]) -> None:
         clean = Candidate(item=item)
         rounds = _check_answers(task, clean)
         if rounds != _drive(task, clean, 0)[0]:
-            raise AssertionError(f"item {item.id!r}: the task asks something else the second time")
+            raise AssertionError(f"item {item.id!r}: the task makes other requests the second time")
         _check_edit(task, item, rounds)
         _check_closing(task, clean, len(rounds))
 
@@ -66,9 +66,9 @@ Rounds = list[tuple[Request, ...]]
 
 
 def _check_answers(task: Task, candidate: Candidate) -> Rounds:
-    """Prefer every option in turn; returns what was asked with the first preferred."""
+    """Prefer every option in turn; return the requests made with the first preferred."""
     item = candidate.item
-    asked: list[Rounds] = []
+    rounds_by_option: list[Rounds] = []
     for position, letter in enumerate(item.letters):
         rounds, prediction = _drive(task, candidate, position)
         _check_prediction(item, prediction)
@@ -77,8 +77,8 @@ def _check_answers(task: Task, candidate: Candidate) -> Rounds:
                 f"item {item.id!r}: answers that prefer option {letter} are read as "
                 f"{prediction.answer!r}"
             )
-        asked.append(rounds)
-    return asked[0]
+        rounds_by_option.append(rounds)
+    return rounds_by_option[0]
 
 
 def _drive(task: Task, candidate: Candidate, preferred: int) -> tuple[Rounds, Prediction]:
@@ -100,7 +100,7 @@ def _drive(task: Task, candidate: Candidate, preferred: int) -> tuple[Rounds, Pr
 
 
 def _answers(requests: tuple[Request, ...], preferred: int) -> tuple[Answer, ...]:
-    """Prefer one option, later requests of a round less, so that ratios prefer it as well."""
+    """Prefer one option, in later requests of a round less, so that ratios prefer it as well."""
     shares = (0.6 - 0.1 * min(i, 2) for i in range(len(requests)))
     return tuple(
         scripted_reply(request.call, preferred, share)
@@ -139,7 +139,7 @@ def _check_prediction(item: Question, prediction: Any) -> None:
     if prediction.scores is None:
         return
     if len(prediction.scores) != len(item.letters):
-        raise AssertionError(f"{where} needs {len(item.letters)} scores, one an option")
+        raise AssertionError(f"{where} needs {len(item.letters)} scores, one per option")
     total = sum(math.exp(value) for value in prediction.scores)
     if not math.isclose(total, 1.0, abs_tol=1e-6):
         raise AssertionError(f"{where} has probabilities that sum to {total}, not 1")

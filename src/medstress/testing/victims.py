@@ -1,8 +1,7 @@
 """Victims with a planted weakness, as functions for the python back end.
 
-Each knows the items and their keys, answers right, and errs exactly where its rule says so;
-what an attack has to find is therefore known before it runs. Give one to the python back end
-from a file of yours::
+Each knows the items and their keys and answers right, except where its rule makes it err, so it is
+known beforehand what an attack has to find. Pass one to the python back end from your own file::
 
     from medstress.testing import errs_on_cue, tiny_questions
 
@@ -21,21 +20,21 @@ from typing import TypeAlias
 from medstress.items import Question
 
 PromptVictim: TypeAlias = Callable[[list[str]], list[dict[str, str]]]
-"""Receives prompts with the options listed, returns ``{"answer": letter}`` for each."""
+"""Takes prompts with the options listed, and returns ``{"answer": letter}`` for each."""
 
 Rule: TypeAlias = Callable[[Question, tuple[str, ...]], bool]
-"""Whether the victim errs, given the original item and the options as asked."""
+"""Returns whether the victim errs, given the original item and the options in the prompt."""
 
 _OPTION = re.compile(r"^([A-J]): (.*)$", re.MULTILINE)
 
 
 def planted(items: Sequence[Question], errs: Rule) -> PromptVictim:
-    """Make a victim that answers the key, or where `errs` the first letter that is not the key.
+    """Make a victim that answers the key, or if `errs` is true the first other letter.
 
-    An item is recognised by its stem, so attacks that edit the stem need another victim.
+    Items are recognised by their stems, so attacks that edit the stem need another victim.
 
     Raises (the victim, when asked):
-        ValueError: no item's stem occurs in the prompt, or its options are not listed.
+        ValueError: the prompt contains no item's stem, or does not list the options.
     """
 
     def answer(prompts: list[str]) -> list[dict[str, str]]:
@@ -45,22 +44,22 @@ def planted(items: Sequence[Question], errs: Rule) -> PromptVictim:
 
 
 def never_errs(items: Sequence[Question]) -> PromptVictim:
-    """Make a victim that is always right: every attack must fail."""
+    """Make a victim that is always right, so that every attack must fail."""
     return planted(items, lambda item, options: False)
 
 
 def errs_on_any_change(items: Sequence[Question]) -> PromptVictim:
-    """Make a victim that errs as soon as any option differs: every attack must succeed."""
+    """Make a victim that errs as soon as any option differs, so that every attack must succeed."""
     return planted(items, lambda item, options: options != item.options)
 
 
 def errs_on_cue(items: Sequence[Question], cue: str) -> PromptVictim:
-    """Make a victim that errs where an option contains the cue, whatever the case."""
+    """Make a victim that errs if an option contains the cue, ignoring case."""
     return planted(items, lambda _, options: any(cue.casefold() in o.casefold() for o in options))
 
 
 def errs_on_names(items: Sequence[Question], names: Collection[str]) -> PromptVictim:
-    """Make a victim that errs where an option that was changed is one of the names."""
+    """Make a victim that errs if a changed option is one of the names."""
     known = {name.casefold() for name in names}
 
     def errs(item: Question, options: tuple[str, ...]) -> bool:
@@ -73,7 +72,7 @@ def errs_on_names(items: Sequence[Question], names: Collection[str]) -> PromptVi
 def _letter(items: Sequence[Question], errs: Rule, prompt: str) -> str:
     item = next((item for item in items if item.stem in prompt), None)
     if item is None:
-        raise ValueError(f"a planted victim was asked about none of its items: {prompt!r}")
+        raise ValueError(f"a planted victim got a prompt without any of its items: {prompt!r}")
     listed = _OPTION.findall(prompt)[-len(item.options) :]
     if "".join(letter for letter, _ in listed) != item.letters:
         raise ValueError(f"a planted victim needs options as lines 'A: ...', got {prompt!r}")

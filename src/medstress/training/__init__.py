@@ -1,1 +1,1 @@
-"""Fine-tuning on original and perturbed data; torch is imported where a model is opened."""
+"""Fine-tuning on original and perturbed data; only opening a model imports torch."""

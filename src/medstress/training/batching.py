@@ -1,4 +1,4 @@
-"""Shuffled batches of items of about one length."""
+"""Shuffled batches of examples of similar length."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POOL = 64
-"""Batches among which items are sorted by length, so that little is padded."""
+"""Batches within which examples are sorted by length, to reduce padding."""
 
 
 def batches(
     examples: Sequence[T], size: int, order: random.Random, length: Callable[[T], int]
 ) -> Iterator[list[T]]:
-    """Yield every example once, in batches that `order` alone decides.
+    """Yield every example once, in batches that depend on `order` alone.
 
     Args:
-        examples: what is trained on.
-        size: examples in a batch; the last ones may be smaller.
-        order: drawn from.
-        length: of an example.
+        examples: training examples.
+        size: examples per batch; the last batches may be smaller.
+        order: source of randomness.
+        length: length of an example.
 
     >>> found = list(batches(["a", "bbb", "cc"], 2, random.Random(0), len))
     >>> sorted(text for batch in found for text in batch)

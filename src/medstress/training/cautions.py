@@ -1,4 +1,4 @@
-"""What a reader of a training's results should know, in sentences."""
+"""Warnings for readers of training results."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from medstress.metrics.training_seeds import ENOUGH_SEEDS
 
 
 def cautions(prepared: Prepared, table: TrainTable) -> Iterator[str]:
-    """Sentences, none where nothing is to be said.
+    """Yield one sentence for each warning.
 
     Args:
-        prepared: what is attacked.
+        prepared: the prepared attacks.
         table: `[train]`.
     """
     n_seeds = len(table.seeds)

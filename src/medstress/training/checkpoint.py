@@ -1,7 +1,7 @@
-"""What training needs to go on after it was killed: tensors as safetensors, numbers as JSON.
+"""Checkpoints, to resume a killed training: tensors as safetensors, numbers as JSON.
 
-A checkpoint is a folder that gets its name when it is complete; older ones are removed after
-that, so that at every moment the newest complete one is there.
+A checkpoint is a folder that gets its final name when it is complete. Older ones are removed after
+that, so a complete one always exists.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def save_checkpoint(
     """Write a checkpoint and remove older ones.
 
     Args:
-        folder: of the training.
+        folder: folder with the training's checkpoints.
         step: steps done; names the checkpoint.
         model: its weights are written.
-        optimiser: AdamW; of its state all values are tensors.
-        state: what else there is, as JSON values.
+        optimiser: AdamW, whose state holds tensors only.
+        state: everything else, as JSON values.
 
     Raises:
-        StoreError: the disk does not take it.
+        StoreError: the checkpoint cannot be written.
     """
     building = folder / f"{step:09d}{_UNFINISHED}"
     try:
@@ -53,10 +53,10 @@ def save_checkpoint(
 
 
 def load_checkpoint(folder: Path, model: Any, optimiser: Any) -> dict[str, Any] | None:
-    """Put the newest checkpoint into model and optimiser; returns its state, None without one.
+    """Load the newest checkpoint into model and optimiser; return its state, None without one.
 
     Raises:
-        StoreError: it is damaged.
+        StoreError: the checkpoint is damaged.
     """
     complete = sorted(p for p in folder.glob("*") if p.is_dir() and p.suffix != _UNFINISHED)
     if not complete:
@@ -82,12 +82,12 @@ def load_checkpoint(folder: Path, model: Any, optimiser: Any) -> dict[str, Any] 
 
 
 def save_weights(path: Path, weights: Mapping[str, Any]) -> None:
-    """Write a model's weights, each tensor on its own."""
+    """Write a model's weights."""
     _save(path, weights)
 
 
 def load_weights(path: Path, model: Any) -> None:
-    """Read them back.
+    """Load weights from a file into a model.
 
     Raises:
         OSError, SafetensorError, RuntimeError: the file is missing, damaged or another model's.
@@ -101,7 +101,7 @@ def _save(path: Path, tensors: Mapping[str, Any]) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    # Tied weights share memory, which safetensors refuses; copies are few and small.
+    # Tied weights share memory, which safetensors refuses; the copies are few and small.
     copies = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
     try:
         with beside(path) as part:

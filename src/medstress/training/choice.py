@@ -1,4 +1,4 @@
-"""Learning which option of a question is right, by a value for each (question, option) pair."""
+"""Training a multiple-choice head, which scores each (question, option) pair."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Example:
     """One item as token sequences."""
 
     options: tuple[dict[str, list[int]], ...]
-    """What the tokenizer makes of (question, option), one an option."""
+    """The tokenizer's output for (question, option), one per option."""
     key: int
-    """Place of the right option."""
+    """Index of the right option."""
 
     @property
     def longest(self) -> int:
@@ -34,7 +34,7 @@ class Example:
 
 
 def tokenised(items: Sequence[Question], texts: Sequence[str], tokenizer: Any) -> list[Example]:
-    """Pairs as the head victim gets them, never cut."""
+    """Tokenise pairs as the head victim gets them, without truncation."""
     examples = []
     for item, text in zip(items, texts, strict=True):
         found = tokenizer(
@@ -46,7 +46,7 @@ def tokenised(items: Sequence[Question], texts: Sequence[str], tokenizer: Any) -
 
 
 def option_scores(model: Any, batch: Sequence[Example]) -> Any:
-    """The head's value for every option, `(n_items, most options)`; -inf where there is none."""
+    """Return the head's score of each option, `(n_items, max_options)`, padded with -inf."""
     import torch
 
     pairs = list(chain.from_iterable(example.options for example in batch))
@@ -65,7 +65,7 @@ def option_scores(model: Any, batch: Sequence[Example]) -> Any:
 
 
 def key_loss(scores: Any, batch: Sequence[Example]) -> tuple[Any, int]:
-    """Mean cross-entropy of the keys, and how many have the highest value."""
+    """Return the mean cross-entropy of the keys, and how many keys have the highest score."""
     import torch
 
     keys = torch.tensor([example.key for example in batch], device=scores.device)
@@ -74,7 +74,7 @@ def key_loss(scores: Any, batch: Sequence[Example]) -> tuple[Any, int]:
 
 
 def accuracy(model: Any, examples: Sequence[Example], size: int) -> float:
-    """Share of items whose right option gets the highest value."""
+    """Return the share of items whose right option has the highest score."""
     import torch
 
     model.eval()
@@ -90,9 +90,9 @@ class ChoiceLearner:
     """A multiple-choice head. Loss: cross-entropy over the options, mean over a batch.
 
     Args:
-        start: the model.
-        seed: of the head.
-        max_length: tokens of the longest pair; a longer one is refused, as the victim does.
+        start: the pretrained model.
+        seed: seed of the head's weights.
+        max_length: most tokens of a pair; a longer one is refused, as by the victim.
         prompt: template of the first text of a pair.
         base: folder that a template's path starts from.
     """
@@ -105,10 +105,10 @@ class ChoiceLearner:
         self.model, self._tokenizer = open_model(start, "AutoModelForMultipleChoice", seed)
 
     def encode(self, items: Sequence[Question]) -> list[Example]:
-        """Turn questions into examples, in their order.
+        """Turn questions into examples, in order.
 
         Raises:
-            UsageError: one is longer than `max_length`.
+            UsageError: a pair is longer than `max_length`.
         """
         texts = [str(self._template.render(Candidate(item=item))) for item in items]
         examples = tokenised(items, texts, self._tokenizer)
@@ -116,7 +116,8 @@ class ChoiceLearner:
             if example.longest > self._longest:
                 raise UsageError(
                     f"[train] max_length = {self._longest}: question {item.id!r} with an option "
-                    f"has {example.longest} tokens, and questions are not cut; raise it"
+                    f"has {example.longest} tokens, and questions are not truncated; raise "
+                    "max_length"
                 )
         return examples
 
@@ -133,7 +134,7 @@ class ChoiceLearner:
         return accuracy(self.model, self.encode(items), _READ_BATCH)
 
     def save(self, folder: Path) -> None:
-        """Write it for the back end `transformers` with answer_by = "head"."""
+        """Write the model for the back end `transformers` with answer_by = "head"."""
         save_with_tokenizer(self.model, self._tokenizer, folder)
 
 

@@ -1,4 +1,4 @@
-"""Perturbed copies of what is trained on."""
+"""Perturbed copies of training data."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from medstress.text import WHOLE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One way to train: on the data as they are, or with a perturbed copy."""
+    """One way to train a model: on the original data, or also on a perturbed copy."""
 
     name: str
-    """In results."""
+    """Name in results."""
     attacks: tuple[AttackPart, ...] = ()
-    """What perturbs the copy; none for the original data alone."""
+    """The attacks that perturb the copy; empty: original data only."""
     is_redrawn: bool = False
-    """Whether every epoch has a copy of its own."""
+    """Whether every epoch gets a new copy."""
     has_held_out_names: bool = False
-    """Whether it is trained on no name that the attacked data are given."""
+    """Whether training avoids all names that attacks put into the attacked data."""
     n_plain: int = 1
-    """Plain copies that are read."""
+    """How often an epoch reads the original data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Perturber:
-    """What perturbs the items of one data set."""
+    """Perturbs the items of one data set."""
 
     stream: str
-    """Names the random numbers: never those of the attacked data."""
+    """Name of the random stream, which differs from those of the attacked data."""
     noise: NoiseResources
-    """What noise may read, of the data trained on."""
+    """Resources for noise, built from the training data."""
     groups: tuple[GroupPart, ...] = ()
-    """Entity groups, of substitutions in questions."""
+    """Entity groups for substitutions in questions."""
 
     def copy(self, item: Any, kind: Kind, seed: int, epoch: int) -> Any:
-        """One perturbed copy of an item; of several attacks one is drawn for each item."""
+        """Return one perturbed copy of an item, by one of the attacks drawn at random."""
         rng = rng_for(seed, "train/which", self.stream, item.id, epoch)
         part = kind.attacks[int(rng.integers(len(kind.attacks)))]
         kind_of_item = kind_of(item)
@@ -60,7 +60,7 @@ class Perturber:
         return kind_of_item.changed(unit.candidate(attack.edits(unit, own, self.noise)))
 
     def _substituted(self, item: Any, part: AttackPart, seed: int, epoch: int) -> Any:
-        """The first name that the sampler draws; the item as it is where it draws none."""
+        """Return the item with the first name that the sampler draws, unchanged if none."""
         stream = f"{self.stream}/train/{epoch}"
         for group in self.groups:
             found = drawn_candidates(item, seed, stream, part, group.resources)
@@ -74,9 +74,9 @@ class Perturber:
 def items_by_epoch(
     items: Sequence[Any], perturber: Perturber, kind: Kind, seed: int
 ) -> Callable[[int], Sequence[Any]]:
-    """What is trained on in each epoch: the originals, then one perturbed copy of each.
+    """Return a function epoch -> training items: the originals, then one perturbed copy of each.
 
-    Where nothing is drawn anew, every epoch has the very same object.
+    Unless copies are redrawn, all epochs get the identical object.
 
     References:
         Araujo et al., 2020 (METHODS 4.6): the original training set and one perturbed copy.
@@ -95,17 +95,17 @@ def items_by_epoch(
 def split_off(
     items: Sequence[Any], share: float, clusters: Mapping[str, str]
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Part items into those to train on and a share to choose the epoch by, whole clusters.
+    """Split items into a training and a dev part without dividing clusters.
 
-    Which ones follows from the clusters' names alone.
+    The split depends on the clusters' names alone.
 
     Args:
-        items: to part.
-        share: of the clusters, to choose the epoch by.
-        clusters: of each item, by id.
+        items: the items to split.
+        share: share of clusters in the dev part, in [0, 1).
+        clusters: item id -> cluster.
 
     Raises:
-        UsageError: one side would be empty.
+        UsageError: one part would be empty.
     """
     if share == 0:
         return tuple(items), ()
@@ -113,8 +113,8 @@ def split_off(
     chosen = set(_ranked(names)[: round(share * len(names))])
     if not chosen or len(chosen) == len(names):
         raise UsageError(
-            f"[train] dev = {share:g}: of {len(names)} {GROUPS} one part would have none; give "
-            "more data, another share, or dev = 0"
+            f"[train] dev = {share:g}: splitting {len(names)} {GROUPS} would leave one part empty; "
+            "give more data, another share, or dev = 0"
         )
     rest = tuple(item for item in items if clusters[item.id] not in chosen)
     return rest, tuple(item for item in items if clusters[item.id] in chosen)
@@ -125,12 +125,12 @@ def _ranked(names: Sequence[str]) -> list[str]:
 
 
 def shared_with(items: Sequence[Any], attacked: Sequence[Any]) -> int:
-    """How many of the attacked items are among those trained on, by content."""
+    """Count the attacked items whose content is also in the training items."""
     known = {item.hash for item in items}
     return sum(item.hash in known for item in attacked)
 
 
 def sharing_a_sentence(items: Sequence[Any], attacked: Sequence[Any]) -> int:
-    """How many of the attacked pairs share a sentence with one that is trained on."""
+    """Count the attacked pairs that share a sentence with a training pair."""
     known = {text for item in items for text in sentences_of(item)}
     return sum(not known.isdisjoint(sentences_of(item)) for item in attacked)

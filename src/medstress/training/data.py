@@ -1,4 +1,4 @@
-"""What models are trained on: other data than those attacked, or folds of the attacked ones."""
+"""Training data of models: a separate data set, or folds of the attacked data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.clusters import GROUPS, clusters_of
-from medstress.entities.lexicon import FIXED
+from medstress.entities.lexicon import FIRST_EDITION_SENTENCES
 from medstress.errors import DataError, UsageError
 from medstress.experiment.noise_resources import noise_resources
 from medstress.experiment.parts import DatasetPart, GroupPart, load_datasets, load_groups
@@ -30,32 +30,32 @@ from medstress.training.copies import (
 )
 
 _OF_TESTED = ("label", "limit", "limit_documents", "sample_seed", "use")
-"""Keys of the attacked data set that do not hold for the data trained on."""
+"""Keys of the attacked data set that the training data do not inherit."""
 
 _OF_A_FILE = {"documents": '"train.pubtator"', "types": '["Chemical"]'}
-"""Keys of the attacked data set that other data may need of their own, each with an example."""
+"""Inherited keys that the training data may have to override, each with an example."""
 
 Clusters: TypeAlias = Callable[[Iterable[Any]], dict[str, str]]
-"""Says which items stay in one fold, and on one side of a share: id -> name."""
+"""Returns id -> cluster; items of one cluster stay in one fold and on one side of a split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingData:
-    """Items of a model, and what perturbs them."""
+    """The training, dev and test items of a model, and the perturber of the first two."""
 
     train: tuple[Any, ...]
     """Items to train on."""
     dev: tuple[Any, ...]
-    """Items to choose the epoch by."""
+    """Items that select the best epoch."""
     tested: frozenset[str] | None
-    """Ids of the attacked items that the model is asked about; None: all."""
+    """Ids of the attacked items that the model is tested on; None: all."""
     perturber: Perturber
-    """Of training and dev items; reads nothing of those tested."""
+    """Perturbs training and dev items, without information from the tested ones."""
     held_out: Mapping[str, TrainingData] = field(default_factory=dict)
-    """The same without the names that those tested are given, by the kind that is to know none."""
+    """Kind with held-out names -> data without the names that attacks put into tested items."""
 
     def of(self, kind: Kind) -> TrainingData:
-        """What a kind of model is trained on."""
+        """Return the training data of a kind of model."""
         return self.held_out.get(kind.name, self)
 
 
@@ -67,10 +67,13 @@ def other_data(
     watcher: Watcher,
     clusters: Clusters = clusters_of,
 ) -> tuple[TrainingData, tuple[str, ...]]:
-    """The data that `[train]` names, and what they have in common with those attacked.
+    """Load the data that `[train]` names.
+
+    Returns:
+        The data, and warnings about overlap with the attacked data.
 
     Raises:
-        UsageError: they cannot be read, are of another kind, or hold every attacked item.
+        UsageError: the data cannot be read, are of another kind, or contain every attacked item.
     """
     train = _load(prepared, "data", table.data, limit)
     if isinstance(table.dev, dict):
@@ -81,9 +84,9 @@ def other_data(
     n_shared = shared_with((*train, *dev), attacked)
     if n_shared == len(attacked):
         raise UsageError(
-            "[train] data: every item that is attacked is among those trained on; say where "
-            'other data are, e.g. data = {split = "train"} or data = {path = "train.iob"}, or '
-            "cross-validate with folds = 5"
+            "[train] data: every attacked item is in the training data; give other data, e.g. "
+            'data = {split = "train"} or data = {path = "train.iob"}, or cross-validate with '
+            "folds = 5"
         )
     perturber = _perturber(prepared, kinds, (*train, *dev), watcher)
     data = TrainingData(train=train, dev=dev, tested=None, perturber=perturber)
@@ -105,13 +108,13 @@ def folded_data(
     watcher: Watcher,
     clusters: Clusters = clusters_of,
 ) -> dict[tuple[int, int], TrainingData]:
-    """The attacked items parted anew for every training seed: (seed, fold from 1) -> data.
+    """Split the attacked items into folds for every training seed: (seed, fold from 1) -> data.
 
-    Each item is tested once for every seed, by a model that has seen nothing of its document, and
-    of pairs no sentence.
+    For each seed an item is tested once, by a model that was trained on nothing of its document
+    and, for pairs, on neither of its sentences.
 
     Raises:
-        UsageError: questions, or fewer clusters than folds.
+        UsageError: the items are questions, or there are fewer clusters than folds.
     """
     assert table.folds is not None
     assert isinstance(table.dev, float)
@@ -122,7 +125,7 @@ def folded_data(
     items = prepared.datasets[0].questions
     found, of_item = {}, clusters(items)
     for seed in table.seeds:
-        for fold, tested in enumerate(parted(of_item, table.folds, seed), start=1):
+        for fold, tested in enumerate(split_into_folds(of_item, table.folds, seed), start=1):
             rest = [item for item in items if item.id not in tested]
             train, dev = split_off(rest, table.dev, of_item)
             perturber = _perturber(prepared, kinds, rest, watcher)
@@ -132,15 +135,15 @@ def folded_data(
     return found
 
 
-def parted(clusters: Mapping[str, str], n_folds: int, seed: int) -> list[frozenset[str]]:
-    """Part items into folds, whole clusters, drawn by the seed; returns the ids of each fold.
+def split_into_folds(clusters: Mapping[str, str], n_folds: int, seed: int) -> list[frozenset[str]]:
+    """Split items into random folds without dividing clusters; return the ids of each fold.
 
-    The numbers of clusters of two folds differ by one at most.
+    The numbers of clusters in two folds differ by at most one.
 
     Args:
-        clusters: of each item, by id.
-        n_folds: how many folds.
-        seed: which draw.
+        clusters: item id -> cluster.
+        n_folds: number of folds.
+        seed: seed of the split.
 
     Raises:
         UsageError: there are fewer clusters than folds.
@@ -177,12 +180,12 @@ def _load(
     kind = kind_of_datasets([part])
     if kind is not prepared.kind:
         raise UsageError(
-            f"[train] {key}: expected {prepared.kind.name} as the data attacked, got {kind.name}"
+            f"[train] {key}: expected {prepared.kind.name} like the attacked data, got {kind.name}"
         )
     if missing := [t for t in kind.classes(part.all_items) if t not in prepared.classes]:
         raise UsageError(
-            f"[train] {key}: the type {missing[0]!r} does not occur in the data attacked (there: "
-            f"{', '.join(prepared.classes)}); leave it out or rename it with the key 'types', "
+            f"[train] {key}: the type {missing[0]!r} does not occur in the attacked data (only "
+            f"{', '.join(prepared.classes)}); drop or rename it with the key 'types', "
             f'e.g. {key} = {{types = {{{missing[0]} = "O"}}}}'
         )
     if kind.draws_names and prepared.experiment.entities:
@@ -198,9 +201,9 @@ def _about_inherited(
     changes: Mapping[str, Any],
     complaint: str,
 ) -> str:
-    """What to do where a key of the data attacked is what does not fit those trained on.
+    """Return advice if an inherited key of the attacked data causes the error, else "".
 
-    It is one that without it they can be read, or are complained of otherwise.
+    It does if the data can be read without the key, or reading them gives another error.
     """
     for name, example in _OF_A_FILE.items():
         if name not in kept or name in changes:
@@ -211,7 +214,7 @@ def _about_inherited(
             if str(error) == complaint:
                 continue
         return (
-            f"; {name!r} is that of [[dataset]] as long as [train] {key} has none of its own, e.g. "
+            f"; {name!r} is inherited from [[dataset]]; set it in [train] {key}, e.g. "
             f"{key} = {{{name} = {example}}}"
         )
     return ""
@@ -220,7 +223,7 @@ def _about_inherited(
 def _perturber(
     prepared: Prepared, kinds: Sequence[Kind], items: Sequence[Any], watcher: Watcher
 ) -> Perturber:
-    """What perturbs the data trained on; reads nothing of the data attacked."""
+    """Make the perturber of the training data, without information from the attacked data."""
     parts = list({part.label: part for kind in kinds for part in kind.attacks}.values())
     stream = prepared.datasets[0].label
     if not prepared.kind.draws_names:
@@ -234,11 +237,11 @@ def _perturber(
     return Perturber(stream=stream, noise=NoiseResources(), groups=tuple(groups))
 
 
-def chosen_by_number(
+def with_first_edition_lexicon(
     data: TrainingData, noises: Sequence[SentenceAttack], base: Path
 ) -> TrainingData:
-    """The same with the words of noise chosen by their number, as in the first edition."""
-    noise = _noise(noises, (*data.train, *data.dev), base, FIXED)
+    """Return the data with the noise lexicon of the first edition, made by absolute counts."""
+    noise = _noise(noises, (*data.train, *data.dev), base, FIRST_EDITION_SENTENCES)
     return replace(data, perturber=replace(data.perturber, noise=noise))
 
 

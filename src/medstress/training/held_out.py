@@ -1,4 +1,4 @@
-"""Names that the attacked data are given: who trains on them, and data without them."""
+"""Held-out names: training data without the names that attacks put into the attacked data."""
 
 from __future__ import annotations
 
@@ -22,64 +22,66 @@ from medstress.training.data import TrainingData
 
 
 def with_held_out(prepared: Prepared, kinds: Iterable[Kind], data: TrainingData) -> TrainingData:
-    """The same, with data of its own for each kind that is to know no name of those tested.
+    """Add separate data for each kind with held-out names.
 
-    From these is left out what has a mention that is called as a name that the kind's attacks put
-    into the attacked data, and such names are put into no copy. So names of training and test do
-    not meet, in the originals, in mentions that stay as they are, or in the copies.
+    These data lack items with a mention that equals a name that the kind's attacks put into the
+    attacked data, and no copy gets such a name. So training and test share no such name, neither in
+    the originals nor in the copies.
 
     Raises:
-        UsageError: nothing is left to train on, or to choose the epoch by.
+        UsageError: no training or no dev data are left.
     """
-    found = {k.name: _without_given(prepared, k, data) for k in kinds if k.has_held_out_names}
-    return replace(data, held_out=found)
+    held_out = {
+        k.name: _without_test_names(prepared, k, data) for k in kinds if k.has_held_out_names
+    }
+    return replace(data, held_out=held_out)
 
 
-def _without_given(prepared: Prepared, kind: Kind, data: TrainingData) -> TrainingData:
+def _without_test_names(prepared: Prepared, kind: Kind, data: TrainingData) -> TrainingData:
     attacked, tested = _attacked(prepared), _tested(prepared, data)
-    own = [part.attack for part in kind.attacks if isinstance(part.attack, Synonym)]
-    given = frozenset(n for attack in own for n in names_put_into(tested, attack, attacked))
+    synonyms = [part.attack for part in kind.attacks if isinstance(part.attack, Synonym)]
+    excluded = frozenset(n for attack in synonyms for n in names_put_into(tested, attack, attacked))
     noise, items = data.perturber.noise, (*data.train, *data.dev)
 
-    def left(part: Sequence[Any], what: str) -> tuple[Any, ...]:
-        kept = tuple(item for item in part if given.isdisjoint(_known([item], noise)))
+    def without_excluded(part: Sequence[Any], what: str) -> tuple[Any, ...]:
+        kept = tuple(item for item in part if excluded.isdisjoint(_mentioned([item], noise)))
         if part and not kept:
             raise UsageError(
-                f"[train] adversarial: {kind.name!r} has no {what} left, as all {len(part)} have a "
-                "mention that is called as a name that the attack puts into the attacked data; "
-                "give more data, or leave out held_out_names"
+                f"[train] adversarial: {kind.name!r} has no {what} left, since all {len(part)} "
+                "items mention a name that the attack puts into the attacked data; give more data, "
+                "or leave out held_out_names"
             )
         return kept
 
     perturber = replace(
-        data.perturber, noise=without_names(noise, given, items, own, prepared.base)
+        data.perturber, noise=without_names(noise, excluded, items, synonyms, prepared.base)
     )
-    train, dev = left(data.train, "data to train on"), left(data.dev, "dev data")
+    train = without_excluded(data.train, "training data")
+    dev = without_excluded(data.dev, "dev data")
     return replace(data, train=train, dev=dev, perturber=perturber)
 
 
 def share_met(
     attack: Synonym, prepared: Prepared, data: Iterable[TrainingData], kind: Kind
 ) -> float | None:
-    """The share of replaced mentions whose new name a model has been trained on.
+    """Return the share of replaced mentions whose new name occurs in a model's training data.
 
-    It has been where a mention of the originals is called so, or where its copy may be given that
-    name. Each model counts with the mentions that it is tested on, of a pair those of the text
-    that the attack changes.
+    A name occurs there if a mention of the originals equals it, or if a copy may get it. Each model
+    counts with the mentions it is tested on; of a pair, those in the text that the attack changes.
 
     Args:
-        attack: puts the names in.
-        prepared: what is attacked.
-        data: of the models: one for all, or one a seed and fold.
-        kind: of the models.
+        attack: the attack that replaces mentions.
+        prepared: the prepared attacks.
+        data: training data of the models: one for all, or one per seed and fold.
+        kind: the kind of the models.
 
     Returns:
-        None where nothing is replaced.
+        The share in [0, 1]; None if no mention is replaced.
     """
     attacked = _attacked(prepared)
     table, n, n_met = attacked.replacements[attack.table], 0, 0
     for one in data:
-        known = _trained_on(one.of(kind), kind)
+        known = _names_trained_on(one.of(kind), kind)
         tested = mentions_in(_tested(prepared, one), attacked, side_of(attack))
         for mention, count in tested.items():
             if mention in table:
@@ -89,20 +91,20 @@ def share_met(
 
 
 def n_left_out(data: Iterable[TrainingData], kind: Kind) -> tuple[int, int]:
-    """How many items a kind is not trained on and does not choose its epoch by, and of how many."""
+    """Return how many training and dev items a kind leaves out, and how many there are."""
     sizes = [(_size(one), _size(one.of(kind))) for one in data]
-    return sum(whole - kept for whole, kept in sizes), sum(whole for whole, _ in sizes)
+    return sum(full - kept for full, kept in sizes), sum(full for full, _ in sizes)
 
 
 def _size(data: TrainingData) -> int:
     return len(data.train) + len(data.dev)
 
 
-def _trained_on(data: TrainingData, kind: Kind) -> frozenset[str]:
-    """The names that stand as mentions in what a model reads, as it is and perturbed."""
+def _names_trained_on(data: TrainingData, kind: Kind) -> frozenset[str]:
+    """Return the names of all mentions in the training data and, possibly, their copies."""
     noise = data.perturber.noise
     attacks = [part.attack for part in kind.attacks]
-    return _known(data.train, noise).union(
+    return _mentioned(data.train, noise).union(
         *(
             names_put_into(data.train, attack, noise)
             for attack in attacks
@@ -111,7 +113,7 @@ def _trained_on(data: TrainingData, kind: Kind) -> frozenset[str]:
     )
 
 
-def _known(items: Sequence[Any], noise: NoiseResources) -> frozenset[str]:
+def _mentioned(items: Sequence[Any], noise: NoiseResources) -> frozenset[str]:
     return frozenset(folded(mention) for mention in mentions_in(items, noise))
 
 

@@ -1,4 +1,4 @@
-"""What the training loop asks of a task, and how the model to be trained is opened."""
+"""The learner protocol of the training loop, and opening the model to be trained."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ from medstress.kinds import Kind
 from medstress.onednn_linear import use_onednn
 
 Columns = Mapping[str, Sequence[int]]
-"""What a tokenizer makes of one text: input name -> one number a piece."""
+"""A tokenizer's output for one text: input name -> one number per piece."""
 
 
 class Learner(Protocol):
     """A model that is being trained for a task."""
 
     measure: str
-    """What `score` is: `f1`, `pearson` or `accuracy`."""
+    """What `score` computes: `f1`, `pearson` or `accuracy`."""
     model: Any
     """The `PreTrainedModel`."""
 
     def encode(self, items: Sequence[Any]) -> list[Any]:
-        """Turn items into examples, in their order."""
+        """Turn items into examples, in order."""
 
     def length(self, example: Any) -> int:
-        """Pieces of an example."""
+        """Return the number of pieces of an example."""
 
     def loss(self, batch: Sequence[Any]) -> Any:
-        """The mean loss of a batch, a tensor without dimensions."""
+        """Return the mean loss of a batch, a tensor without dimensions."""
 
     def score(self, items: Sequence[Any]) -> float:
-        """How good it is on items now; more is better."""
+        """Return the model's current score on items; higher is better."""
 
     def save(self, folder: Path) -> None:
-        """Write the model so that the victims' back ends read it."""
+        """Write the model so that a victim's back end can load it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where training starts from."""
+    """The pretrained model that training starts from."""
 
     files: ModelFiles
     """Weights and tokenizer."""
     name: str
-    """As the user calls it."""
+    """The user's name for it."""
     device: Any
     """The `torch.device`."""
 
@@ -90,7 +90,7 @@ def find_start(model: str, device: str, base: Path) -> Start:
     """Find the model to be fine-tuned.
 
     Raises:
-        UsageError: torch is missing, or there is no such model or device.
+        UsageError: torch, the model or the device is missing.
     """
     from importlib.util import find_spec
 
@@ -118,19 +118,19 @@ def find_start(model: str, device: str, base: Path) -> Start:
 
 @in_compute_thread
 def open_model(start: Start, kind: str, seed: int, **config: Any) -> tuple[Any, Any]:
-    """Load the weights; what they lack, the head, is drawn by the seed.
+    """Load a model; the weights of its new head are random.
 
     Args:
-        start: the model.
-        kind: the class of transformers that reads it.
-        seed: of the head's weights.
+        start: the pretrained model.
+        kind: name of the transformers class that loads it.
+        seed: seed of the head's weights.
         config: keys of the model's configuration.
 
     Returns:
         The model, on its device, and its tokenizer.
 
     Raises:
-        UsageError: transformers cannot read it.
+        UsageError: transformers cannot load the model.
     """
     import torch
     import transformers
@@ -138,34 +138,34 @@ def open_model(start: Start, kind: str, seed: int, **config: Any) -> tuple[Any, 
 
     how = start.files.load_options()
     torch.manual_seed(seed)
-    said = f"[train] model = {start.name!r}"
-    told = logging.get_verbosity()
-    # That a head is new is what is wanted here.
+    key = f"[train] model = {start.name!r}"
+    verbosity = logging.get_verbosity()
+    # Silences the warning that the head is new, which is intended here.
     logging.set_verbosity_error()
     try:
-        with loading(lambda why: f"{said}: transformers cannot load it: {why}"), no_progress_bars():
+        with loading(lambda why: f"{key}: transformers cannot load it: {why}"), no_progress_bars():
             tokenizer = transformers.AutoTokenizer.from_pretrained(start.files.location, **how)
             model = getattr(transformers, kind).from_pretrained(
                 start.files.location, dtype=torch.float32, **config, **how
             )
     finally:
-        logging.set_verbosity(told)
+        logging.set_verbosity(verbosity)
     model = model.to(start.device)
-    use_onednn(model)  # of use while it is evaluated
+    use_onednn(model)  # speeds up evaluation
     return model, tokenizer
 
 
 def longest_of(tokenizer: Any, model: Any, wanted: int) -> int:
-    """The most pieces read at once: what is wanted, unless the model ends before."""
+    """Return the most pieces per input: `wanted`, or the model's limit if that is lower."""
     positions = getattr(model.config, "max_position_embeddings", None)
     limits = (wanted, tokenizer.model_max_length, positions)
     return int(min(limit for limit in limits if limit is not None))
 
 
 def padded(rows: Sequence[Columns], pad: int, device: Any) -> dict[str, Any]:
-    """Stack inputs of different lengths; tensors of shape `(n_rows, n_pieces)`.
+    """Stack inputs of different lengths into tensors of shape `(n_rows, n_pieces)`.
 
-    Padding stands on the right and is masked.
+    Padding is on the right and masked.
     """
     import torch
 

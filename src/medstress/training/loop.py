@@ -1,7 +1,7 @@
-"""The training loop: AdamW, a linear rise and fall of the learning rate, early stopping, resuming.
+"""The training loop: AdamW, linear warm-up and decay, early stopping, resuming.
 
-Everything random in a step is drawn from (seed, step) and everything in an epoch from (seed,
-epoch), so that a training which was killed and goes on ends with the weights of an unbroken one.
+Random numbers of a step depend on (seed, step) only, those of an epoch on (seed, epoch), so a
+resumed training ends with the weights of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from medstress.training.learner import Learner
 from medstress.writing import make_folder
 
 WEIGHT_DECAY = 0.01
-"""As in BLUE, not of biases and layer norms."""
+"""As in BLUE; not applied to biases and layer norms."""
 MAX_NORM = 1.0
-"""Gradients are cut to this length."""
+"""Gradients are clipped to this norm."""
 CHECKPOINT_SECONDS = 60.0
-"""A kill loses at most about so much: weights and optimiser are 270 MB for MiniLM, which takes
-longer to write than few steps take."""
+"""Time between checkpoints, about the most that a kill loses. Weights and optimiser of MiniLM are
+270 MB, which take longer to write than a few steps take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +40,19 @@ class Schedule:
     """How a model is trained."""
 
     epochs: int
-    """Times that every item is read."""
+    """Most epochs."""
     batch_size: int
-    """Examples a step."""
+    """Examples per step."""
     learning_rate: float
-    """The highest."""
+    """Peak learning rate."""
     warmup: float
-    """Part of the training in which the learning rate rises."""
+    """Share of the training in which the learning rate rises, in [0, 1)."""
     patience: int
-    """Epochs without a better score before training ends; 0: never."""
+    """Epochs without a better score before training stops; 0: never."""
     seed: int
-    """Of order and dropout."""
+    """Seed of order and dropout."""
     dtype: str
-    """`float32` or `bfloat16`, of forward passes."""
+    """`float32` or `bfloat16`, for forward passes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,33 +64,33 @@ class Point:
     steps: int
     """Steps since the beginning."""
     loss: float
-    """Mean loss of the epoch's steps, each before it was made."""
+    """Mean loss over the epoch's steps, each computed before its update."""
     score: float | None
-    """Of the dev data; None without any."""
+    """Score on the dev data; None without dev data."""
     seconds: float
-    """That the epoch took, scoring included."""
+    """Duration of the epoch, scoring included."""
 
 
 @dataclass(slots=True)
 class State:
-    """How far a training is; all of it JSON values."""
+    """Progress of a training, in JSON values."""
 
     epoch: int = 0
-    """Epochs done."""
+    """Finished epochs."""
     batch: int = 0
-    """Batches done of the next one."""
+    """Finished batches of the current epoch."""
     steps: int = 0
-    """Steps done in all."""
+    """Finished steps in total."""
     losses: float = 0.0
-    """Sum over the batches done of the next epoch."""
+    """Sum of the losses of the current epoch's finished batches."""
     seconds: float = 0.0
-    """That they took."""
+    """Time spent on the current epoch's finished batches."""
     best: float | None = None
     """The best score on the dev data."""
     best_epoch: int = 0
-    """Its epoch, from 1; 0 without one."""
+    """Epoch with the best score, from 1; 0: none yet."""
     curve: list[dict[str, Any]] = field(default_factory=list)
-    """The epochs done."""
+    """The finished epochs."""
 
 
 def fit(
@@ -103,16 +103,16 @@ def fit(
     *,
     every_seconds: float = CHECKPOINT_SECONDS,
 ) -> list[Point]:
-    """Train, or go on training; the learner's model ends with the weights that are kept.
+    """Train, or resume training; the learner's model ends with the weights of the best epoch.
 
     Args:
         learner: the model and its task.
-        items_of: what is trained on in an epoch, from 0.
-        dev: what decides which epoch is kept; empty: the last one.
-        schedule: how.
-        folder: of checkpoints.
-        note: told how far it is.
-        every_seconds: a checkpoint so often.
+        items_of: epoch (from 0) -> training items.
+        dev: items that select the best epoch; empty: the last epoch counts as best.
+        schedule: the hyper-parameters.
+        folder: folder of checkpoints.
+        note: called with a line about progress.
+        every_seconds: time between checkpoints.
 
     Returns:
         The learning curve.
@@ -137,7 +137,7 @@ def fit(
 
 
 def learning_rate(schedule: Schedule, progress: float) -> float:
-    """The learning rate at a part of the whole training, in (0, 1).
+    """Return the learning rate at a given progress of the whole training, in (0, 1).
 
     >>> how = Schedule(epochs=1, batch_size=1, learning_rate=1.0, warmup=0.2, patience=0, seed=0,
     ...                dtype="float32")
@@ -150,7 +150,7 @@ def learning_rate(schedule: Schedule, progress: float) -> float:
 
 @dataclass(slots=True)
 class _Training:
-    """What stays the same over epochs."""
+    """Runs the epochs of one training."""
 
     learner: Learner
     optimiser: Any
@@ -161,10 +161,10 @@ class _Training:
     saved: float = field(default_factory=time.monotonic)
     """When the last checkpoint was written."""
     best: dict[str, Any] = field(default_factory=dict)
-    """The best weights, until they are written."""
+    """The best weights, if not yet written to disk."""
 
     def epoch(self, state: State, examples: Sequence[Any], dev: Sequence[Any]) -> None:
-        """Do an epoch, or what is left of it."""
+        """Run an epoch, or the rest of it."""
         how, model = self.schedule, self.learner.model
         order = random.Random(f"{how.seed}/{state.epoch}")
         parts = list(batches(examples, how.batch_size, order, self.learner.length))
@@ -200,7 +200,7 @@ class _Training:
         return float(loss.item())
 
     def _end(self, state: State, n_batches: int, started: float, dev: Sequence[Any]) -> None:
-        """Score the epoch, keep its weights where they are the best, and write it down."""
+        """Score the epoch, keep its weights if they are the best, and add it to the curve."""
         model = self.learner.model
         state.epoch += 1
         score = None
@@ -222,7 +222,7 @@ class _Training:
             self._save(state)
 
     def keep_best(self, state: State) -> None:
-        """Give the model the weights of the best epoch, the last ones without dev data."""
+        """Load the weights of the best epoch into the model; without dev data, keep the last."""
         if self.best:
             self.learner.model.load_state_dict(self.best)
         elif state.best_epoch:
@@ -238,7 +238,7 @@ class _Training:
         return time.monotonic() - self.saved >= self.every_seconds
 
     def _save(self, state: State) -> None:
-        """Write a checkpoint, and with it the best weights that it speaks of."""
+        """Write a checkpoint and the best weights it refers to."""
         if self.best:
             save_weights(self.folder / _best(state.best_epoch), self.best)
             self.best = {}

@@ -1,6 +1,6 @@
-"""Learning how similar two texts are: both read together, or the cosine of two vectors.
+"""Training models of text similarity: cross-encoders and bi-encoders.
 
-Scores are learnt on the scale from 0 to 1, whatever that of the data; correlations do not notice.
+Gold scores are rescaled to 0 to 1, which does not change correlations.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _READ_BATCH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two texts as the model reads them."""
+    """The model's inputs for a pair of texts."""
 
     rows: tuple[Columns, ...]
-    """One for both texts together, or one for each."""
+    """One input for both texts together, or one for each."""
     target: float
     """The gold score, from 0 to 1."""
 
 
 class _PairLearner:
-    """What both kinds have in common. Loss: squared error, mean over the pairs of a batch."""
+    """Common part of both learners. Loss: squared error, mean over the pairs of a batch."""
 
     measure = "pearson"
     model: Any
@@ -49,7 +49,7 @@ class _PairLearner:
         self._tokenizer: Any = None
 
     def length(self, example: Pair) -> int:
-        """Pieces of a pair."""
+        """Return the number of pieces of a pair."""
         return sum(len(row["input_ids"]) for row in example.rows)
 
     def loss(self, batch: Sequence[Pair]) -> Any:
@@ -61,14 +61,14 @@ class _PairLearner:
         return torch.nn.functional.mse_loss(values.float(), targets)
 
     def encode(self, items: Sequence[SentencePair]) -> list[Pair]:
-        """Turn pairs into examples, in their order."""
+        """Turn pairs into examples, in order."""
         return [
             Pair(rows=rows, target=(item.score - item.low) / (item.high - item.low))
             for item, rows in zip(items, self._rows(items), strict=True)
         ]
 
     def score(self, items: Sequence[SentencePair]) -> float:
-        """Pearson correlation with the gold scores; 0 where it is undefined."""
+        """Pearson correlation with the gold scores; 0 if it is undefined."""
         import torch
 
         examples = self.encode(items)
@@ -94,12 +94,12 @@ class _PairLearner:
 
 
 class CrossEncoderLearner(_PairLearner):
-    """A model of one output, which is the score (BLUE's regression on the first token).
+    """A model with one output, the score (BLUE's regression on the first token).
 
     Args:
-        start: the model.
-        seed: of the head.
-        max_length: pieces of both texts together; longer pairs are cut.
+        start: the pretrained model.
+        seed: seed of the head's weights.
+        max_length: most pieces of both texts together; longer pairs are truncated.
     """
 
     def __init__(self, start: Start, seed: int, max_length: int) -> None:
@@ -114,7 +114,7 @@ class CrossEncoderLearner(_PairLearner):
         self._longest = longest_of(self._tokenizer, self.model, max_length)
 
     def save(self, folder: Path) -> None:
-        """Write it for the back end `transformers`, whose score is the model's output."""
+        """Write the model for the back end `transformers`, whose score is the model's output."""
         save_with_tokenizer(self.model, self._tokenizer, folder)
 
     def _rows(self, items: Sequence[SentencePair]) -> list[tuple[Columns, ...]]:
@@ -129,9 +129,9 @@ class BiEncoderLearner(_PairLearner):
     """The cosine of two sentence vectors, each the mean of its pieces' states.
 
     Args:
-        start: the model.
-        seed: of weights that the model lacks.
-        max_length: pieces of a text; longer ones are cut.
+        start: the pretrained model.
+        seed: seed of weights that the model lacks.
+        max_length: most pieces of a text; longer ones are truncated.
     """
 
     def __init__(self, start: Start, seed: int, max_length: int) -> None:
@@ -140,7 +140,7 @@ class BiEncoderLearner(_PairLearner):
         self._longest = longest_of(self._tokenizer, self.model, max_length)
 
     def save(self, folder: Path) -> None:
-        """Write it as a folder of sentence-transformers, which says that vectors are means."""
+        """Write the model as a sentence-transformers folder with mean pooling."""
         save_with_tokenizer(self.model, self._tokenizer, folder)
         parts = {"Transformer": "", "Pooling": "1_Pooling"}
         listing = [

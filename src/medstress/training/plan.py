@@ -1,4 +1,4 @@
-"""What is to be trained: data, kinds of models, settings; everything but the models loaded."""
+"""Planning a training: data, kinds of models and settings; models are not loaded yet."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from medstress.training.copies import Kind, items_by_epoch
 from medstress.training.data import (
     Clusters,
     TrainingData,
-    chosen_by_number,
     folded_data,
     other_data,
+    with_first_edition_lexicon,
 )
 from medstress.training.held_out import n_left_out, share_met, with_held_out
 from medstress.training.learner import Learner, Start, Wanted, open_learner
@@ -38,7 +38,7 @@ _NOT_HASHED = {
     *("adversarial", "seeds", "data", "dev", "device", "model", "choices", "folds", "untrained"),
     "twice",
 }
-"""Keys of [train] that a model's own description has otherwise, or that change nothing."""
+"""Keys of [train] that do not change a model, or that its hash covers in another form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,30 +46,30 @@ class ModelPlan:
     """One model to be trained."""
 
     kind: Kind
-    """On what."""
+    """The data it is trained on."""
     seed: int
-    """Of head, order, dropout, perturbed copies and folds."""
+    """Seed of head, order, dropout, perturbed copies and folds."""
     fold: int = 0
-    """The fold it is tested on, from 1; 0 where it is tested on all data."""
+    """The fold it is tested on, from 1; 0: all data."""
 
     @property
     def is_trained(self) -> bool:
-        """False for the model as it comes."""
+        """False for the pretrained model without training."""
         return self.kind.name != UNTRAINED
 
     @property
     def name(self) -> str:
-        """The victim's name in results; the models of the folds share it."""
+        """Name of the victim in results, shared by the models of all folds."""
         return f"{self.kind.name}-{self.seed}" if self.is_trained else UNTRAINED
 
     @property
     def label(self) -> str:
-        """Its own name."""
+        """Unique name of the model."""
         return f"{self.name}, fold {self.fold}" if self.fold else self.name
 
     @property
     def folder(self) -> str:
-        """The name of its folder."""
+        """Name of its folder."""
         return re.sub(r"[^A-Za-z0-9._+-]+", "_", self.label)
 
 
@@ -78,18 +78,18 @@ class TrainingPlan:
     """A training with everything loaded but the models."""
 
     prepared: Prepared
-    """The attacks on the data that are attacked; its victims are put in later."""
+    """The prepared attacks; the victims are added later."""
     table: TrainTable
     """`[train]`."""
     models: tuple[ModelPlan, ...]
-    """The original ones first."""
+    """All models, those trained on original data first."""
     data: Mapping[tuple[int, int], TrainingData]
-    """(seed, fold) -> what is trained on; (0, 0) -> the same for all, without folds."""
+    """(seed, fold) -> training data; without folds, (0, 0) -> the data of all models."""
     cautions: tuple[str, ...]
-    """What a reader of the results should know."""
+    """Warnings for readers of the results."""
 
     def schedule(self, model: ModelPlan) -> Schedule:
-        """How a model is trained."""
+        """Return the hyper-parameters of a model."""
         table = self.table
         return Schedule(
             epochs=table.epochs,
@@ -102,21 +102,21 @@ class TrainingPlan:
         )
 
     def data_of(self, model: ModelPlan) -> TrainingData:
-        """What a model is trained on and asked about."""
+        """Return the data that a model is trained and tested on."""
         return self.data[(model.seed, model.fold) if model.fold else (0, 0)].of(model.kind)
 
     def items_of(self, model: ModelPlan) -> Callable[[int], Sequence[Any]]:
-        """What a model is trained on in each epoch."""
+        """Return a function epoch -> training items."""
         data = self.data_of(model)
         return items_by_epoch(data.train, data.perturber, model.kind, model.seed)
 
     def dev_of(self, model: ModelPlan) -> Sequence[Any]:
-        """What its epochs are scored on: perturbed as well where it is trained so."""
+        """Return the items that score its epochs, with perturbed copies if training has them."""
         data, kind = self.data_of(model), replace(model.kind, n_plain=1)
         return items_by_epoch(data.dev, data.perturber, kind, model.seed)(0)
 
     def learner(self, model: ModelPlan, start: Start) -> Learner:
-        """Open a model to be trained for the task of the data."""
+        """Open a model for training on the task of the data."""
         wanted = Wanted(
             start=start,
             seed=model.seed,
@@ -129,7 +129,7 @@ class TrainingPlan:
         return open_learner(self.prepared.kind, wanted)
 
     def victim(self, model: ModelPlan, folder: Path) -> VictimTable:
-        """The model as a victim."""
+        """Return the trained model as a victim."""
         keys = self.prepared.kind.trained_victim(self.table.encoder, self.table.prompt)
         return VictimTable(
             name=model.label,
@@ -141,12 +141,12 @@ class TrainingPlan:
     def stage(
         self, models: Sequence[ModelPlan], folder: Path, curves: Mapping[str, Any]
     ) -> Prepared:
-        """The run that attacks some of the models.
+        """Prepare the run that attacks some of the models.
 
         Args:
-            models: which.
-            folder: that holds theirs.
-            curves: label -> what became of the training.
+            models: the models to attack.
+            folder: folder with the models' folders.
+            curves: label -> measure and learning curve of the training.
         """
         victims = tuple(self.victim(model, folder / model.folder) for model in models)
         notes = {
@@ -181,9 +181,9 @@ class TrainingPlan:
         return replace(self.prepared, experiment=experiment, portion=portion, victims=[])
 
     def names_met(self, kind: Kind) -> dict[str, Any]:
-        """By attack: the share of replaced mentions whose new name the kind is trained on.
+        """Return by attack the share of replaced mentions whose new name is in the training data.
 
-        Of a kind with held-out names also how many items are left out for it, over all folds.
+        For a kind with held-out names also how many items it leaves out, over all folds.
         """
         met = {
             part.label: share_met(part.attack, self.prepared, self.data.values(), kind)
@@ -197,7 +197,7 @@ class TrainingPlan:
         return found
 
     def _portion(self, models: Sequence[ModelPlan], notes: Mapping[str, Any]) -> Portion:
-        """Each model's part of the items; with folds they are asked about those not trained on."""
+        """Return each model's share of the items; with folds, those it is not trained on."""
         if not self.table.folds:
             return Portion(notes=notes)
         tested = {m.label: self.data_of(m).tested for m in models if m.fold}
@@ -208,25 +208,25 @@ class TrainingPlan:
             settings={"folds": self.table.folds},
         )
 
-    def chosen_by_number(self) -> TrainingPlan:
-        """The same for a folder of the first edition, whose noise chose words by their number."""
+    def with_first_edition_lexicon(self) -> TrainingPlan:
+        """Return the plan for a first-edition folder, with its noise lexicon by counts."""
         parts = [part for model in self.models for part in model.kind.attacks]
         noises = [part.attack for part in parts if isinstance(part.attack, SentenceAttack)]
         data = {
-            key: chosen_by_number(found, noises, self.prepared.base)
+            key: with_first_edition_lexicon(found, noises, self.prepared.base)
             for key, found in self.data.items()
         }
         return replace(self, data=data)
 
     def hash_of(self, model: ModelPlan, start: Start) -> str:
-        """What decides a model's weights, but for versions of libraries and the machine."""
+        """Hash everything that determines a model's weights, except libraries and hardware."""
         if not model.is_trained:
             return content_hash({"start": start.files.content})
         return content_hash(
             {
                 "settings": self.table.model_dump(mode="json", exclude=_NOT_HASHED),
                 "start": start.files.content,
-                # With its copy: what else perturbs may join or leave without changing it.
+                # With their copies, so that adding or removing other kinds does not change it.
                 "train": [item.hash for item in self.items_of(model)(0)],
                 "dev": [item.hash for item in self.data_of(model).dev],
                 "attacks": [part.attack.spec() for part in model.kind.attacks],
@@ -245,17 +245,17 @@ def plan_training(
     watcher: Watcher | None = None,
     clusters: Clusters = clusters_of,
 ) -> TrainingPlan:
-    """Read and check what is to be trained and attacked, and load everything but the models.
+    """Read and check a training experiment, and load everything but the models.
 
     Args:
         experiment: as in `medstress.training.train.train_experiment`.
-        limit: at most so many items of the data attacked, and of those trained on.
-        overrides: as the command line's --set.
-        watcher: who is told about progress.
-        clusters: which items are never parted.
+        limit: most items of the attacked data, and of the training data.
+        overrides: as for `--set` on the command line.
+        watcher: receives progress.
+        clusters: groups items that must stay together in splits.
 
     Raises:
-        UsageError, DataError: one sentence.
+        UsageError, DataError: the experiment or its data are invalid.
     """
     watcher = watcher or Watcher()
     if isinstance(experiment, Experiment):
@@ -273,19 +273,23 @@ def plan_training(
         raise UsageError("[train] adversarial: labels must differ in more than punctuation")
     prepared.kind.check_training(table.prompt, prepared.base)
     watcher.note("data to train on")
-    told: tuple[str, ...] = ()
+    overlaps: tuple[str, ...] = ()
     if table.folds:
         data = folded_data(prepared, table, kinds, watcher, clusters)
     else:
-        found, told = other_data(prepared, table, kinds, limit, watcher, clusters)
+        found, overlaps = other_data(prepared, table, kinds, limit, watcher, clusters)
         data = {(0, 0): found}
-    data = {key: with_held_out(prepared, kinds, one) for key, one in data.items()}
-    told = (*told, *cautions(prepared, table))
-    return TrainingPlan(prepared=prepared, table=table, models=models, data=data, cautions=told)
+    return TrainingPlan(
+        prepared=prepared,
+        table=table,
+        models=models,
+        data={key: with_held_out(prepared, kinds, one) for key, one in data.items()},
+        cautions=(*overlaps, *cautions(prepared, table)),
+    )
 
 
 def training_costs(plan: TrainingPlan) -> Iterator[str]:
-    """Lines: what would be trained, and the most that the attacks can cost."""
+    """Yield lines about the models to train and the most that the attacks can cost."""
     table = plan.table
     for kind in {model.kind.name: model.kind for model in plan.models}.values():
         members = [model for model in plan.models if model.kind == kind]
@@ -300,16 +304,16 @@ def training_costs(plan: TrainingPlan) -> Iterator[str]:
             f"steps, at most {table.epochs} epochs, {len(data.dev):,} dev items"
         )
     if table.twice:
-        yield "twice: no training ends early (patience = 0), so that kinds differ by items alone"
+        yield "twice: no training stops early (patience = 0), so that kinds differ in items only"
     kinds = {model.kind.name: model.kind for model in plan.models if model.kind.attacks}
-    told = [{"name": kind.name, **plan.names_met(kind)} for kind in kinds.values()]
-    yield from met_lines({"adversarial": told})
+    entries = [{"name": kind.name, **plan.names_met(kind)} for kind in kinds.values()]
+    yield from met_lines({"adversarial": entries})
     for caution in plan.cautions:
         yield f"! {caution}"
     if plan.prepared.kind.draws_names:
-        yield "queries: bounded once the models are trained (medstress run --dry-run)"
+        yield "queries: the bound is known after training (medstress run --dry-run)"
         return
-    # The models of the folds together are asked what one model without folds is.
+    # The models of all folds together get as many queries as one model without folds.
     asked = [model for model in plan.models if model.fold <= 1]
     victims = tuple(plan.victim(model, Path(model.folder)) for model in asked)
     experiment = plan.prepared.experiment.model_copy(update={"victim": victims})
@@ -317,29 +321,29 @@ def training_costs(plan: TrainingPlan) -> Iterator[str]:
 
 
 def _put_victim(raw: dict[str, Any]) -> None:
-    """Stand in for the victims, which are the models to be trained."""
+    """Add a placeholder for the victims, which are the models to be trained."""
     if "train" not in raw:
         raise UsageError("experiment: the table [train] is missing")
     if any(victim.get("use", True) for victim in _tables(raw.get("victim"))):
         raise UsageError(
-            "medstress train attacks the models that it trains; take [[victim]] out, or attack "
+            "medstress train attacks the models that it trains; remove [[victim]], or attack "
             "others with medstress run"
         )
     if len([d for d in _tables(raw.get("dataset")) if d.get("use", True)]) > 1:
         raise UsageError(
-            "medstress train: expected one [[dataset]], the one that is attacked; [train] data "
-            "says how the data trained on differ from it"
+            "medstress train: expected one [[dataset]], the attacked one; give the training data "
+            "as [train] data"
         )
     raw["victim"] = [{"backend": "transformers", "model": "trained"}]
 
 
 def _models(prepared: Prepared, table: TrainTable, kinds: Sequence[Kind]) -> Iterator[ModelPlan]:
-    """The model as it comes where it is wanted, then every kind with every seed and fold."""
+    """Yield the untrained model if requested, then every kind with every seed and fold."""
     if table.untrained:
         if not prepared.kind.may_be_vectors or table.encoder != "bi_encoder":
             raise UsageError(
-                '[train] untrained = true is for sentence pairs with encoder = "bi_encoder": every '
-                "other model has a head that has to be trained"
+                '[train] untrained = true is for sentence pairs with encoder = "bi_encoder"; every '
+                "other model has a head that must be trained"
             )
         yield ModelPlan(kind=Kind(name=UNTRAINED), seed=0)
     folds = range(1, table.folds + 1) if table.folds else (0,)
@@ -367,7 +371,7 @@ def _kinds(prepared: Prepared, table: TrainTable) -> Iterator[Kind]:
         check_perturbed_alone(parts, prepared.kind)
         if entry.held_out_names and not all(isinstance(p.attack, Synonym) for p in parts):
             raise UsageError(
-                "[train] adversarial: held_out_names is for synonyms, not for "
+                "[train] adversarial: held_out_names works with synonym attacks only, got "
                 f"{', '.join(entry.attack)}"
             )
         yield Kind(

@@ -1,4 +1,4 @@
-"""Learning to label the words of a sentence."""
+"""Training token classifiers, which label the words of a sentence."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from medstress.training.learner import (
 )
 
 _IGNORED = -100
-"""Target of pieces that label no word; cross-entropy leaves it out."""
+"""Target of pieces without a label; cross-entropy ignores it."""
 _READ_BATCH = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What is read at once of one sentence."""
+    """The part of a sentence in one input of the model."""
 
     item: int
-    """Place of its sentence."""
+    """Index of the sentence."""
     columns: dict[str, tuple[int, ...]]
     """The model's inputs."""
     places: tuple[tuple[int, int], ...]
-    """(word, piece) of every word that is labelled here: the same ones as of a victim."""
+    """(word, piece) of every word labelled in this window, the same as for a victim."""
     targets: tuple[int, ...]
-    """Number of the label of each piece, or `_IGNORED`."""
+    """Label number of each piece, or `_IGNORED`."""
 
 
 class TaggingLearner:
@@ -47,10 +47,10 @@ class TaggingLearner:
     Loss: cross-entropy, mean over the words of a batch.
 
     Args:
-        start: the model.
-        types: of entities, sorted.
-        seed: of the head.
-        max_length: pieces read at once; longer sentences are read in windows.
+        start: the pretrained model.
+        types: entity types, sorted.
+        seed: seed of the head's weights.
+        max_length: most pieces per input; longer sentences are read in windows.
     """
 
     measure = "f1"
@@ -66,13 +66,13 @@ class TaggingLearner:
             num_labels=len(names),
             id2label=dict(enumerate(names)),
             label2id=self._numbers,
-            ignore_mismatched_sizes=True,  # a head for other labels is replaced
+            ignore_mismatched_sizes=True,  # replaces a head for other labels
         )
         longest = longest_of(self._tokenizer, self.model, max_length)
         self._pieces = PieceTokenizer(self._tokenizer, start.name, longest)
 
     def encode(self, items: Sequence[TaggedText]) -> list[Window]:
-        """The windows of all sentences, in reading order."""
+        """Return the windows of all sentences, in reading order."""
         found = []
         for number, (item, windows) in enumerate(
             zip(items, self._pieces.windows([item.tokens for item in items]), strict=True)
@@ -92,7 +92,7 @@ class TaggingLearner:
         return found
 
     def length(self, example: Window) -> int:
-        """Pieces of a window."""
+        """Return the number of pieces of a window."""
         return len(example.targets)
 
     def loss(self, batch: Sequence[Window]) -> Any:
@@ -110,7 +110,7 @@ class TaggingLearner:
         )
 
     def score(self, items: Sequence[TaggedText]) -> float:
-        """Strict F1 of the entities; 0 where there is nothing to find and nothing is found."""
+        """Strict F1 of the entities; 0 if there are none and none is found."""
         import torch
 
         labels = [[OUTSIDE] * len(item.tokens) for item in items]
@@ -130,7 +130,7 @@ class TaggingLearner:
         return 2 * right / total if total else 0.0
 
     def save(self, folder: Path) -> None:
-        """Write it as a token classifier."""
+        """Write the model as a token classifier."""
         save_with_tokenizer(self.model, self._tokenizer, folder)
 
     def _logits(self, batch: Sequence[Window]) -> Any:

@@ -1,4 +1,4 @@
-"""Fine-tune, attack, train on perturbed copies as well, attack again; one folder holds it all."""
+"""Adversarial training: fine-tune, attack, train on perturbed copies too, attack again."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 MODELS = "models"
 RESULT_FILE = "training.json"
 _CHECKPOINTS = ".checkpoints"
-_PARTED = (
-    "pairs that share a sentence may be both trained on and attacked: the folder was begun by an "
-    "earlier version, which kept only documents together"
+_SPLIT_PAIRS = (
+    "of two pairs that share a sentence, one may be trained on and the other attacked: the folder "
+    "was begun by an earlier version, which kept only documents together"
 )
-_MINGLED = (
-    "sentences of no document are parted like the document that has the same number: the folder "
+_MERGED_DOCUMENTS = (
+    "a sentence without a document stays together with the document of the same number: the folder "
     "was begun by an earlier version"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedFolder:
-    """The folder that a training left behind."""
+    """The folder of a training."""
 
     folder: Path
-    """The run: the attacks on all models, before and after."""
+    """The run: the attacks on all models, original and adversarially trained."""
     is_complete: bool
-    """False where a limit of the experiment ended the attacks."""
+    """False if a limit of the experiment ended the attacks."""
 
 
 def train_experiment(
@@ -60,22 +60,23 @@ def train_experiment(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
 ) -> TrainedFolder:
-    """Fine-tune models, attack them, train adversarial ones, attack those; or go on with it.
+    """Fine-tune models, attack them, train adversarial ones, attack those; resumes a folder.
 
-    Models that are trained are not trained again. One that was being trained goes on from its
-    last checkpoint and ends with the weights of an unbroken training.
+    Trained models are not trained again. An interrupted training continues from its last
+    checkpoint and ends with the weights of an uninterrupted one.
 
     Args:
         experiment: a TOML file or the name of a shipped recipe, a dict of the same shape, or a
             checked `Experiment`.
         out: the folder; default ``runs/<name>-trained``. It is a run folder with the models in
             ``models`` and the comparison in ``training.json``.
-        limit: at most so many items of the data attacked, and of those trained on.
-        overrides: as the command line's --set.
-        watcher: who is told about progress.
+        limit: most items of the attacked data, and of the training data.
+        overrides: as for `--set` on the command line.
+        watcher: receives progress.
 
     Raises:
-        UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
+        UsageError, DataError, StoreError, BackendError: the training cannot start or continue;
+            nothing stored is lost.
     """
     watcher = watcher or Watcher()
     plan_by = partial(plan_training, experiment, limit=limit, overrides=overrides, watcher=watcher)
@@ -89,7 +90,7 @@ def train_experiment(
     lock = lock_folder(folder, access, others=(MODELS, RESULT_FILE))
     try:
         start = find_start(plan.table.model, plan.table.device, plan.prepared.base)
-        plan = _as_begun(plan, plan_by, folder, start)
+        plan = _with_rules_of(folder, plan, plan_by, start)
         results: dict[str, Any] = {}
         for models in _stages(plan, folder):
             for model in models:
@@ -106,13 +107,13 @@ def train_experiment(
 
 
 def _old_settings(plan: TrainingPlan, folder: Path) -> list[str]:
-    """Overrides with which the plan is that of a folder which an earlier version began."""
+    """Return the overrides that give a folder of an earlier version its old settings."""
     manifest = stored_manifest(folder)
     return old_settings(plan.prepared, manifest.get("attacks", {}))
 
 
 def _stages(plan: TrainingPlan, folder: Path) -> list[tuple[ModelPlan, ...]]:
-    """The original models first, then all of them; at once where the folder is past that."""
+    """Return the original models, then all models; all at once if the folder is past that."""
     originals = tuple(model for model in plan.models if not model.kind.attacks)
     held = set(stored_manifest(folder).get("victims", ()))
     if held - {model.label for model in originals} or len(originals) == len(plan.models):
@@ -128,17 +129,17 @@ def _attack(
     lock: FileLock,
     watcher: Watcher,
 ) -> None:
-    """Attack models: a run, or more victims for the one there is."""
+    """Attack models in a new run, or add them as victims to the existing one."""
     prepared = plan.stage(models, folder / MODELS, results)
     with opened_victims(prepared, watcher.note):
-        lock.acquire(timeout=0)  # the store gives one hold back when it closes
+        lock.acquire(timeout=0)  # the store releases one hold when it closes
         run_prepared(prepared, folder, lock=lock, watcher=watcher)
 
 
 def _trained(
     plan: TrainingPlan, model: ModelPlan, start: Start, folder: Path, note: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Train a model unless it is there; returns its learning curve."""
+    """Train a model unless it exists; return its measure and learning curve."""
     done = _result(folder, model)
     if done is None:
         checkpoints = folder / f"{model.folder}{_CHECKPOINTS}"
@@ -164,7 +165,7 @@ def _trained(
 
 
 def _save(learner: Learner, folder: Path, access: Access) -> None:
-    """Write a model's folder beside its place: it is complete, or what it was."""
+    """Write a model's folder under a temporary name, then rename it."""
     with translated(folder):
         building = Path(mkdtemp(prefix=".medstress-", suffix=".part", dir=folder.parent))
         try:
@@ -190,41 +191,41 @@ def _fit(
         plan.dev_of(model),
         plan.schedule(model),
         checkpoints,
-        lambda said: note(f"{model.label}: {said}"),
+        lambda line: note(f"{model.label}: {line}"),
     )
 
 
-def _is_by_number(folder: Path) -> bool:
-    """Whether a folder's noise chose words by their number, as in the first edition."""
+def _is_first_edition(folder: Path) -> bool:
+    """True if the folder's noise lexicon was made by counts, as in the first edition."""
     manifest = stored_manifest(folder)
     groups = manifest.get("groups", {}).values()
     return any(group.get("n_lexicon") and "lexicon" not in group for group in groups)
 
 
-def _as_begun(
-    plan: TrainingPlan, plan_by: Callable[..., TrainingPlan], folder: Path, start: Start
+def _with_rules_of(
+    folder: Path, plan: TrainingPlan, plan_by: Callable[..., TrainingPlan], start: Start
 ) -> TrainingPlan:
-    """The plan by the rules that the folder began with.
+    """Return the plan by the rules of the version that began the folder.
 
-    They may count words for noise by their number, part pairs that share a sentence, and take an
-    item of no document for part of a document that is called like it.
+    An earlier version may have made the noise lexicon by counts, split pairs that share a sentence,
+    or put an item without a document together with the document whose name is the item's id.
 
     Raises:
-        StoreError: the folder is of another training.
+        StoreError: the folder belongs to another training.
     """
-    by_number = _is_by_number(folder)
-    plan = plan.chosen_by_number() if by_number else plan
+    is_first_edition = _is_first_edition(folder)
+    plan = plan.with_first_edition_lexicon() if is_first_edition else plan
     try:
         _check_folder(plan, folder, start)
     except StoreError as refused:
         older = plan_by(clusters=_documents_by_name)
-        older = older.chosen_by_number() if by_number else older
+        older = older.with_first_edition_lexicon() if is_first_edition else older
         try:
             _check_folder(older, folder, start)
         except StoreError:
             raise refused from None
         items = plan.prepared.datasets[0].questions
-        caution = _PARTED if any(item.shared_texts for item in items) else _MINGLED
+        caution = _SPLIT_PAIRS if any(item.shared_texts for item in items) else _MERGED_DOCUMENTS
         return replace(older, cautions=(*older.cautions, caution))
     return plan
 
@@ -234,22 +235,22 @@ def _documents_by_name(items: Iterable[Clustered]) -> dict[str, str]:
 
 
 def _check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:
-    """Refuse, before anything is trained, a folder of another training.
+    """Refuse a folder of another training before anything is trained.
 
     Raises:
-        StoreError: naming the model that is another one.
+        StoreError: the folder has no training, or a model with another hash; names the model.
     """
     models = folder / MODELS
     manifest = stored_manifest(folder)
     if manifest and "training" not in manifest:
-        raise StoreError(f"{folder} holds a run that was not trained; choose another --out")
+        raise StoreError(f"{folder} holds a run without training; choose another --out")
     for model in plan.models:
         begun = _read(models / f"{model.folder}{_CHECKPOINTS}" / "training.json")
         known = _result(models, model) or begun
         if known is not None and known["hash"] != plan.hash_of(model, start):
             raise StoreError(
                 f"{folder} holds a model {model.label!r} that was trained on other data or with "
-                "other settings; choose another folder with --out, or remove this one"
+                "other settings; choose another folder with --out, or delete this one"
             )
 
 
@@ -258,7 +259,7 @@ def _result(folder: Path, model: ModelPlan) -> dict[str, Any] | None:
 
 
 def _result_file(folder: Path, model: ModelPlan) -> Path:
-    """Beside the model's folder, whose files are its identity."""
+    """Return a path beside the model's folder, whose content must not change its identity."""
     return folder / f"{model.folder}.json"
 
 

@@ -218,7 +218,7 @@ def test_the_shortest_sentences_get_controls_of_their_length(
 
 def test_a_false_statement_of_one_word_has_no_control_and_it_is_said() -> None:
     slots = slots_of(inserted((AFTER_KNEE, " Contagious.")), [("inverted relation", "Contagious")])
-    with pytest.raises(TrialError, match="nothing more of 1 words"):
+    with pytest.raises(TrialError, match="no further text of 1 words"):
         neutral_control(ITEM, slots, np.random.default_rng(0))
 
 

@@ -298,11 +298,11 @@ class TestReplaced:
 
     def test_the_score_is_that_of_the_option_under_attack(self) -> None:
         attack = DiscreteZoo(goal="replaced")
-        place = attack._place(ITEM, ITEM.mentions[2], RESOURCES)
-        answer = self.tell(place.candidate(0))
+        entity = attack._entity(ITEM, ITEM.mentions[2], RESOURCES)
+        answer = self.tell(entity.candidate(0))
         # log p of C against the best other, which is B.
-        assert attack._score(answer, place) == pytest.approx(log(0.2) - log(0.9))
-        beside = attack._place(ITEM, ITEM.mentions[1], RESOURCES)
+        assert attack._score(answer, entity) == pytest.approx(log(0.2) - log(0.9))
+        beside = attack._entity(ITEM, ITEM.mentions[1], RESOURCES)
         assert attack._score(answer, beside) == 0
 
     def test_it_is_no_obstacle_on_any_item(self) -> None:
@@ -466,7 +466,7 @@ class TestChoices:
         ({"choices": "as_publishd"}, "got 'as_publishd'; did you mean 'as_published'?"),
         ({"choices": []}, "choices must be one of"),
         ({"normalise_differences": 1}, "normalise_differences must be true or false, got 1"),
-        ({"word_ranking": "importance", "answers": "hard"}, "reads the probability of the key"),
+        ({"word_ranking": "importance", "answers": "hard"}, "needs the probability of the key"),
     ],
 )
 def test_a_parameter_out_of_range_is_refused_by_name(given: dict[str, Any], sentence: str) -> None:

@@ -12,7 +12,7 @@ from medstress.attacks.edit_gates import (
     categories_kept,
     facts_kept,
     insertions_only,
-    key_not_told,
+    key_not_revealed,
     no_evidence,
     options_kept,
 )
@@ -207,16 +207,18 @@ def test_history_passes_where_allowed_and_names_of_drugs_and_diseases_never():
 
 
 def test_the_key_and_option_letters_may_not_be_told():
-    assert key_not_told(inserted("who asks about heparin")) == "the key's text was inserted"
+    assert key_not_revealed(inserted("who asks about heparin")) == "the key's text was inserted"
     wide = "".join(chr(ord(each) + 0xFEE0) for each in "heparin")
-    assert key_not_told(inserted(f"who asks about {wide}")) == "the key's text was inserted"
-    assert key_not_told(inserted("who asks about hep\u200barin")) == "the key's text was inserted"
-    assert key_not_told(inserted("who prefers option A")) is not None
-    assert key_not_told(inserted("with a preference for B")) is not None
-    assert key_not_told(inserted("who says A teacher taught him")) is None
-    assert key_not_told(inserted("who read that the answer is A")) is not None
-    assert key_not_told(inserted("who was told Answer: (A)")) is not None
-    assert key_not_told(inserted("who would rather answer a child")) is None
+    assert key_not_revealed(inserted(f"who asks about {wide}")) == "the key's text was inserted"
+    assert (
+        key_not_revealed(inserted("who asks about hep\u200barin")) == "the key's text was inserted"
+    )
+    assert key_not_revealed(inserted("who prefers option A")) is not None
+    assert key_not_revealed(inserted("with a preference for B")) is not None
+    assert key_not_revealed(inserted("who says A teacher taught him")) is None
+    assert key_not_revealed(inserted("who read that the answer is A")) is not None
+    assert key_not_revealed(inserted("who was told Answer: (A)")) is not None
+    assert key_not_revealed(inserted("who would rather answer a child")) is None
 
 
 @pytest.mark.parametrize(
@@ -238,7 +240,7 @@ def test_the_key_and_option_letters_may_not_be_told():
     ],
 )
 def test_no_wording_of_an_option_letter_or_its_place_passes(words):
-    assert "names an option letter or its place" in (key_not_told(inserted(words)) or "")
+    assert "names an option letter or its place" in (key_not_revealed(inserted(words)) or "")
 
 
 @pytest.mark.parametrize(
@@ -255,7 +257,7 @@ def test_no_wording_of_an_option_letter_or_its_place_passes(words):
     ],
 )
 def test_articles_pronouns_and_ordinals_that_name_no_option_pass(words):
-    assert key_not_told(inserted(words)) is None
+    assert key_not_revealed(inserted(words)) is None
 
 
 @pytest.mark.parametrize("line_break", ["\n", "\r\n", "\u2028"])
@@ -268,7 +270,7 @@ def test_an_option_line_of_the_attackers_own_is_rejected(line_break):
 
 def test_a_key_that_stands_in_the_original_already_is_not_told_again():
     item = Question(id="q", context="He had heparin.", stem=STEM, options=ITEM.options, key="B")
-    assert key_not_told(draft(f"He, a clerk, had heparin. {STEM}", item=item)) is None
+    assert key_not_revealed(draft(f"He, a clerk, had heparin. {STEM}", item=item)) is None
 
 
 ORIGINAL = ("The", "man", "of", "45", "years", "coughs,", "and", "smokes.")

@@ -26,7 +26,7 @@ from medstress.attacks.word_patterns import Patterns, Words, parse
 from medstress.entities.recognisers.gazetteer import shipped_gazetteer
 from medstress.items import Candidate, Question
 from medstress.prompts import load_prompts
-from medstress.prompts.kinds import evidence_told, forbidden, kinds
+from medstress.prompts.kinds import evidence_for_prompt, forbidden, kinds
 from medstress.text import Edit
 
 TABLE = Path(__file__).with_name("insertions.jsonl")
@@ -198,7 +198,7 @@ def test_the_attacker_is_told_every_kind_that_the_gate_stops_and_no_other(allow_
 
 
 def test_a_control_is_to_hold_no_kind_of_evidence():
-    evidence = evidence_told(allow_history=False)
+    evidence = evidence_for_prompt(allow_history=False)
     render = load_prompts("patient_characteristics").render
     told = render("control_neutral", marked="[1]", slots=(), evidence=evidence)
     assert all(kind.told in told for kind in kinds().evidence)

@@ -285,7 +285,7 @@ def test_a_folder_of_the_user_replaces_what_it_holds_and_nothing_else(tmp_path):
     assert mine.spec()["prompts"] != MedFuzz().spec()["prompts"]
     (folder / "target.jinja").write_text("x", encoding="utf-8")
     load_prompts.cache_clear()
-    with pytest.raises(UsageError, match=r"the file target\.jinja is not known"):
+    with pytest.raises(UsageError, match=r"unknown file target\.jinja"):
         MedFuzz(template="mine").with_files(tmp_path)
 
 

@@ -101,7 +101,7 @@ def test_a_list_of_options_and_a_reasoning_of_ones_own_are_read(tmp_path):
         ({"reasoning": "It began slowly. So the answer is B."}, "the reasoning ends in an answer"),
         ({"reasoning": "It began slowly. This is right 0."}, "the reasoning ends in an answer"),
         ({"reasoning": "It began slowly. (B)"}, "the reasoning ends in an answer"),
-        ({"answer_idx": "E"}, "the answer 'E' is none of its options"),
+        ({"answer_idx": "E"}, "the answer 'E' is not one of its options"),
         ({"options": "Flu"}, "expected an object with options"),
         ({"question": ""}, "question: String should have at least 1 character"),
     ],

@@ -320,8 +320,8 @@ def test_a_body_of_2_gb_packed_into_2_mb_costs_no_memory_and_the_next_call_is_an
         ("//user:secret@elsewhere.example/v1", "elsewhere.example;"),
         ("/v2/other-path-secret", r"127\.0\.0\.1:\d+ \(the same host\);"),
         (f"https://{KEY}.example/", r"\[key\]\.example;"),
-        ("http://[secret", "no address that can be read;"),
-        ("https://a\x1b]0;secret\x07.example/", "no address that can be read;"),
+        ("http://[secret", "no readable address;"),
+        ("https://a\x1b]0;secret\x07.example/", "no readable address;"),
     ],
 )
 @pytest.mark.parametrize("status", ["301 Moved", "307 Temporary Redirect"])
@@ -335,8 +335,10 @@ def test_a_redirect_stops_the_run_and_is_not_followed(
             open_backend(BackendOptions(base_url=url, model="m"))
     for error in (caught, greeted):
         said = str(error.value)
-        assert re.search(f"answered 30[17], which points to {told} medstress asks nobody", said)
-        assert "put the one that answers itself into base_url" in said
+        assert re.search(
+            f"answered 30[17], which points to {told} medstress follows no redirect", said
+        )
+        assert "set base_url to the final address" in said
         assert "secret" not in said
         assert "\x1b" not in said
     assert KEY not in str(caught.value)

@@ -132,10 +132,10 @@ def test_the_embedded_model_names_its_install_line_when_absent(
         ("./absent", "does not exist"),
         ("absent.gguf", "does not exist"),
         ("no/such/folder", "does not exist"),
-        ("nobody/no-such-model", "no embedded name"),
+        ("nobody/no-such-model", "not an embedded name"),
         ("config.txt", "expected a folder or a .gguf file"),
-        ("no_config", "holds no config.json"),
-        ("no_weights", "holds no weights"),
+        ("no_config", "has no config.json"),
+        ("no_weights", "has no weights"),
     ],
 )
 def test_a_missing_model_is_one_clear_sentence(

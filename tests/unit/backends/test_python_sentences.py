@@ -55,12 +55,12 @@ def test_labels_of_iobes_are_read_as_iob2() -> None:
 @pytest.mark.parametrize(
     ("returned", "sentence"),
     [
-        ([["O"]], "returned 1 labels for a sentence of 2 words; expected one a word"),
+        ([["O"]], "returned 1 labels for a sentence of 2 words; expected one per word"),
         ([["O", "Chemical"]], "returned the label 'Chemical'; expected IOB labels"),
         ([["O", None]], "returned the label None; expected IOB labels"),
         (["O O"], "returned 'O O' for a sentence; expected a list of 2 IOB labels"),
-        ([], "returned 0 answers for 1 sentences; expected one answer a sentence"),
-        ("O", "returned str; expected a list, one answer a sentence"),
+        ([], "returned 0 answers for 1 sentences; expected one answer per sentence"),
+        ("O", "returned str; expected a list, one answer per sentence"),
     ],
 )
 def test_wrong_labels_are_refused_in_one_sentence(returned: Any, sentence: str) -> None:

@@ -14,7 +14,7 @@ from medstress.errors import PermanentBackendError, UsageError
 
 CALLS = [Choose("first", "ABC"), Choose("second", "ABC")]
 MEND = (
-    "; the answers before it are stored: mend the function and start over with --fresh, "
+    "; earlier answers are stored: mend the function and start over with --fresh, "
     "or resume if the victim has a version"
 )
 
@@ -48,17 +48,17 @@ def test_a_tuple_of_answers_is_fine() -> None:
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        ("AB", "returned str; expected a list, one answer a prompt"),
-        (b"AB", "returned bytes; expected a list, one answer a prompt"),
-        (None, "returned NoneType; expected a list, one answer a prompt"),
-        ({"A": 1, "B": 2}, "returned dict; expected a list, one answer a prompt"),
+        ("AB", "returned str; expected a list, one answer per prompt"),
+        (b"AB", "returned bytes; expected a list, one answer per prompt"),
+        (None, "returned NoneType; expected a list, one answer per prompt"),
+        ({"A": 1, "B": 2}, "returned dict; expected a list, one answer per prompt"),
         (
             ["A"],
-            "returned 1 answers for 2 prompts; expected one answer a prompt, in the same order",
+            "returned 1 answers for 2 prompts; expected one answer per prompt, in the same order",
         ),
         (
             ["A"] * 3,
-            "returned 3 answers for 2 prompts; expected one answer a prompt, in the same order",
+            "returned 3 answers for 2 prompts; expected one answer per prompt, in the same order",
         ),
         (["A", {"answer": "D"}], "returned the answer 'D'; expected one of A, B, C"),
         (["A", {"answer": "AB"}], "returned the answer 'AB'; expected one of A, B, C"),

@@ -78,7 +78,10 @@ def test_a_letter_gets_most_where_scores_are_wanted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (Score("else", (" A", " B")), "the reply 'I cannot say.' of 'replies' is no option letter"),
+        (
+            Score("else", (" A", " B")),
+            "the reply 'I cannot say.' of 'replies' is not an option letter",
+        ),
         (Score("rickets, sun", (" A", " B")), "scores [0.2, 0.6, 0.2] for 2 options"),
     ],
 )
@@ -127,5 +130,5 @@ def test_a_file_that_is_missing_or_empty_is_named(tmp_path: Path) -> None:
         open_backend(BackendOptions(base=tmp_path))
     with pytest.raises(UsageError, match="cannot read"):
         open_backend(BackendOptions(base=tmp_path, model="none.jsonl"))
-    with pytest.raises(UsageError, match="holds no line"):
+    with pytest.raises(UsageError, match="has no line"):
         opened(tmp_path, [])

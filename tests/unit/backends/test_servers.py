@@ -207,7 +207,7 @@ def test_a_fault_that_passes_costs_a_repetition_and_no_answer(fault: str) -> Non
         ("500", "answered 500 (it says: something broke)"),
         ("503", "answered 503 (it says: something broke)"),
         ("drop", "dropped the connection (Server disconnected without sending a response.)"),
-        ("half_json", "sent something that is no JSON object"),
+        ("half_json", "sent something that is not a JSON object"),
         ("empty_choice", "sent an empty choice"),
         ("huge", "sent an answer of more than 8 MiB"),
     ],

@@ -60,13 +60,13 @@ def test_the_schema_is_sent_and_an_answer_that_follows_it_comes_back() -> None:
 def test_a_server_that_ignores_the_schema_stops_the_run_at_its_first_answer() -> None:
     with FaultServer(answer=lambda prompt: "The answer is B.") as server:
         said = stop(server)
-    assert "does not keep to the JSON schema" in said
+    assert "does not follow the requested JSON schema" in said
     assert "structured = false" in said
 
 
 def test_json_of_another_schema_is_no_better() -> None:
     with FaultServer(answer=lambda prompt: '{"letter": "B"}') as server:
-        assert "does not keep to the JSON schema" in stop(server)
+        assert "does not follow the requested JSON schema" in stop(server)
 
 
 def test_a_server_that_refuses_schemas_is_named_with_its_own_words() -> None:

@@ -31,10 +31,10 @@ def test_no_worked_question_tells_the_answer_of_an_item_that_the_recipes_attack(
         (
             "attacker_plan.jinja",
             "{{ lising }}",
-            "attacker_plan.jinja reads 'lising', which it is not given; did you mean 'listing'?",
+            "attacker_plan.jinja uses the unknown variable 'lising'; did you mean 'listing'?",
         ),
-        ("judge_mention.jinja", "{{ xyz }}", "reads 'xyz', which it is not given .it is given: "),
-        ("target_system.jinja", "{{ xyz }}", "it is given: nothing"),
+        ("judge_mention.jinja", "{{ xyz }}", "uses the unknown variable 'xyz' .known: "),
+        ("target_system.jinja", "{{ xyz }}", "known: none"),
         ("categories.toml", "category = 3", r"expected \[\[category\]\] tables"),
         ("categories.toml", "[[category]]\nnam = 'x'", "category.0.name: Field required; expected"),
         ("categories.toml", "[[category", "categories.toml is not valid TOML: "),

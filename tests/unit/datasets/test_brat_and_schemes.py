@@ -92,7 +92,7 @@ def test_entities_in_parts_and_over_line_ends_take_what_stands_between(folder):
     (folder / "a.ann").write_text("T1\tOrgan 0 4;15 21\tleft kidney\n", "utf-8")
     loaded = read(brat, folder)
     assert loaded.items[0].labels == ("B-Organ", "I-Organ", "I-Organ", "I-Organ", "O")
-    assert any("1 entities have several parts" in note for note in loaded.notes)
+    assert any("1 entities are discontinuous" in note for note in loaded.notes)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_a_text_without_annotations_a_file_and_an_empty_folder_are_refused(folde
     assert "expected path = a folder" in refused(brat, folder / "a.txt")
     assert "needs the key 'path'" in refused(brat, None)
     (tmp_path / "empty").mkdir()
-    assert "got no .txt file" in refused(brat, tmp_path / "empty")
+    assert "found no .txt file" in refused(brat, tmp_path / "empty")
     (folder / "a.ann").unlink()
-    assert "expected a.ann beside it" in refused(brat, folder)
+    assert "a.ann is missing beside it" in refused(brat, folder)
 
 
 def test_entities_side_by_side_are_one_in_io_and_two_elsewhere():
@@ -195,7 +195,7 @@ def test_types_are_renamed_merged_and_left_out(tmp_path, folder):
         kept = read(module, where, types=("Disease",))
         assert {e.type for item in kept.items for e in item.entities} == {"Disease"}
         assert "did you mean 'Chemical'" in refused(module, where, types={"Chemicals": "Drug"})
-        assert "a name of one word" in refused(module, where, types={"Chemical": "a drug"})
+        assert "a one-word name" in refused(module, where, types={"Chemical": "a drug"})
 
 
 def test_types_hold_for_pubtator_bigbio_and_the_folder_of_bc5cdr(tmp_path):

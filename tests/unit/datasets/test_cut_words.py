@@ -115,7 +115,7 @@ def test_a_published_file_loads_without_the_spans_that_cut_a_word(tmp_path):
     (item,) = loaded.questions
     assert [(m.start, m.end) for m in item.mentions] == [(0, 10)]
     assert loaded.notes == (
-        f"{spans}: spans left out because they cut a word: 1; the first 'Ranitidine'",
+        f"{spans}: skipped spans that cut a word: 1; the first word is 'Ranitidine'",
     )
 
 

@@ -133,7 +133,7 @@ def test_a_key_that_its_answer_contradicts_is_a_bad_row(files):
     path, _ = files([published_row(answer_idx="C")], [])
     assert refusal(path) == (
         f"{path}, row 1: field 'answer': expected option C as in 'answer_idx', got the text "
-        "' beta blocker ', option B"
+        "' beta blocker ', which is option B"
     )
 
 

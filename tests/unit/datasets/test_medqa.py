@@ -68,9 +68,9 @@ def test_a_span_without_type_keeps_the_empty_type(jsonl, row, spans):
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
-        ("x", ": expected an object by letters, got the text 'x'"),
-        (record(letter="D"), ": expected letters of A, B, C, got 'D'"),
-        (record(letter="AB"), ": expected letters of A, B, C, got 'AB'"),
+        ("x", ": expected an object keyed by letter, got the text 'x'"),
+        (record(letter="D"), ": expected a letter among A, B, C, got 'D'"),
+        (record(letter="AB"), ": expected a letter among A, B, C, got 'AB'"),
         (
             {"B": []},
             ", option B: expected the lists 'text', 'labels', 'boundaries', got the list []",
@@ -82,7 +82,7 @@ def test_a_span_without_type_keeps_the_empty_type(jsonl, row, spans):
         ),
         (
             {"B": {"text": ["aspirin"], "labels": [], "boundaries": []}},
-            ", option B: expected three lists of one length, got 1, 0 and 0",
+            ", option B: expected three lists of the same length, got 1, 0 and 0",
         ),
         (record(label=None), ", option B: expected a type identifier or '', got nothing"),
         (record(text="codeine"), ", option B: expected 'codeine' at [0, 7), got 'aspirin'"),
@@ -127,8 +127,8 @@ def test_a_train_index_outside_the_annotations_is_a_bad_row(jsonl, row, spans, p
 def test_annotations_that_belong_to_no_row_are_refused(jsonl, row, spans):
     path, annotations = jsonl(row(), row(id="q2")), spans(record())
     assert refusal(path, annotations) == (
-        f"{path}: expected rows with 'train_index', the position in {annotations}, got none; the "
-        "annotations belong to the train split, leave them out for other files"
+        f"{path}: expected rows with 'train_index', the position in {annotations}, got none; "
+        "leave the annotations out, since they exist for the train split only"
     )
 
 
@@ -155,7 +155,7 @@ def test_missing_annotations_suggest_another_file(jsonl, row, spans):
 def test_only_published_splits_are_taken_and_only_train_has_annotations(jsonl, row, spans):
     path = jsonl(row(train_index=0))
     assert refusal(path, error=UsageError, split="tset") == (
-        "dataset 'medqa': expected the split train, dev, test, got 'tset'; did you mean 'test'?"
+        "dataset 'medqa': expected a split among train, dev, test, got 'tset'; did you mean 'test'?"
     )
     assert refusal(path, spans(record()), UsageError, split="dev") == (
         "dataset 'medqa': annotations exist for the train split only, got split 'dev'"

@@ -50,14 +50,14 @@ def test_columns_and_scale_can_be_named_and_further_columns_are_kept(write):
         (HEADER, "expected at least one row, got none; give a file with rows"),
         (
             HEADER + "p\tOne.\tTwo.\t4.5\n",
-            "line 2: field 'score': expected a score from 0 to 4, got 4.5; mend the row, or give "
+            "line 2: field 'score': expected a score from 0 to 4, got 4.5; fix the row, or give "
             "the scale with scale = [low, high]",
         ),
         (HEADER + "p\tOne.\tTwo.\thigh\n", "expected a score from 0 to 4, got the text 'high'"),
         (HEADER + "p\tOne.\tTwo.\tnan\n", "expected a score from 0 to 4, got nan"),
         (HEADER + "p\tOne.\t3\n", "line 2: expected 4 fields as in the header, got 3"),
         (HEADER + "p\tOne.\t \t3\n", "field 'text_b': the text is empty"),
-        (HEADER + "p\tA.\tB.\t3\np\tA.\tB.\t3\n", "line 3: field 'id': expected an id of its own"),
+        (HEADER + "p\tA.\tB.\t3\np\tA.\tB.\t3\n", "line 3: field 'id': expected a unique id"),
         (
             "text_1\ttext_b\tscore\nA.\tB.\t3\n",
             "line 2: field 'text_a': expected a text, got nothing; did you mean 'text_",
@@ -159,7 +159,7 @@ def test_a_column_named_twice_is_refused(write):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t4.5\n", "got 4.5; mend the row"),
+        ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t4.5\n", "got 4.5; fix the row"),
         ("pair_id\tother\tsentence2\tmean_score\n1\ta\tb\t4\n", "; rename the column"),
     ],
 )

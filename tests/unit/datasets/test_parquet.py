@@ -84,14 +84,14 @@ def test_a_file_that_is_no_parquet_is_refused_in_one_line(tmp_path):
     path = tmp_path / "rows.parquet"
     path.write_text("id,question\n1,x\n", encoding="utf-8")
     sentence = refusal(path)
-    assert sentence.startswith(f"{path}: expected a parquet file, got one that fails: ")
+    assert sentence.startswith(f"{path}: expected a parquet file, but reading it fails: ")
     assert "\n" not in sentence
 
 
 def test_a_file_of_no_bytes_is_no_parquet(tmp_path):
     path = tmp_path / "rows.parquet"
     path.write_bytes(b"")
-    assert refusal(path).startswith(f"{path}: expected a parquet file, got one that fails: ")
+    assert refusal(path).startswith(f"{path}: expected a parquet file, but reading it fails: ")
 
 
 def test_a_parquet_file_without_rows_is_refused(tmp_path):

@@ -32,8 +32,8 @@ def test_an_installation_without_the_file_says_what_to_do(monkeypatch, tmp_path)
     with pytest.raises(UsageError) as caught:
         sample.load(DatasetOptions())
     assert str(caught.value) == (
-        f"dataset 'sample': its file {tmp_path / 'sample.jsonl'} is missing from this "
-        "installation; install medstress again"
+        f"dataset 'sample': the file {tmp_path / 'sample.jsonl'} is missing from this "
+        "installation; reinstall medstress"
     )
 
 
@@ -43,4 +43,6 @@ def test_an_installation_without_the_file_says_what_to_do(monkeypatch, tmp_path)
 def test_the_sample_takes_no_keys(key, value):
     with pytest.raises(UsageError) as caught:
         sample.load(DatasetOptions(**{key: value}))
-    assert str(caught.value) == f"dataset 'sample' takes no key {key!r}, got {str(value)!r}"
+    assert (
+        str(caught.value) == f"dataset 'sample' does not accept the key {key!r}, got {str(value)!r}"
+    )

@@ -51,19 +51,19 @@ def test_a_missing_file_suggests_the_closest_of_its_folder(tmp_path):
 
 def test_a_missing_file_without_a_close_one_says_to_mend_the_path(tmp_path):
     says = refusal("jsonl", "path", tmp_path / "question.jsonl")
-    assert says.endswith("question.jsonl (key 'path'); mend the path")
+    assert says.endswith("question.jsonl (key 'path'); fix the path")
 
 
 def test_a_missing_folder_is_named(tmp_path):
     path = tmp_path / "no" / "a.jsonl"
     assert refusal("medqa", "annotations", path) == (
-        f"dataset 'medqa': there is no folder {path.parent} (for annotations {path}); mend the path"
+        f"dataset 'medqa': there is no folder {path.parent} (for annotations {path}); fix the path"
     )
 
 
 def test_a_folder_is_no_file(tmp_path):
     assert refusal("jsonl", "path", tmp_path) == (
-        f"dataset 'jsonl': path {tmp_path} is a folder, expected a file; name one of its files"
+        f"dataset 'jsonl': path {tmp_path} is a folder, expected a file; give one of its files"
     )
 
 
@@ -117,5 +117,5 @@ REFUSED = [
 @pytest.mark.parametrize(("source", "key"), REFUSED)
 def test_a_key_that_means_nothing_to_a_source_is_refused(source, key):
     load, options = registry.load("datasets", source), DatasetOptions(**{key: SET[key]})
-    with pytest.raises(UsageError, match=f"dataset '{source}' takes no key '{key}'"):
+    with pytest.raises(UsageError, match=f"dataset '{source}' does not accept the key '{key}'"):
         load(options)

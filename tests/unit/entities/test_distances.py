@@ -174,16 +174,16 @@ def test_every_distance_has_a_hash_of_its_own():
     [
         (
             "return [1.0]",
-            "returned an array of shape (1,); expected one number a name, shape (6,)",
+            "returned an array of shape (1,); expected one number per name, shape (6,)",
         ),
         (
             "return np.full(len(names), -1.0)",
-            "returned -1 for 'asthma'; expected a finite number >= 0, or nan where the distance "
+            "returned -1 for 'asthma'; expected a finite number >= 0, or nan if the distance "
             "is undefined",
         ),
         (
             "return np.full(len(names), np.inf)",
-            "returned inf for 'asthma'; expected a finite number >= 0, or nan where the distance "
+            "returned inf for 'asthma'; expected a finite number >= 0, or nan if the distance "
             "is undefined",
         ),
         ("return names[7]", "raised IndexError: list index out of range"),
@@ -256,8 +256,8 @@ def test_names_that_are_the_anchor_are_known_without_its_distances(distance, nea
     vocabulary = (*(f"salt {i}" for i in range(300)), "salt  7", "7 salt", "", "Salt 7 ")
     names = names_with(distance, vocabulary)
     asked = names._distance
-    same, beyond = asked.same(anchor), asked.beyond(anchor)
-    row = asked.between(anchor)
+    same, beyond = asked.duplicates(anchor), asked.undefined_from(anchor)
+    row = asked.to_names(anchor)
     assert same.tolist() == np.flatnonzero(row < near).tolist()
     assert beyond.tolist() == np.flatnonzero(np.isnan(row)).tolist()
     assert (len(same) > 0) == (anchor in vocabulary and bool(anchor))

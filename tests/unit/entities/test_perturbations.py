@@ -193,7 +193,7 @@ def test_the_anchor_is_the_key_text_as_it_stands(names, monkeypatch):
 def test_a_second_look_at_an_item_decides_nothing_anew(names, monkeypatch):
     item = question("Diclofenac", "zinc")
     first = names.allowed(item)
-    monkeypatch.setattr(names, "_decide", lambda *_: pytest.fail("decided again"))
+    monkeypatch.setattr(names, "_compute_codes", lambda *_: pytest.fail("decided again"))
     assert names.allowed(item) is first
 
 
@@ -286,7 +286,7 @@ def test_a_name_that_would_turn_one_option_into_another_is_left_out(names):
 
 
 def test_what_is_kept_of_prepared_items_does_not_grow_with_them(monkeypatch):
-    monkeypatch.setattr(name_vectors, "_GAPS_BYTES", 5 * 8 * 3)
+    monkeypatch.setattr(name_vectors, "_CACHE_BYTES", 5 * 8 * 3)
     vocabulary = vocabulary_of("v", ["iron", "zinc", "gold dust"])
     names = VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS)
     keys = [f"salt {i}" for i in range(40)]
@@ -301,7 +301,7 @@ def test_what_is_kept_of_prepared_items_does_not_grow_with_them(monkeypatch):
 
 def test_a_bound_on_what_is_kept_changes_no_distance(names, monkeypatch):
     keys = [f"salt {i}" for i in range(9)]
-    monkeypatch.setattr(name_vectors, "_GAPS_BYTES", 1)
+    monkeypatch.setattr(name_vectors, "_CACHE_BYTES", 1)
     tight = VectorPerturbationSet(names.vocabulary, names._embedder, TWINS)
     for each in (names, tight):
         each.prepare(keys)

@@ -13,7 +13,7 @@ TEXTS = ["alpha", "beta", "delta", "gamma"]
 
 @pytest.fixture
 def vectors() -> VectorFile:
-    return Embedder("ngram").kept(TEXTS)
+    return Embedder("ngram").vector_file(TEXTS)
 
 
 def test_a_text_has_the_vector_of_its_row(vectors):
@@ -39,7 +39,7 @@ def test_rows_past_the_end_are_left_out(vectors):
 
 def test_vectors_are_read_on_where_the_file_is_replaced_or_removed(vectors, tmp_path):
     expected = np.array(vectors.mapped())
-    again = Embedder("ngram").kept(TEXTS)
+    again = Embedder("ngram").vector_file(TEXTS)
     for file in tmp_path.rglob("*.npy"):
         file.unlink()
     assert (again.rows(0, 4) == expected).all()
@@ -47,11 +47,11 @@ def test_vectors_are_read_on_where_the_file_is_replaced_or_removed(vectors, tmp_
 
 def test_a_file_that_is_cut_short_while_it_is_open_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
-    opened = Embedder("ngram").kept(TEXTS)
+    opened = Embedder("ngram").vector_file(TEXTS)
     (file,) = tmp_path.rglob("*.npy")
     with file.open("r+b") as stream:
         stream.truncate(200)
-    with pytest.raises(UsageError, match="cut short"):
+    with pytest.raises(UsageError, match="was truncated"):
         opened.rows(0, 4)
     del opened
     gc.collect()  # and its descriptor is closed without a warning
@@ -60,7 +60,7 @@ def test_a_file_that_is_cut_short_while_it_is_open_is_refused(tmp_path, monkeypa
 def test_names_made_in_several_blocks_are_those_made_at_once(monkeypatch):
     names = [f"name {i}" for i in range(5)]
     told = []
-    monkeypatch.setattr("medstress.entities.embeddings._TEXTS", 2)
+    monkeypatch.setattr("medstress.entities.embeddings._CHUNK", 2)
     blocks = Embedder("ngram", corpus=names).vectors(names, lambda *n: told.append(n))
     monkeypatch.undo()
     assert told == [(2, 5), (4, 5), (5, 5)]

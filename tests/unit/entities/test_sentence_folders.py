@@ -52,8 +52,8 @@ def test_a_pooling_that_is_not_built_is_refused(tmp_path, settings, shown):
     with pytest.raises(UsageError) as error:
         _ = found.pooling
     assert str(error.value) == (
-        f"embedding: expected the pooling cls or mean in {tmp_path}, got {shown}; say which one "
-        'to use instead with pooling = "mean"'
+        f"embedding: expected the pooling cls or mean in {tmp_path}, got {shown}; "
+        'set another one with pooling = "mean"'
     )
 
 

@@ -102,24 +102,24 @@ def test_synonyms_come_from_an_obo_file_and_their_hash_follows_it(tmp_path):
         (
             "m.rrf",
             CONSO + "C3|ENG|x|\n",
-            "m.rrf:6: expected 18 fields, each ended by a bar, got 'C3|ENG|x|'; mend the line",
+            "m.rrf:6: expected 18 fields, each ended by a bar, got 'C3|ENG|x|'; fix the line",
         ),
         (
             "m.rrf",
             mrconso("", "x"),
             "m.rrf:1: expected 18 fields, each ended by a bar, got '|ENG|||||||||||||x||N||'; "
-            "mend the line",
+            "fix the line",
         ),
         (
             "d.obo",
             "[Term]\nid: D:1\nsynonym: scorbutus EXACT []\n",
             "d.obo:3: expected a synonym in double quotes, got 'synonym: scorbutus EXACT []'; "
-            "mend the line",
+            "fix the line",
         ),
         (
             "d.obo",
             "[Term]\nid D1\n",
-            "d.obo:2: expected a line 'tag: value', got 'id D1'; mend the line",
+            "d.obo:2: expected a line 'tag: value', got 'id D1'; fix the line",
         ),
     ],
 )

@@ -100,8 +100,8 @@ BAD = [
         "id,label\n1,scurvy\n",
         None,
         "vocabulary 'v.csv': expected a column 'name', got 'id', 'label' in the first line of "
-        "FOLDER/v.csv; rename a column, or say which one holds the names with column = 0 "
-        "(counted from 0) where the table has no header",
+        "FOLDER/v.csv; rename a column or, if the table has no header, give the "
+        "position of the names (from 0) with column = 0",
     ),
     (
         "v.csv",
@@ -134,16 +134,16 @@ BAD = [
         "v.txt",
         " \n\n",
         None,
-        "vocabulary 'v.txt': expected at least one name, got none; it is empty",
+        "vocabulary 'v.txt' is empty; expected at least one name",
     ),
-    ("v.csv", "", None, "vocabulary 'v.csv': expected at least one name, got none; it is empty"),
+    ("v.csv", "", None, "vocabulary 'v.csv' is empty; expected at least one name"),
     (
         "v.csv",
         "name\n",
         None,
-        "vocabulary 'v.csv': expected at least one name, got none; it is empty",
+        "vocabulary 'v.csv' is empty; expected at least one name",
     ),
-    ("v.csv", "", 1, "vocabulary 'v.csv': expected at least one name, got none; it is empty"),
+    ("v.csv", "", 1, "vocabulary 'v.csv' is empty; expected at least one name"),
     (
         "v.txt",
         "PK\0\0",
@@ -183,7 +183,7 @@ def test_a_built_in_vocabulary_has_no_column(tmp_path):
 def test_text_that_is_not_utf_8_is_refused(tmp_path):
     (tmp_path / "v.txt").write_bytes(b"Sj\xf6gren syndrome\n")
     assert re.fullmatch(
-        r"vocabulary 'v.txt': expected UTF-8 text in FOLDER/v.txt, got what cannot be read \(.*"
+        r"vocabulary 'v.txt': expected UTF-8 text in FOLDER/v.txt, but it cannot be read \(.*"
         r"0xf6 in position 2.*\); save it as UTF-8",
         message_of("v.txt", tmp_path),
     )
@@ -208,7 +208,7 @@ def test_a_parquet_column_of_numbers_is_refused(tmp_path):
 def test_a_file_that_only_calls_itself_parquet_is_refused(tmp_path):
     write(tmp_path, "v.parquet", "name\nscurvy\n")
     assert message_of("v.parquet", tmp_path).startswith(
-        "vocabulary 'v.parquet': expected a parquet file at FOLDER/v.parquet, got what cannot be "
+        "vocabulary 'v.parquet': expected a parquet file at FOLDER/v.parquet, but it cannot be "
     )
 
 

@@ -133,7 +133,7 @@ def test_a_panel_that_refuses_everything_ends_the_test():
         yield from ()
         return [candidate("He doubts")] * n
 
-    with pytest.raises(TrialError, match="judges still pick the key on 0 of 2 controls alone"):
+    with pytest.raises(TrialError, match="judges still pick the key on only 0 of 2 controls"):
         drive(drawn_until(2, draw, panel()), votes=doubting("doubts"))
 
 

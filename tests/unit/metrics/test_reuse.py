@@ -9,7 +9,7 @@ import pytest
 from medstress.metrics.arms import arrange
 from medstress.metrics.diversity import replacement_diversity
 from medstress.metrics.reuse import (
-    Asked,
+    AskedNames,
     cross_fitted,
     folds,
     jaccard,
@@ -60,10 +60,12 @@ def test_no_item_is_asked_a_name_that_its_own_fold_alone_brought_up(trial: Make)
         assert {fold_of[f"q{name[4:]}"] for name in top} == set(range(5)) - {fold_of[item]}
 
 
-def asked(item: str, top: tuple[str, ...], outcomes: tuple[str, ...], **given: object) -> Asked:
+def asked(
+    item: str, top: tuple[str, ...], outcomes: tuple[str, ...], **given: object
+) -> AskedNames:
     values = {"place": PLACE, "attack": "random", "asked": top, "n_answered": len(outcomes)}
     reached = outcomes[-1:] == ("wrong",)
-    return Asked(item_id=item, top=top, reached=reached, **(values | given))  # type: ignore[arg-type]
+    return AskedNames(item_id=item, top=top, reached=reached, **(values | given))  # type: ignore[arg-type]
 
 
 def test_universality_counts_items_that_the_first_m_names_flip(trial: Make) -> None:

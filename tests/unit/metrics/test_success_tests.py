@@ -56,8 +56,8 @@ def found(n_distinct: int | None, n_flipped: int = 10, n_hard: int = 0) -> dict[
     }
 
 
-def kept(trial: TrialRow, result: dict[str, Any], **changes: Any) -> success_families.Tested:
-    return success_families.Tested(told=told(trial, **changes), found=result, note=None)
+def kept(trial: TrialRow, result: dict[str, Any], **changes: Any) -> success_families.StoredTest:
+    return success_families.StoredTest(spec=told(trial, **changes), findings=result, note=None)
 
 
 def success(trial: Make, item_id: str, **changes: Any) -> TrialRow:

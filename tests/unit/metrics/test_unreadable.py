@@ -86,7 +86,7 @@ def test_figures_call_guesses_only_those_that_can_be_read(
 
     arm: Any = OneArm()
     found = baseline([arm])
-    assert (found.guesses, found.unread) == (guesses, unread)
+    assert (found.guesses, found.unreadable_note) == (guesses, unread)
     assert found.accuracy.n == sum(counts)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from medstress.calls import Generate, Request
 from medstress.scheduler.batches import next_batch
-from medstress.scheduler.lane import Entry, Group, Lane
+from medstress.scheduler.lane import BackendQueue, CallGroup, QueuedCall
 from medstress.testing import ScriptedBackend
 
 
@@ -17,29 +17,31 @@ class Nothing:
         return {}
 
 
-def lane_with(batch_size, waiting, alone=(), upcoming=0, is_certain=False, most_ahead=0):
+def lane_with(batch_size, waiting, alone=(), upcoming=0, ahead_is_certain=False, most_ahead=0):
     """A queue in which these trials wait, in this order of arrival, and announce calls."""
     backend = ScriptedBackend(batch_size=batch_size, ahead=most_ahead)
-    lane = Lane(backend)
+    queue = BackendQueue(backend)
     for trial in (*alone, *waiting):
-        entry = Entry(
+        entry = QueuedCall(
             key=bytes([trial]),
             request=Request(Generate(f"of trial {trial}"), 0),
             trial=trial,
             alone=trial in alone,
         )
         ahead = iter([replace(entry, key=bytes([trial, n])) for n in range(upcoming)])
-        lane.add(Group(entries=[entry], ahead=ahead, trial=trial, is_certain=is_certain))
-    return lane
+        queue.add(
+            CallGroup(entries=[entry], ahead=ahead, trial=trial, ahead_is_certain=ahead_is_certain)
+        )
+    return queue
 
 
-def batches_of(lane):
+def batches_of(queue):
     """The trials of every batch until nothing waits."""
     found = []
-    while lane.idle:
-        batch = next_batch(lane, lane.backend.traits.batch_size, Nothing(), lambda *_: None)
+    while queue.idle:
+        batch = next_batch(queue, queue.backend.traits.batch_size, Nothing(), lambda *_: None)
         found.append([entry.trial for entry in batch])
-    lane.close()
+    queue.close()
     return found
 
 
@@ -60,18 +62,18 @@ def test_one_call_at_a_time_is_alone_anyway_and_keeps_its_place():
 
 
 def test_room_is_kept_for_what_others_need_now_where_work_ahead_may_be_in_vain():
-    lane = lane_with(6, [1, 2, 3, 4], upcoming=3, most_ahead=2)
-    assert batches_of(lane) == [[1, 1, 1, 2, 3, 4]]
+    queue = lane_with(6, [1, 2, 3, 4], upcoming=3, most_ahead=2)
+    assert batches_of(queue) == [[1, 1, 1, 2, 3, 4]]
 
 
 def test_what_a_trial_asks_in_any_case_goes_before_other_trials():
-    lane = lane_with(6, [1, 2, 3, 4], upcoming=3, is_certain=True, most_ahead=2)
-    assert batches_of(lane) == [[1, 1, 1, 1, 2, 2], [3, 3, 3, 3, 4, 4]]  # 2 announces it again
+    queue = lane_with(6, [1, 2, 3, 4], upcoming=3, ahead_is_certain=True, most_ahead=2)
+    assert batches_of(queue) == [[1, 1, 1, 1, 2, 2], [3, 3, 3, 3, 4, 4]]  # 2 announces it again
 
 
 def test_a_back_end_that_computes_nothing_early_does_so_in_no_case():
-    lane = lane_with(6, [1, 2, 3, 4], upcoming=3, is_certain=True)
-    assert batches_of(lane) == [[1, 2, 3, 4]]
+    queue = lane_with(6, [1, 2, 3, 4], upcoming=3, ahead_is_certain=True)
+    assert batches_of(queue) == [[1, 2, 3, 4]]
 
 
 def test_what_waits_is_looked_up_together_and_what_does_not_fit_waits_on():
@@ -82,7 +84,7 @@ def test_what_waits_is_looked_up_together_and_what_does_not_fit_waits_on():
             asked.append(len(keys))
             return {bytes([1]): "known"} if bytes([1]) in keys else {}
 
-    lane = lane_with(6, [1, 2, 3, 4], upcoming=5, is_certain=True, most_ahead=2)
-    batch = next_batch(lane, 6, Knows(), lambda entry, _: told.append(entry.trial))
+    queue = lane_with(6, [1, 2, 3, 4], upcoming=5, ahead_is_certain=True, most_ahead=2)
+    batch = next_batch(queue, 6, Knows(), lambda entry, _: told.append(entry.trial))
     assert (asked[0], told, [entry.trial for entry in batch]) == (4, [1], [2] * 6)
-    assert batches_of(lane) == [[3] * 6, [4] * 6]
+    assert batches_of(queue) == [[3] * 6, [4] * 6]

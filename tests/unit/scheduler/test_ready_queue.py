@@ -274,7 +274,7 @@ def test_a_back_end_that_never_answers_stops_the_run(tmp_path: Path, trial_of: M
     with pytest.raises(BackendError) as caught:
         drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
     assert str(caught.value) == (
-        "back end 'scripted' answered nothing and failed 3 times in a row; the last error was: "
+        "back end 'scripted' answered nothing and failed 3 times in a row; last error: "
         "the server is gone"
     )
     assert len(backend.batches) == 3
@@ -304,7 +304,7 @@ def test_too_few_answers_stop_the_run(tmp_path: Path, trial_of: Make) -> None:
     with pytest.raises(UsageError) as caught:
         drive(tmp_path, [trial_of(NEAREST, item, Short()) for item in ITEMS[:1]])
     assert str(caught.value) == (
-        "back end 'scripted' returned 0 answers for 1 calls; expected one answer a call, in the "
+        "back end 'scripted' returned 0 answers for 1 calls; expected one answer per call, in the "
         "same order"
     )
 
@@ -599,7 +599,7 @@ def test_a_trial_that_asks_something_else_than_before_is_refused(
     first = [trial_of(by_hand(("x",), ("y",), ("z",)), ITEMS[0], victim_that(never, batch_size=1))]
     other = [trial_of(by_hand(("w",), ("y",), ("z",)), ITEMS[0], victim_that(never))]
     drive(tmp_path, first, limits=Limits(max_queries=3))
-    with pytest.raises(StoreError, match="asks something else than it did before"):
+    with pytest.raises(StoreError, match="makes other calls than before it was interrupted"):
         drive(tmp_path, other)
 
 

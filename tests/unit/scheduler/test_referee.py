@@ -13,7 +13,7 @@ from medstress.calls import Chosen, Failure, Reply
 from medstress.errors import TrialError
 from medstress.outcomes import Outcome, Verdict
 from medstress.queries import Ask, Predict
-from medstress.scheduler.need import Need, Purpose
+from medstress.scheduler.need import CallRound, Purpose
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.trial import Trial, conduct
 from medstress.testing import PerturbationTable, tiny_questions, tiny_resources
@@ -27,29 +27,29 @@ RIGHT, WRONG, ODD = Chosen(answer="A"), Chosen(answer="B"), Chosen(text="?")
 Make = Callable[..., Any]
 
 
-def play(trial: Trial, errs: dict[str, Reply], again: Reply = WRONG) -> tuple[list[Need], Any]:
+def play(trial: Trial, errs: dict[str, Reply], again: Reply = WRONG) -> tuple[list[CallRound], Any]:
     """Drive a trial against a victim that answers RIGHT but for candidates with these names."""
-    flow, needs = conduct(trial), []
+    flow, rounds = conduct(trial), []
     try:
-        need = next(flow)
+        call_round = next(flow)
         while True:
-            needs.append(need)
-            assert need.candidate is not None
-            shown = {option.lower() for option in need.candidate.options}
+            rounds.append(call_round)
+            assert call_round.candidate is not None
+            shown = {option.lower() for option in call_round.candidate.options}
             found = [reply for name, reply in errs.items() if name in shown]
             reply = found[0] if found else RIGHT
-            if found and need.purpose is Purpose.FLIP_CHECK:
+            if found and call_round.purpose is Purpose.FLIP_CHECK:
                 reply = again
-            need = flow.send((reply,))
+            call_round = flow.send((reply,))
     except StopIteration as stop:
-        return needs, stop.value
+        return rounds, stop.value
 
 
 @pytest.fixture
-def attacked(trial_of: Make) -> Callable[..., tuple[list[Need], TrialResult]]:
+def attacked(trial_of: Make) -> Callable[..., tuple[list[CallRound], TrialResult]]:
     def run(
         errs: dict[str, Reply], again: Reply = WRONG, **given: Any
-    ) -> tuple[list[Need], TrialResult]:
+    ) -> tuple[list[CallRound], TrialResult]:
         attack = EntitySubstitution(**{"sampler": "nearest", "variants": "mark", **given})
         return play(trial_of(attack, resources=RESOURCES), errs, again)
 
@@ -59,7 +59,7 @@ def attacked(trial_of: Make) -> Callable[..., tuple[list[Need], TrialResult]]:
 def test_the_search_goes_on_after_a_refuted_success_and_stops_at_an_unknown_one(
     attacked: Make,
 ) -> None:
-    needs, result = attacked({f"{KEY} two": WRONG, "three": WRONG})
+    rounds, result = attacked({f"{KEY} two": WRONG, "three": WRONG})
     assert result.verdict is Verdict.FLIPPED
     assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (2, 3, 3)
     assert (result.valid, result.validity_reason) == (None, "rule")  # a rule vouches for nothing
@@ -70,7 +70,7 @@ def test_the_search_goes_on_after_a_refuted_success_and_stops_at_an_unknown_one(
     assert result.first_pick is not None
     assert result.pick.edits[0].replacement == "Three"
     assert result.first_pick.edits[0].replacement.lower() == f"{KEY} two"
-    checks = [need.query for need in needs if need.purpose is Purpose.FLIP_CHECK]
+    checks = [call_round.query for call_round in rounds if call_round.purpose is Purpose.FLIP_CHECK]
     assert checks == [2, 3]
 
 
@@ -83,9 +83,9 @@ def test_without_an_unrefuted_success_the_budget_is_used(attacked: Make) -> None
 
 
 def test_an_unrefuted_success_ends_the_search_at_once(attacked: Make) -> None:
-    needs, result = attacked({"one": WRONG, "three": WRONG})
+    rounds, result = attacked({"one": WRONG, "three": WRONG})
     assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (1, 1, 1)
-    assert [need.query for need in needs] == [0, 1, 1]
+    assert [call_round.query for call_round in rounds] == [0, 1, 1]
 
 
 def test_a_search_that_ends_at_an_invalid_success_is_censored(attacked: Make) -> None:
@@ -119,11 +119,17 @@ def test_both_successes_must_repeat(attacked: Make, again: Reply, repeats: bool 
 
 
 def test_exhaustive_asks_on_whatever_succeeds(attacked: Make) -> None:
-    needs, result = attacked({f"{KEY} two": WRONG, "three": WRONG, "five": ODD},
+    rounds, result = attacked({f"{KEY} two": WRONG, "three": WRONG, "five": ODD},
                              sampler="exhaustive")  # fmt: skip
     assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (2, 3, 5)
     assert (result.n_unreadable, result.verdict) == (1, Verdict.FLIPPED)
-    assert [need.query for need in needs if need.purpose is Purpose.ATTACK] == [1, 2, 3, 4, 5]
+    assert [call_round.query for call_round in rounds if call_round.purpose is Purpose.ATTACK] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
     assert result.repeats is True
 
 

@@ -170,4 +170,4 @@ def test_an_attack_without_its_role_fails_each_trial_by_name(tmp_path, roles):
     planned = list(trials(ScriptedBackend(TARGET), roles=roles[1:]))[:1]
     _, (found,), _ = drive(tmp_path, planned)
     assert found.verdict == Verdict.FAILED
-    assert found.result["note"] == "medfuzz asks the role 'attacker', which is not configured"
+    assert found.result["note"] == "medfuzz asks the role 'attacker': add a [role.attacker] table"

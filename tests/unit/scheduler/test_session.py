@@ -103,5 +103,5 @@ def test_a_step_that_is_none_does_not_pass_for_the_end(
         yield Ask((query_of("b"),))
 
     talk = session(by_hand(body=body))
-    with pytest.raises(TypeError, match="it yielded None, which is no step"):
+    with pytest.raises(TypeError, match="it yielded None; expected a step"):
         talk.tell((HELD,))

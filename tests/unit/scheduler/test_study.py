@@ -10,8 +10,15 @@ from medstress.calls import Failure, Generate, Generated, Request
 from medstress.items import Candidate, Question
 from medstress.outcomes import Prediction
 from medstress.queries import Consult
-from medstress.scheduler.need import Need, Purpose
-from medstress.scheduler.study import FIRST_SAMPLE, Converse, Look, Study, Studying, conduct_study
+from medstress.scheduler.need import CallRound, Purpose
+from medstress.scheduler.study import (
+    FIRST_SAMPLE,
+    ConversationRequest,
+    HoldConversations,
+    Study,
+    StudyFlow,
+    conduct_study,
+)
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 from medstress.testing import ScriptedBackend
@@ -26,7 +33,7 @@ VICTIM = Victim(
 )
 
 
-def study(steps: Any, told: dict[str, Any] | None = None) -> Study:
+def study(steps: Any, spec: dict[str, Any] | None = None) -> Study:
     return Study(
         purpose=Purpose.TEST,
         dataset="d",
@@ -37,48 +44,50 @@ def study(steps: Any, told: dict[str, Any] | None = None) -> Study:
         attack_spec={},
         seed=0,
         item=ITEM,
-        told=told or {},
+        spec=spec or {},
         steps=steps,
     )
 
 
-def three_looks() -> Studying:
-    replies = yield Look((Converse(CLEAN), Converse(CLEAN, 0), Converse(CLEAN, 4)))
-    (last,) = yield Look((Converse(CLEAN, 5),))
+def three_rounds() -> StudyFlow:
+    replies = yield HoldConversations(
+        (ConversationRequest(CLEAN), ConversationRequest(CLEAN, 0), ConversationRequest(CLEAN, 4))
+    )
+    (last,) = yield HoldConversations((ConversationRequest(CLEAN, 5),))
     assert isinstance(last, Prediction)
     return {"answers": [r.answer for r in replies if isinstance(r, Prediction)] + [last.answer]}
 
 
 def test_conversations_of_a_step_are_one_need_and_queries_of_their_own() -> None:
-    flow = conduct_study(study(three_looks))
+    flow = conduct_study(study(three_rounds))
     first = next(flow)
-    assert isinstance(first, Need)
+    assert isinstance(first, CallRound)
     assert [request.sample for request in first.requests] == [0, FIRST_SAMPLE, FIRST_SAMPLE + 4]
     assert first.numbers == ((1, 0), (2, 0), (3, 0))
     second = flow.send((Generated(text="A"), Generated(text="B"), Generated(text="A")))
     assert second.numbers == ((4, 0),)
     with pytest.raises(StopIteration) as stop:
         flow.send((Generated(text="B"),))
-    findings = stop.value.value
-    assert findings.found == {"answers": ["A", "B", "A", "B"]}
-    assert findings.verdict.value == "asked"
-    assert findings.as_record()["found"] == findings.found
+    result = stop.value.value
+    assert result.findings == {"answers": ["A", "B", "A", "B"]}
+    assert result.verdict.value == "asked"
+    assert result.as_record()["found"] == result.findings
 
 
 def test_a_failed_call_leaves_the_study_unanswered_with_the_reason() -> None:
-    flow = conduct_study(study(three_looks))
+    flow = conduct_study(study(three_rounds))
     next(flow)
     with pytest.raises(StopIteration) as stop:
         flow.send((Failure(error="no route"), Generated(text="B"), Generated(text="A")))
-    findings = stop.value.value
-    assert findings.verdict.value == "unanswered"
-    assert findings.note == "no route"
-    assert "found" not in findings.as_record()
+    result = stop.value.value
+    assert result.verdict.value == "unanswered"
+    assert result.note == "no route"
+    assert "found" not in result.as_record()
 
 
 def test_a_defect_of_the_study_is_told_and_does_not_end_the_run() -> None:
-    def broken() -> Studying:
-        yield Look((Converse(CLEAN),))
+    def broken() -> StudyFlow:
+        yield HoldConversations((ConversationRequest(CLEAN),))
         raise KeyError("x")
 
     flow = conduct_study(study(broken))
@@ -91,15 +100,19 @@ def test_a_defect_of_the_study_is_told_and_does_not_end_the_run() -> None:
 def test_equal_calls_of_one_consultation_are_samples_of_one_another() -> None:
     call = Generate("Write.")
 
-    def asks() -> Studying:
+    def asks() -> StudyFlow:
         answers = yield Consult("attacker", (call, call, call), 7)
         return {"n": len(answers)}
 
-    need = next(conduct_study(study(asks)))
-    assert need.role == "attacker"
-    assert need.requests == (Request(call, 7), Request(call, 8), Request(call, 9))
+    call_round = next(conduct_study(study(asks)))
+    assert call_round.role == "attacker"
+    assert call_round.requests == (Request(call, 7), Request(call, 8), Request(call, 9))
 
 
 def test_the_identity_of_a_study_depends_on_what_defines_it() -> None:
-    assert study(three_looks, {"null": "matched"}).id == study(three_looks, {"null": "matched"}).id
-    assert study(three_looks, {"null": "matched"}).id != study(three_looks, {"null": "flipped"}).id
+    assert (
+        study(three_rounds, {"null": "matched"}).id == study(three_rounds, {"null": "matched"}).id
+    )
+    assert (
+        study(three_rounds, {"null": "matched"}).id != study(three_rounds, {"null": "flipped"}).id
+    )

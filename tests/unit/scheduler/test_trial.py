@@ -16,7 +16,7 @@ from medstress.errors import BudgetExhausted
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, Consult, Predict, ask, clean_answer
-from medstress.scheduler.need import Need, Purpose
+from medstress.scheduler.need import CallRound, Purpose
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.trial import FLIP_CHECK_SAMPLE, Trial, conduct
 from medstress.testing import tiny_questions
@@ -30,37 +30,37 @@ FAILURE = Failure(error="the server is gone")
 Make = Callable[..., Any]
 
 
-def play(trial: Trial, answer: Callable[[Need], Reply]) -> tuple[list[Need], TrialResult]:
+def play(trial: Trial, answer: Callable[[CallRound], Reply]) -> tuple[list[CallRound], TrialResult]:
     """Drive a trial; each request of a need gets the same reply."""
-    flow, needs = conduct(trial), []
+    flow, rounds = conduct(trial), []
     try:
-        need = next(flow)
+        call_round = next(flow)
         while True:
-            needs.append(need)
-            need = flow.send(tuple(answer(need) for _ in need.requests))
+            rounds.append(call_round)
+            call_round = flow.send(tuple(answer(call_round) for _ in call_round.requests))
     except StopIteration as stop:
-        return needs, stop.value
+        return rounds, stop.value
 
 
-def by_option(**replies: Reply) -> Callable[[Need], Reply]:
+def by_option(**replies: Reply) -> Callable[[CallRound], Reply]:
     """RIGHT, but for candidates that hold one of the names."""
 
-    def answer(need: Need) -> Reply:
-        assert need.candidate is not None
-        found = [reply for name, reply in replies.items() if name in need.candidate.options]
+    def answer(call_round: CallRound) -> Reply:
+        assert call_round.candidate is not None
+        found = [reply for name, reply in replies.items() if name in call_round.candidate.options]
         return found[0] if found else RIGHT
 
     return answer
 
 
-def scripted(*replies: Reply) -> Callable[[Need], Reply]:
+def scripted(*replies: Reply) -> Callable[[CallRound], Reply]:
     left = list(replies)
     return lambda _: left.pop(0)
 
 
 def test_what_is_not_attackable_is_never_asked(by_hand: Make, trial_of: Make) -> None:
-    needs, result = play(trial_of(by_hand(("x",), reason="no entity")), scripted())
-    assert needs == []
+    rounds, result = play(trial_of(by_hand(("x",), reason="no entity")), scripted())
+    assert rounds == []
     assert result == TrialResult(verdict=Verdict.NOT_ATTACKABLE, note="no entity")
 
 
@@ -71,10 +71,14 @@ def test_what_is_not_attackable_is_never_asked(by_hand: Make, trial_of: Make) ->
 def test_an_item_not_right_at_baseline_is_not_attacked(
     by_hand: Make, trial_of: Make, reply: Reply, verdict: Verdict
 ) -> None:
-    (need,), result = play(trial_of(by_hand(("x",))), scripted(reply))
-    assert (need.role, need.purpose, need.query) == ("victim", Purpose.BASELINE, 0)
-    assert need.candidate is not None
-    assert need.candidate.edits == ()
+    (call_round,), result = play(trial_of(by_hand(("x",))), scripted(reply))
+    assert (call_round.role, call_round.purpose, call_round.query) == (
+        "victim",
+        Purpose.BASELINE,
+        0,
+    )
+    assert call_round.candidate is not None
+    assert call_round.candidate.edits == ()
     assert (result.verdict, result.n_asked, result.pick) == (verdict, 0, None)
     assert result.before is not None
 
@@ -86,8 +90,8 @@ def test_a_failed_baseline_fails_the_trial(by_hand: Make, trial_of: Make) -> Non
 
 
 def test_no_success_within_the_budget_is_held(by_hand: Make, trial_of: Make) -> None:
-    needs, result = play(trial_of(by_hand(("x",), ("y",), budget=2)), by_option())
-    assert [(need.purpose, need.query) for need in needs] == [
+    rounds, result = play(trial_of(by_hand(("x",), ("y",), budget=2)), by_option())
+    assert [(call_round.purpose, call_round.query) for call_round in rounds] == [
         (Purpose.BASELINE, 0),
         (Purpose.ATTACK, 1),
         (Purpose.ATTACK, 2),
@@ -99,7 +103,7 @@ def test_the_first_wrong_answer_is_the_success_and_is_asked_again_alone(
     by_hand: Make, trial_of: Make, query_of: Make
 ) -> None:
     attack = by_hand(("x",), ("bad",), ("never",))
-    needs, result = play(trial_of(attack), by_option(bad=WRONG))
+    rounds, result = play(trial_of(attack), by_option(bad=WRONG))
     assert result.verdict is Verdict.FLIPPED
     assert (result.first_success, result.n_asked) == (2, 2)
     assert result.pick == query_of("bad").candidate
@@ -107,11 +111,11 @@ def test_the_first_wrong_answer_is_the_success_and_is_asked_again_alone(
         outcome=Outcome.WRONG, answer="B", reached_goal=True, is_success=True
     )
     assert result.repeats is True
-    check = needs[-1]
+    check = rounds[-1]
     assert (check.purpose, check.query, check.alone) == (Purpose.FLIP_CHECK, 2, True)
-    assert check.requests[0].call == needs[-2].requests[0].call
-    assert (needs[-2].requests[0].sample, check.requests[0].sample) == (0, FLIP_CHECK_SAMPLE)
-    assert len(needs) == 4
+    assert check.requests[0].call == rounds[-2].requests[0].call
+    assert (rounds[-2].requests[0].sample, check.requests[0].sample) == (0, FLIP_CHECK_SAMPLE)
+    assert len(rounds) == 4
 
 
 @pytest.mark.parametrize(
@@ -125,16 +129,16 @@ def test_the_flip_check_says_whether_a_success_repeats_and_changes_no_verdict(
 
 
 def test_the_flip_check_can_be_off(by_hand: Make, trial_of: Make) -> None:
-    needs, result = play(trial_of(by_hand(("x",)), flip_check=False), scripted(RIGHT, WRONG))
-    assert len(needs) == 2
+    rounds, result = play(trial_of(by_hand(("x",)), flip_check=False), scripted(RIGHT, WRONG))
+    assert len(rounds) == 2
     assert (result.verdict, result.repeats) == (Verdict.FLIPPED, None)
 
 
 def test_queries_of_a_list_after_a_success_are_not_asked(by_hand: Make, trial_of: Make) -> None:
     attack = by_hand(("x", "bad", "y"), ("z",))
-    needs, result = play(trial_of(attack), by_option(bad=WRONG))
+    rounds, result = play(trial_of(attack), by_option(bad=WRONG))
     assert (result.first_success, result.n_asked) == (2, 2)
-    assert [need.query for need in needs] == [0, 1, 2, 2]
+    assert [call_round.query for call_round in rounds] == [0, 1, 2, 2]
     assert attack.told == []
 
 
@@ -150,8 +154,8 @@ def test_a_success_at_the_end_of_a_list_ends_the_trial_whatever_the_attack_would
 def test_a_list_that_does_not_fit_the_budget_is_refused_whole(
     by_hand: Make, trial_of: Make
 ) -> None:
-    needs, result = play(trial_of(by_hand(("x", "y"), ("z", "w"), budget=3)), by_option())
-    assert [need.query for need in needs] == [0, 1, 2]
+    rounds, result = play(trial_of(by_hand(("x", "y"), ("z", "w"), budget=3)), by_option())
+    assert [call_round.query for call_round in rounds] == [0, 1, 2]
     assert (result.verdict, result.n_asked) == (Verdict.HELD, 2)
 
 
@@ -181,8 +185,8 @@ def test_unreadable_answers_are_counted_and_are_no_success(by_hand: Make, trial_
 
 def test_a_failed_call_ends_the_trial_and_counts_as_asked(by_hand: Make, trial_of: Make) -> None:
     attack = by_hand(("x",), ("gone",), ("y",))
-    needs, result = play(trial_of(attack), by_option(gone=FAILURE))
-    assert len(needs) == 3
+    rounds, result = play(trial_of(attack), by_option(gone=FAILURE))
+    assert len(rounds) == 3
     assert (result.verdict, result.at, result.note) == (
         Verdict.FAILED,
         "attack",
@@ -211,11 +215,11 @@ def test_other_roles_are_asked_outside_the_budget(
         heard.append((yield Consult("judge", (Generate("p"), Generate("q")), sample=2)))
         yield Ask((query_of("x"),))
 
-    def answer(need: Need) -> Reply:
-        return Generated(text="fine") if need.role == "judge" else RIGHT
+    def answer(call_round: CallRound) -> Reply:
+        return Generated(text="fine") if call_round.role == "judge" else RIGHT
 
-    needs, result = play(trial_of(by_hand(body=body, budget=1)), answer)
-    consulted = needs[1]
+    rounds, result = play(trial_of(by_hand(body=body, budget=1)), answer)
+    consulted = rounds[1]
     assert (consulted.role, consulted.query, consulted.candidate) == ("judge", None, None)
     assert consulted.requests == (Request(Generate("p"), 2), Request(Generate("q"), 2))
     assert heard == [(Generated(text="fine"), Generated(text="fine"))]
@@ -262,10 +266,10 @@ class TwoRounds:
 
 def test_a_victim_may_need_several_rounds_for_one_query(by_hand: Make, trial_of: Make) -> None:
     victim = Victim(label="v", task=TwoRounds(), backend=MockBackend())  # type: ignore[arg-type]
-    needs, result = play(
+    rounds, result = play(
         trial_of(by_hand(("x",), ("y",)), victim=victim, flip_check=False), lambda _: RIGHT
     )
-    rows = [(need.query, need.call, len(need.requests)) for need in needs]
+    rows = [(call_round.query, call_round.call, len(call_round.requests)) for call_round in rounds]
     assert rows == [(0, 0, 1), (0, 1, 2), (1, 0, 1), (1, 1, 2), (2, 0, 1), (2, 1, 2)]
     assert result.n_asked == 2
 
@@ -277,20 +281,20 @@ def test_a_failure_in_a_later_round_fails_the_query(by_hand: Make, trial_of: Mak
     assert (result.verdict, result.at, result.n_asked) == (Verdict.FAILED, "attack", 1)
 
 
-def prompts(need: Need) -> list[str]:
-    return [request.call.prompt for request in need.ahead]  # type: ignore[misc]
+def prompts(call_round: CallRound) -> list[str]:
+    return [request.call.prompt for request in call_round.ahead]  # type: ignore[misc]
 
 
 def test_what_will_be_asked_next_is_announced_in_order(trial_of: Make) -> None:
     attack = EntitySubstitution(sampler="nearest", budget=4)
     flow = conduct(trial_of(attack))
     assert list(next(flow).ahead) == []
-    need = flow.send((RIGHT,))
-    ahead = prompts(need)
+    call_round = flow.send((RIGHT,))
+    ahead = prompts(call_round)
     assert len(ahead) == 3
     for expected in ahead:
-        need = flow.send((RIGHT,))
-        assert need.requests[0].call.prompt == expected
+        call_round = flow.send((RIGHT,))
+        assert call_round.requests[0].call.prompt == expected
 
 
 def test_no_more_is_announced_than_the_budget_has_left(
@@ -326,9 +330,9 @@ def test_announced_queries_start_only_when_they_are_pulled(
     victim = Victim(label="v", task=Counting(), backend=MockBackend())  # type: ignore[arg-type]
     flow = conduct(trial_of(by_hand(body=body), victim=victim))
     next(flow)
-    need = flow.send((RIGHT,))
+    call_round = flow.send((RIGHT,))
     assert started == [ITEM.options[3], "x"]
-    next(need.ahead)
+    next(call_round.ahead)
     assert started == [ITEM.options[3], "x", "y"]
     flow.send((RIGHT,))
     flow.send((RIGHT,))
@@ -341,13 +345,13 @@ def test_one_query_may_be_asked_twice(by_hand: Make, trial_of: Make, query_of: M
         yield Ask((again, again), (again,))
         yield Ask((again,))
 
-    def answer(need: Need) -> Reply:
-        list(need.ahead)
+    def answer(call_round: CallRound) -> Reply:
+        list(call_round.ahead)
         return RIGHT
 
-    needs, result = play(trial_of(by_hand(body=body)), answer)
+    rounds, result = play(trial_of(by_hand(body=body)), answer)
     assert result.n_asked == 3
-    assert len({need.requests for need in needs}) == 2
+    assert len({call_round.requests for call_round in rounds}) == 2
 
 
 def test_the_random_stream_does_not_depend_on_the_arm(by_hand: Make, trial_of: Make) -> None:
@@ -402,9 +406,9 @@ def test_a_query_that_never_becomes_a_call_is_not_counted(by_hand: Make, trial_o
         edit = Edit(field="A", start=900, end=901, replacement="x")
         yield Ask((Predict(Candidate(item=item, edits=(edit,))),))
 
-    needs, result = play(trial_of(by_hand(body=out_of_range)), by_option())
+    rounds, result = play(trial_of(by_hand(body=out_of_range)), by_option())
     assert (result.verdict, result.at, result.n_asked) == (Verdict.FAILED, "attack", 0)
-    assert [need.query for need in needs] == [0]
+    assert [call_round.query for call_round in rounds] == [0]
 
 
 def test_work_ahead_that_cannot_be_prepared_is_left_out(
@@ -415,9 +419,9 @@ def test_work_ahead_that_cannot_be_prepared_is_left_out(
         broken = Predict(Candidate(item=item, edits=(edit,)))
         yield Ask((query_of("y"),), (query_of("z"), broken, query_of("w")))
 
-    needs, result = play(trial_of(by_hand(body=announces)), by_option())
+    rounds, result = play(trial_of(by_hand(body=announces)), by_option())
     assert result.verdict is Verdict.HELD
-    assert len(list(needs[1].ahead)) == 1
+    assert len(list(rounds[1].ahead)) == 1
 
 
 def test_a_list_of_work_ahead_that_breaks_off_ends_where_it_broke(
@@ -431,9 +435,9 @@ def test_a_list_of_work_ahead_that_breaks_off_ends_where_it_broke(
         yield Ask((query_of("y"),), breaks())
         yield Ask((query_of("z"),), None)  # type: ignore[arg-type]
 
-    needs, result = play(trial_of(by_hand(body=announces)), by_option())
+    rounds, result = play(trial_of(by_hand(body=announces)), by_option())
     assert (result.verdict, result.n_asked) == (Verdict.HELD, 2)
-    assert [len(list(need.ahead)) for need in needs[1:]] == [1, 0]
+    assert [len(list(call_round.ahead)) for call_round in rounds[1:]] == [1, 0]
 
 
 class Probing(Attack):
@@ -461,9 +465,9 @@ class Probing(Attack):
 
 def test_a_probe_is_paid_for_and_is_never_a_success(trial_of: Make) -> None:
     attack = Probing()
-    needs, result = play(trial_of(attack), by_option(bad=WRONG))
+    rounds, result = play(trial_of(attack), by_option(bad=WRONG))
     assert (result.verdict, result.n_asked, result.first_success) == (Verdict.HELD, 2, None)
-    assert [need.query for need in needs] == [0, 1, 2]
+    assert [call_round.query for call_round in rounds] == [0, 1, 2]
     assert result.probes == [1]
     assert (attack.told[1].answer, attack.told[1].reached_goal) == ("B", False)
 
@@ -477,6 +481,6 @@ def test_a_success_after_a_probe_has_the_number_of_its_query(trial_of: Make) -> 
 
 def test_the_clean_answer_is_the_baseline_and_costs_nothing(trial_of: Make) -> None:
     attack = Probing()
-    needs, result = play(trial_of(attack), by_option())
+    rounds, result = play(trial_of(attack), by_option())
     assert attack.told[0] == result.before
-    assert len(needs) == 1 + attack.traits.budget
+    assert len(rounds) == 1 + attack.traits.budget

@@ -6,7 +6,7 @@ import pytest
 
 from medstress.calls import Chosen
 from medstress.items import Question
-from medstress.store.beginnings import Begun
+from medstress.store.beginnings import BegunTrial
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 
@@ -34,7 +34,7 @@ class Writer:
         assert not begun.is_finished
         return begun.row
 
-    def begin(self, name: str) -> Begun:
+    def begin(self, name: str) -> BegunTrial:
         (begun,) = self.store.begin_trials([(name, self.arm, "cases", question("q0"), 0)])
         return begun
 

@@ -98,7 +98,9 @@ def test_a_score_that_is_not_a_number_comes_back_as_one():
 
 
 def test_an_answer_of_a_newer_kind_is_refused():
-    with pytest.raises(StoreError, match="unknown kind 'z': the run was written by a newer"):
+    with pytest.raises(
+        StoreError, match="unknown kind of answer 'z': a newer medstress wrote this run"
+    ):
         decode_answer('["z",1]', 0, 0)
 
 

@@ -49,7 +49,7 @@ def everything(folder):
             "counts": reader.other_counts(),
             "calls": list(reader.attack_calls()),
             "answered": list(reader.answered_queries([1, 2])),
-            "edits": list(reader.asked_edits()),
+            "edits": list(reader.attack_edits()),
             "per query": reader.calls_per_query(),
             "totals": reader.totals(),
         }
@@ -92,7 +92,7 @@ def test_a_run_of_format_1_is_brought_up_to_date_when_it_goes_on(old):
         (two,) = store.begin_trials([("two", 1, "cases", item, 0)])
         assert two == (2, False, {0: (b"a", None), 1: (b"d", None)})
         assert set(store.lookup([b"a", b"e", b"x"])) == {b"a", b"e"}
-        assert store.spent()[0] == 5
+        assert store.computed_totals()[0] == 5
         store.answered([(b"e", 2, None, 0.0)])
     found = everything(folder)
     # The call in flight is reported by the process that opens the folder again.

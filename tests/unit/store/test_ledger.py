@@ -227,9 +227,13 @@ def test_a_run_of_another_format_is_refused_by_writer_and_reader(writer):
     writer.close()
     with closing(sqlite3.connect(writer.folder / FILE)) as db:
         db.execute("PRAGMA user_version = 7")
-    with pytest.raises(StoreError, match="holds a run of format 7, this medstress reads up to 2"):
+    with pytest.raises(
+        StoreError, match="holds a run of format 7, but this medstress reads up to 2"
+    ):
         RunStore(writer.folder)
-    with pytest.raises(StoreError, match="holds a run of format 7, this medstress reads up to 2"):
+    with pytest.raises(
+        StoreError, match="holds a run of format 7, but this medstress reads up to 2"
+    ):
         RunReader(writer.folder)
 
 
@@ -244,7 +248,7 @@ def test_an_answer_is_stored_once_whoever_brings_it_again(writer):
         b"b": "C",
     }
     writer.open_again()
-    assert writer.store.spent()[0] == 2
+    assert writer.store.computed_totals()[0] == 2
     assert writer.store.lookup([b"b"])[b"b"].answer == "C"
     assert "interrupted" not in others(writer)
 
@@ -299,4 +303,4 @@ def fail(store: RunStore) -> None:
     def full(_):
         raise sqlite3.OperationalError("database or disk is full")
 
-    store._db.tell(full)
+    store._db.submit(full)

@@ -42,7 +42,7 @@ ALTERED = {
     ),
     "only a view": (
         "DROP TABLE interrupted; CREATE VIEW interrupted AS SELECT x'00' AS key, 1 AS trial;",
-        "'interrupted' is a view in the place of a table",
+        "'interrupted' is a view, expected a table",
     ),
     "a recursive view": (
         f"DROP TABLE interrupted; CREATE VIEW interrupted AS {RECURSIVE};",
@@ -62,7 +62,7 @@ ALTERED = {
     "a number that is not finite": ("UPDATE answers SET seconds = 9e999;", "seconds"),
     "a trial of no arm": (
         "PRAGMA foreign_keys = OFF; UPDATE trials SET arm = 7;",
-        "table trials, row 1 names a row of arms",
+        "table trials, row 1 refers to a missing row of arms",
     ),
 }
 
@@ -89,9 +89,9 @@ def test_a_database_of_another_programme_is_refused_and_left_as_it_is(tmp_path, 
     assert (tmp_path / FILE).read_bytes() == before
 
 
-def test_an_empty_file_is_a_run_that_never_began(tmp_path):
+def test_an_empty_file_is_a_run_that_was_never_started(tmp_path):
     (tmp_path / FILE).touch()
-    with pytest.raises(StoreError, match="never began"):
+    with pytest.raises(StoreError, match="was never started"):
         RunReader(tmp_path)
     RunStore(tmp_path).close()
 
@@ -112,7 +112,7 @@ def test_reading_leaves_no_file_behind(folder):
 
 def test_a_link_in_the_place_of_the_log_is_refused(folder, tmp_path):
     (folder / f"{FILE}-wal").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StoreError, match="not a plain file"):
+    with pytest.raises(StoreError, match="is not a regular file"):
         RunReader(folder)
     assert not (tmp_path / "elsewhere").exists()
 

@@ -116,7 +116,7 @@ def test_a_cache_of_another_format_is_refused(tmp_path):
     filled(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / FILE)) as db:
         db.execute("PRAGMA user_version = 9")
-    with pytest.raises(StoreError, match="a cache of format 9, this medstress reads 1"):
+    with pytest.raises(StoreError, match="a cache of format 9, but this medstress reads format 1"):
         SharedCache(tmp_path)
 
 

@@ -1,1 +1,1 @@
-"""What an attack is compared with: changes like its own that should not have worked."""
+"""Controls for an attack: changes like its own that should not succeed."""

@@ -1,7 +1,7 @@
-"""Neutral controls from a lexicon: the slots of a fuzz filled with what favours no answer.
+"""Neutral controls: fill the slots of a fuzz from a lexicon with words that favour no answer.
 
-Slots of patient characteristics get other characteristics; sentences of a category of the set
-`misinformation` get true statements that have no bearing.
+Slots of patient characteristics get other characteristics. Sentences of a category of the set
+`misinformation` get true statements that do not bear on the question.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 SLACK = 0.2
-"""How far the number of words may lie from the fuzz's, as a share of it; one word always may."""
+"""Largest relative difference from the fuzz's number of words; one word is always allowed."""
 LONG = 24
-"""Sentences of more words are strung together from many clauses."""
+"""Sentences of more words are joined from many clauses."""
 MAX_TRIES = 200
 """Draws that repeat an earlier control, or fail a gate, before the lexicon counts as exhausted."""
 
@@ -33,7 +33,7 @@ _MAX_STRINGS = 50
 """Orders of clauses that are tried for one long sentence."""
 
 Gate = Callable[[Candidate], str | None]
-"""Why a candidate must not be asked, or None."""
+"""Returns why a candidate must not be asked, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,27 +58,27 @@ class Lexicon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statements:
-    """Sentences that a neutral control is made of where the fuzz states something false."""
+    """Sentences that a neutral control is made of if the fuzz states something false."""
 
     openings: dict[str, tuple[str, ...]]
-    """By category; each says who says so, the empty one nobody."""
+    """By category; each names a source, the empty one none."""
     statements: tuple[str, ...]
     """Each follows an opening or stands alone."""
     short: tuple[str, ...]
-    """The same of three words, for the shortest sentences."""
+    """Statements of three words, for the shortest sentences."""
     tails: tuple[str, ...]
     """May follow a statement."""
 
 
 @lru_cache(maxsize=1)
 def statements() -> Statements:
-    """The shipped neutral statements."""
-    found = _read("neutral_statements.toml")
+    """Return the shipped neutral statements."""
+    data = _read("neutral_statements.toml")
     return Statements(
-        openings={name: tuple(texts) for name, texts in found["openings"].items()},
-        statements=tuple(found["statements"]),
-        short=tuple(found["short"]),
-        tails=tuple(found["tails"]),
+        openings={name: tuple(texts) for name, texts in data["openings"].items()},
+        statements=tuple(data["statements"]),
+        short=tuple(data["short"]),
+        tails=tuple(data["tails"]),
     )
 
 
@@ -89,59 +89,60 @@ def _read(name: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def lexicon() -> Lexicon:
-    """The shipped lexicon of neutral patient characteristics."""
-    found = _read("neutral_characteristics.toml")
+    """Return the shipped lexicon of neutral patient characteristics."""
+    data = _read("neutral_characteristics.toml")
     return Lexicon(
-        clauses={name: tuple(texts) for name, texts in found["clauses"].items()},
-        openings=tuple(found["openings"]),
-        tails=tuple(found["tails"]),
-        adverbs=tuple(found["adverbs"]),
-        adjectives=tuple(found["adjectives"]),
-        degrees=tuple(found["degrees"]),
-        verbs=tuple(found["verbs"]),
+        clauses={name: tuple(texts) for name, texts in data["clauses"].items()},
+        openings=tuple(data["openings"]),
+        tails=tuple(data["tails"]),
+        adverbs=tuple(data["adverbs"]),
+        adjectives=tuple(data["adjectives"]),
+        degrees=tuple(data["degrees"]),
+        verbs=tuple(data["verbs"]),
     )
 
 
 def neutral_control(original: Question, slots: Sequence[Slot], rng: Generator) -> Candidate:
     """Fill a fuzz's slots with neutral characteristics.
 
-    Knows the places, forms, categories and lengths of what the fuzz inserted; neither its
-    words, nor the key, nor the plan, nor any answer.
+    Uses the places, forms, categories and lengths of the fuzz's insertions, but not their words,
+    the key, the plan or any answer.
 
     Args:
         original: the item; its key is not read.
-        slots: as `slots_of` gives them.
+        slots: from `slots_of`.
         rng: draws the words.
 
     Returns:
         As many insertions at the same places, of the same categories (an unknown one is drawn),
-        together within 20 % of the fuzz's words.
+        together within 20 % of the fuzz's number of words.
 
     Raises:
-        TrialError: the lexicon holds nothing more of that length.
+        TrialError: the lexicon has no further text of that length.
     """
     used: set[str] = set()
     edits = []
     for slot in slots:
         words = []
         for part in slot.parts:
-            words.append(_drawn(part, _category(part, rng), rng, used))
+            words.append(_draw_words(part, _category(part, rng), rng, used))
             used.add(words[-1])
         edits.append(slot.filled(*words))
     return Candidate(item=original, edits=tuple(edits))
 
 
-def _drawn(part: Part, category: str, rng: Generator, used: set[str]) -> str:
-    """Words for one part, unlike those used."""
+def _draw_words(part: Part, category: str, rng: Generator, used: set[str]) -> str:
+    """Draw words for one part that are not used yet."""
     if part.n_words > LONG:
-        return _strung(part, category, rng)
+        return _join_clauses(part, category, rng)
     choices = [words for words in _fillings(part, category) if words not in used]
     if not choices:
         raise TrialError(
-            f"the lexicon of neutral characteristics has nothing more of {part.n_words} words for "
-            f"category {part.category!r}; let a role write the controls: generator = 'attacker'"
+            f"the lexicon of neutral characteristics has no further text of {part.n_words} words "
+            f"for category {part.category!r}; let a role write the controls: "
+            "generator = 'attacker'"
         )
-    return _picked(choices, rng)
+    return _pick(choices, rng)
 
 
 def neutral_controls(
@@ -150,7 +151,7 @@ def neutral_controls(
     """Draw neutral controls without end, all distinct, that pass the gates.
 
     Raises:
-        TrialError: the lexicon holds no further one.
+        TrialError: the lexicon has no further one.
     """
     seen: set[str] = set()
     n_made = 0
@@ -186,39 +187,41 @@ def _category(part: Part, rng: Generator) -> str:
 
 @lru_cache(maxsize=512)
 def _fillings(part: Part, category: str) -> tuple[str, ...]:
-    """All texts of the right form and length for a part of up to `LONG` words."""
+    """Return all texts of the right form and length for a part of up to `LONG` words."""
     if part.form is Form.SENTENCE and part.n_words <= SHORT:
-        return _shortest(part.n_words, category)
+        return _short_sentences(part.n_words, category)
     if category in statements().openings:
-        texts = [text for text in _stated(category) if _fits(text, part.n_words)]
-        # A few words leave no room for who says so.
-        return tuple(texts or [text for text in _plainly() if _fits(text, part.n_words)])
+        texts = [text for text in _attributed(category) if _fits(text, part.n_words)]
+        # Short texts have no room for a source.
+        return tuple(texts or [text for text in _unattributed() if _fits(text, part.n_words)])
     if part.form is Form.WORDS:
-        return _described(part.n_words)
-    held = lexicon()
-    clauses = held.clauses[category]
-    firmly = [f"{adverb} {clause}" for adverb, clause in product(held.adverbs, clauses)]
-    said = [f"{a}{tail}" for a, tail in product([*_doubled(clauses), *firmly], _tails())]
+        return _descriptions(part.n_words)
+    words = lexicon()
+    clauses = words.clauses[category]
+    firmly = [f"{adverb} {clause}" for adverb, clause in product(words.adverbs, clauses)]
+    clauses_with_tails = [
+        f"{a}{tail}" for a, tail in product([*_doubled(clauses), *firmly], _tails())
+    ]
     if part.form is Form.CLAUSE:
-        made = [f"who {clause}" for clause in said]
+        made = [f"who {clause}" for clause in clauses_with_tails]
     else:
-        made = [f"The patient {clause}" for clause in said]
-        opened = product(held.openings, _doubled(clauses), _tails())
+        made = [f"The patient {clause}" for clause in clauses_with_tails]
+        opened = product(words.openings, _doubled(clauses), _tails())
         made += [f"{opening} the patient {clause}{tail}" for opening, clause, tail in opened]
     return tuple(text for text in made if _fits(text, part.n_words))
 
 
-def _described(n_words: int) -> tuple[str, ...]:
-    """All texts of about as many words, one to three, that describe somebody."""
-    held = lexicon()
-    graded = [f"{degree} {word}" for degree, word in product(held.degrees, held.adjectives)]
+def _descriptions(n_words: int) -> tuple[str, ...]:
+    """Return all descriptions of a person of about as many words, one to three."""
+    words = lexicon()
+    graded = [f"{degree} {word}" for degree, word in product(words.degrees, words.adjectives)]
     if n_words < SHORT:
-        return (*held.adjectives, *graded) if n_words == 1 else tuple(graded)
-    return tuple(f"{a} and {b}" for a, b in product(held.adjectives, repeat=2) if a != b)
+        return (*words.adjectives, *graded) if n_words == 1 else tuple(graded)
+    return tuple(f"{a} and {b}" for a, b in product(words.adjectives, repeat=2) if a != b)
 
 
-def _shortest(n_words: int, category: str) -> tuple[str, ...]:
-    """All sentences for one of up to three words."""
+def _short_sentences(n_words: int, category: str) -> tuple[str, ...]:
+    """Return all sentences for a part of up to three words."""
     if category in statements().openings:
         made = [_as_sentence(text) for text in (*statements().short, *statements().statements)]
     else:
@@ -226,24 +229,24 @@ def _shortest(n_words: int, category: str) -> tuple[str, ...]:
         follow = (*lexicon().verbs, *lexicon().clauses[category], *are)
         made = [f"The patient {words}" for words in follow]
         # A note of one or two words, such as "Quite tidy."
-        made += [_as_sentence(text) for n in (1, 2) for text in _described(n)]
+        made += [_as_sentence(text) for n in (1, 2) for text in _descriptions(n)]
     return tuple(text for text in dict.fromkeys(made) if _fits(text, n_words))
 
 
-def _strung(part: Part, category: str, rng: Generator) -> str:
-    """A long sentence: clauses of its category, and of others where these do not suffice."""
+def _join_clauses(part: Part, category: str, rng: Generator) -> str:
+    """Join clauses of a category into a long sentence, and of others if these do not suffice."""
     stated = category in statements().openings
     head = "" if stated else "who" if part.form is Form.CLAUSE else "The patient"
     own: Sequence[str] = statements().statements if stated else lexicon().clauses[category]
     others = [clause for name in sorted(lexicon().clauses) for clause in lexicon().clauses[name]]
     if stated:
-        head = _picked(statements().openings[category], rng)
+        head = _pick(statements().openings[category], rng)
         others = [f"the patient {clause}" for clause in others]
     more = [f"{clause}{tail}" for clause, tail in product(others, _tails()[1:])]
     for _ in range(_MAX_STRINGS):
         pieces: list[str] = []
         n_left = part.n_words - len(head.split()) - 1  # for the last "and"
-        for clause in (*_shuffled(own, rng), *_shuffled(others, rng), *_shuffled(more, rng)):
+        for clause in (*_shuffle(own, rng), *_shuffle(others, rng), *_shuffle(more, rng)):
             n = len(clause.split())
             if n <= n_left and clause not in pieces:
                 pieces.append(clause)
@@ -260,35 +263,35 @@ def _strung(part: Part, category: str, rng: Generator) -> str:
     )
 
 
-def _picked(texts: Sequence[str], rng: Generator) -> str:
+def _pick(texts: Sequence[str], rng: Generator) -> str:
     return texts[int(rng.integers(len(texts)))]
 
 
-def _shuffled(texts: Sequence[str], rng: Generator) -> list[str]:
+def _shuffle(texts: Sequence[str], rng: Generator) -> list[str]:
     return [texts[int(i)] for i in rng.permutation(len(texts))]
 
 
-def _stated(category: str) -> list[str]:
-    """Neutral statements with the sources of a category."""
+def _attributed(category: str) -> list[str]:
+    """Return the neutral statements with the sources of a category."""
     return [
         f"{opening} {text}" if opening else _as_sentence(text)
-        for opening, text in product(statements().openings[category], _unsaid())
+        for opening, text in product(statements().openings[category], _statement_texts())
     ]
 
 
-def _plainly() -> list[str]:
-    """Neutral statements without a source."""
-    return [_as_sentence(text) for text in _unsaid()]
+def _unattributed() -> list[str]:
+    """Return the neutral statements without a source."""
+    return [_as_sentence(text) for text in _statement_texts()]
 
 
 def _as_sentence(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _unsaid() -> list[str]:
-    held = statements()
-    tails = ("", *(f" {tail}" for tail in held.tails))
-    return [f"{text}{tail}" for text, tail in product(_doubled(held.statements), tails)]
+def _statement_texts() -> list[str]:
+    known = statements()
+    tails = ("", *(f" {tail}" for tail in known.tails))
+    return [f"{text}{tail}" for text, tail in product(_doubled(known.statements), tails)]
 
 
 def _tails() -> tuple[str, ...]:
@@ -296,19 +299,19 @@ def _tails() -> tuple[str, ...]:
 
 
 def _doubled(clauses: Sequence[str]) -> list[str]:
-    """Single clauses, and pairs for long insertions."""
+    """Return single clauses, and pairs for long insertions."""
     pairs = [f"{a} and {b}" for a, b in product(clauses, clauses) if a != b]
     return [*clauses, *pairs]
 
 
-def is_about(n: int, wanted: int) -> bool:
-    """Whether a text of n words has about as many as wanted: a fifth more or fewer, or one.
+def is_similar_length(n: int, wanted: int) -> bool:
+    """Whether n words are about as many as wanted: up to a fifth, or one, more or fewer.
 
-    >>> [is_about(n, 10) for n in (7, 8, 12, 13)], is_about(2, 1)
+    >>> [is_similar_length(n, 10) for n in (7, 8, 12, 13)], is_similar_length(2, 1)
     ([False, True, True, False], True)
     """
     return abs(n - wanted) <= max(SLACK * wanted, 1)
 
 
 def _fits(text: str, n_words: int) -> bool:
-    return is_about(len(text.split()), n_words)
+    return is_similar_length(len(text.split()), n_words)

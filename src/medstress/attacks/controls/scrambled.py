@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def scrambled(fuzz: Candidate, rng: Generator) -> Candidate:
     """Put the words of every insertion in random order, in their place.
 
-    Tells whether an attack works by what it says or by its words and length alone.
+    Shows whether an attack works by what it says or by its words and length alone.
     """
     edits = []
     for edit in fuzz.edits:

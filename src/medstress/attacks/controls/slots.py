@@ -1,4 +1,4 @@
-"""Where and in what form a fuzz inserted words: all that a control may know of it."""
+"""Where and in what form a fuzz inserted words: all that a control may know about it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from medstress.items import Candidate, Question
-from medstress.text import Edit, told_apart_by
+from medstress.text import Edit, comparison_key
 
 _EDGES = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
 _BETWEEN = re.compile(r"(?<=[.?!])(?<!\bDr\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)\s+(?=[A-Z])")
 _ENDS = (".", "?", "!", ":")
 SHORT = 3
-"""Insertions of up to so many words are adjectives and the like, not clauses."""
+"""Insertions of up to this many words are adjectives and the like, not clauses."""
 
 
 class Form(StrEnum):
@@ -49,26 +49,26 @@ class Slot:
     at: int
     """Character of the original before which it stands."""
     lead: str
-    """Blanks and punctuation before its words."""
+    """Spaces and punctuation before its words."""
     trail: str
-    """The same after them."""
+    """Spaces and punctuation after its words."""
     n_words: int
     """White-space words."""
     form: Form
-    """Its grammar; of several sentences that of the first."""
+    """Its grammar; for several sentences that of the first."""
     category: str | None = None
     """Category of patient characteristics; None where unknown."""
     sentences: tuple[Part, ...] = ()
-    """Its sentences, where there are several in a row."""
+    """Its sentences, if there are several."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What is to be filled, one after the other."""
-        whole = Part(n_words=self.n_words, form=self.form, category=self.category)
-        return self.sentences or (whole,)
+        """The parts to fill, in order."""
+        only = Part(n_words=self.n_words, form=self.form, category=self.category)
+        return self.sentences or (only,)
 
     def filled(self, *words: str) -> Edit:
-        """The edit that puts the words of every part here."""
+        """Return the edit that inserts the words of every part here."""
         text = f"{self.lead}{'. '.join(words)}{self.trail}"
         return Edit(field=self.field, start=self.at, end=self.at, replacement=text)
 
@@ -84,7 +84,7 @@ def slots_of(fuzz: Candidate, added: Sequence[tuple[str, str]] = ()) -> tuple[Sl
         added: (category, text) of what the attacker says it inserted.
 
     Returns:
-        The slots in the order of the text; insertions without a word are none.
+        The slots in the order of the text; insertions without a word are left out.
 
     >>> item = Question(id="q", stem="A man coughs. Why?", options=("Flu", "Cold"), key="A")
     >>> edit = Edit(field="stem", start=5, end=5, replacement=", who works as a miner,")
@@ -119,10 +119,10 @@ def slots_of(fuzz: Candidate, added: Sequence[tuple[str, str]] = ()) -> tuple[Sl
 
 
 def _sentences(core: str, form: Form, added: Sequence[tuple[str, str]]) -> tuple[Part, ...]:
-    """The sentences of an insertion that holds several; empty for one."""
+    """Return the sentences of an insertion that holds several; empty for one."""
     texts: list[str] = []
     for text in _BETWEEN.split(core):
-        # What ends after a word or two is likelier an abbreviation than a sentence.
+        # A "sentence" of a word or two is more likely an abbreviation.
         if texts and min(len(texts[-1].split()), len(text.split())) < SHORT:
             texts[-1] += f" {text}"
         else:
@@ -140,7 +140,7 @@ def _sentences(core: str, form: Form, added: Sequence[tuple[str, str]]) -> tuple
 
 
 def core_of(edit: Edit) -> tuple[str, str, str]:
-    """Lead, words and trail of an insertion."""
+    """Return lead, words and trail of an insertion."""
     match = _EDGES.match(edit.replacement)
     assert match is not None
     lead, core, trail = match.groups()
@@ -153,7 +153,7 @@ def _opens_sentence(text: str, edit: Edit, lead: str) -> bool:
 
 
 def _category(core: str, added: Sequence[tuple[str, str]]) -> str | None:
-    """The category whose text shares most words with an insertion."""
+    """Return the category whose text shares most words with an insertion."""
     words = set(core.casefold().split())
     shared = [(len(words & set(text.casefold().split())), name) for name, text in added]
     best = max(shared, default=(0, ""), key=lambda pair: pair[0])
@@ -161,14 +161,14 @@ def _category(core: str, added: Sequence[tuple[str, str]]) -> str | None:
 
 
 def text_of(candidate: Candidate) -> str:
-    """The edited question as one text; tells candidates apart."""
-    return told_apart_by("\n".join((candidate.context, candidate.stem, *candidate.options)))
+    """Return the edited question as one text, to compare candidates."""
+    return comparison_key("\n".join((candidate.context, candidate.stem, *candidate.options)))
 
 
 def is_distinct(candidate: Candidate, seen: set[str], item: Question) -> bool:
-    """Whether a candidate differs from the item and from all seen; remembers it.
+    """Whether a candidate differs from the item and from all seen; adds it to `seen`.
 
-    Texts that differ in case, white space or punctuation alone are one: see `told_apart_by`.
+    Case, white space and punctuation do not count: see `comparison_key`.
     """
     text = text_of(candidate)
     if text in seen or text == text_of(Candidate(item=item)):

@@ -15,12 +15,12 @@ Direction: TypeAlias = Literal["both", "expand", "contract"]
 
 @dataclass(frozen=True, kw_only=True)
 class Abbreviation(MentionReplacement):
-    """Write "MI" for "myocardial infarction" and the other way round, where both are known.
+    """Write "MI" for "myocardial infarction" and the other way round, if both are known.
 
-    Known is what the corpus defines, "myocardial infarction (MI)" with both as gold entities, and
-    else two names of one concept in a table, where one is made of the first one or two letters of
-    the other's words. Short forms are put in in capitals, or as the corpus writes them, long ones
-    in lower case.
+    A pair is known if the corpus defines it, "myocardial infarction (MI)" with both as gold
+    entities, or if a table has both as names of one concept and the short form is made of the
+    first one or two letters of the long form's words. Short forms are written in capitals, or as in
+    the corpus; long ones in lower case.
     """
 
     direction: Direction = "both"
@@ -28,7 +28,7 @@ class Abbreviation(MentionReplacement):
     synonyms: str = "default"
     """Where names come from, as for `synonym`."""
     choice: Choice = "fixed"
-    """`fixed`: one name for each mention string; `drawn`: any, each occurrence."""
+    """`fixed`: one name for each mention string; `drawn`: a random one for each occurrence."""
 
     name: ClassVar[str] = "abbreviation"
 

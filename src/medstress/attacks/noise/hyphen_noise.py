@@ -19,16 +19,16 @@ HYPHEN = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class HyphenNoise(Scoped):
-    """Drop, put in or move hyphens and spaces between words in scope, and break long words.
+    """Drop, add or move hyphens and spaces between words in scope, and break long words.
 
-    A hyphen between two words goes, with or without a space in its place; two neighbouring words
-    run together or are hyphenated; a word of six or more letters breaks in two. Which of them is
-    drawn where, from left to right; all words of an edit must be in scope, and nothing reaches
-    over the border of an entity.
+    A hyphen between two words is dropped, with or without a space in its place; two neighbouring
+    words run together or are hyphenated; a word of six or more letters breaks in two. Edits are
+    drawn from left to right. All words of an edit must be in scope, and no edit crosses the border
+    of an entity.
     """
 
     rate: float = 1.0
-    """Chance of each place."""
+    """Probability that a place is edited."""
 
     name: ClassVar[str] = "hyphen_noise"
 
@@ -53,7 +53,7 @@ class HyphenNoise(Scoped):
         return apply_edits(item, edits)
 
     def _places(self, item: TaggedText, resources: NoiseResources) -> Iterator[tuple[int, int]]:
-        """Ranges that can be edited, in order, longest first; they may overlap."""
+        """Yield the ranges that can be edited, in order, longest first; they may overlap."""
         chosen = set(self.in_scope(item, resources))
         inside = [n in chosen and token.isalpha() for n, token in enumerate(item.tokens)]
         n = len(inside)
@@ -68,7 +68,7 @@ class HyphenNoise(Scoped):
 
 
 def _choices(tokens: Sequence[str]) -> tuple[Tokens, ...]:
-    """What may stand for one word, two words, or two words with a hyphen between them."""
+    """Return the replacements of one word, two words, or two words with a hyphen between them."""
     first, last = tokens[0], tokens[-1]
     match len(tokens):
         case 3:

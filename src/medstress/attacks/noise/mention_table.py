@@ -1,4 +1,4 @@
-"""Replacing whole entities by other names of them, looked up in a table built beforehand."""
+"""Replace whole entities by other names of them, looked up in a table built beforehand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Choice: TypeAlias = Literal["fixed", "drawn"]
 
 
 def mention_key(tokens: Sequence[str]) -> str:
-    """How a table calls a mention.
+    """Return the key of a mention in a table.
 
     >>> mention_key(("Salicylic", "Acid"))
     'salicylic acid'
@@ -33,7 +33,7 @@ def replace_mentions(
         item: tokens and IOB2 labels.
         table: other names of mentions.
         choice: `fixed`, always the first name, or `drawn`, any.
-        rng: asked only where a name is drawn.
+        rng: used only to draw names.
     """
     edits = []
     for entity, names in known_mentions(item, table):
@@ -45,7 +45,7 @@ def replace_mentions(
 def known_mentions(
     item: TaggedText, table: Replacements
 ) -> Iterator[tuple[Entity, tuple[Tokens, ...]]]:
-    """The gold entities that a table has other names for, with these, in order."""
+    """Yield the gold entities that a table has other names for, with these names, in order."""
     for entity in item.entities:
         if names := table.get(mention_key(item.tokens[entity.start : entity.end])):
             yield entity, names

@@ -33,7 +33,7 @@ CONTROLLED: dict[str, Any] = {
 """Perturbations that have a control."""
 _SHARED = ("scope", "rate", "edits_per_word")
 _OF_ATTACKS = ("budget", "search", "side", "max_change")
-"""Parameters of an attack that say nothing of what it perturbs."""
+"""Parameters of an attack that do not change what it perturbs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,15 +41,15 @@ class NonEntityNoise:
     """Change as many words outside entities as the noise it controls changes in all.
 
     The noise is drawn first with its own random numbers, so with the same seed its edits are
-    counted exactly as they were made. Then words with label O, whatever the lexicon says, are
-    taken in random order until as many have changed, or none is left.
+    counted exactly as they were made. Then words with label O, in the lexicon or not, are changed
+    in random order until as many have changed, or none is left.
 
-    What is no letter noise (synonyms, abbreviations, hyphens) is named in `of`; its control
-    perturbs as many words as it replaces, by `noise`.
+    To control a perturbation that is no letter noise (synonyms, abbreviations, hyphens), name it
+    in `of`: as many words as it replaces are perturbed by `noise`.
     """
 
     noise: str = "swap_noise"
-    """What it controls: a noise that changes single words."""
+    """The noise it controls, one that changes single words."""
     scope: str = "lexicon"
     """The noise's."""
     rate: float = 1.0
@@ -76,8 +76,8 @@ class NonEntityNoise:
         if self.of is not None:
             if (self.scope, self.rate, self.edits_per_word) != ("lexicon", 1.0, 1):
                 raise UsageError(
-                    f"{self.name}: with `of`, scope, rate and edits_per_word are those that it "
-                    "says; write them there"
+                    f"{self.name}: with `of`, scope, rate and edits_per_word belong to what it "
+                    "names; write them inside `of`"
                 )
             counted = _perturbation(self.of)
             base = counted if isinstance(counted, WordNoise) else base
@@ -86,7 +86,7 @@ class NonEntityNoise:
 
     @property
     def stream(self) -> str:
-        """That of what it controls."""
+        """The stream of what it controls."""
         return self.counted.stream
 
     @property
@@ -95,13 +95,13 @@ class NonEntityNoise:
         return False
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
+        """Return the parameters, as JSON values."""
         given = asdict(self)
         del given["_base"], given["counted"]
         if self.of is None:
             del given["of"]
         else:
-            given["of"] = _told(self.of)
+            given["of"] = _stored(self.of)
         return {"name": self.name, **given}
 
     def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
@@ -126,10 +126,11 @@ class NonEntityNoise:
 
 
 def control_of(spec: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The parameters of the control of an attack; None where it has none.
+    """Return the parameters of the control of an attack; None if it has none.
 
     Args:
-        spec: of an attack, as JSON values. A search has no control: it perturbs no whole data set.
+        spec: of an attack, as JSON values. A search has no control: it does not perturb a whole
+            data set.
 
     >>> control_of({"name": "swap_noise", "scope": "all", "rate": 1.0, "edits_per_word": 1})
     {'noise': 'swap_noise', 'scope': 'all', 'rate': 1.0, 'edits_per_word': 1}
@@ -143,7 +144,7 @@ def control_of(spec: Mapping[str, Any]) -> dict[str, Any] | None:
         own.setdefault("names", FIRST_EDITION)
     shared: dict[str, Any] = {key: own[key] for key in _SHARED if key in own}
     kind = NOISES.get(spec["name"])
-    # Words and recognisers have no keys here: a noise with its own is told by `of`.
+    # There are no keys for words and recognisers here: a noise that sets them goes into `of`.
     is_plain = not {"words", "recogniser"} & own.keys()
     if kind and is_plain and kind(**shared).spec() == {"name": kind.name, **own}:
         return {"noise": kind.name, **shared}
@@ -165,20 +166,20 @@ def is_control_of(control: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     return (
         wanted is not None
         and control["name"] == NonEntityNoise.name
-        and _told(control.get("of")) == _told(wanted.get("of"))
+        and _stored(control.get("of")) == _stored(wanted.get("of"))
         and all(control[key] == value for key, value in wanted.items() if key != "of")
     )
 
 
-def _told(of: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Parameters of what is controlled as folders have them: see `Synonym.spec`."""
+def _stored(of: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the parameters of what is controlled as run folders store them: see `Synonym.spec`."""
     if of is None:
         return None
     return {k: v for k, v in of.items() if (k, v) != ("names", FIRST_EDITION)}
 
 
 def _perturbation(given: Mapping[str, Any]) -> Perturbation:
-    """Build what `of` names."""
+    """Build the perturbation that `of` names."""
     name = given.get("name") if isinstance(given, Mapping) else given
     if not isinstance(name, str) or name not in CONTROLLED:
         raise UsageError(

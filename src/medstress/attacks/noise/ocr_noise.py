@@ -44,8 +44,8 @@ _BY_FIRST = {
 class OcrNoise(WordNoise):
     """Read one place of a word as what looks like it, uniform over places and readings.
 
-    A word in which nothing looks like anything else stays as it is. Numbers are no words: a
-    digit misread in a dose would be another dose.
+    A word without such a place stays as it is. Numbers stay as well: a misread digit would make
+    another dose.
     """
 
     name: ClassVar[str] = "ocr_noise"
@@ -63,7 +63,7 @@ class OcrNoise(WordNoise):
 
 @lru_cache(maxsize=1 << 16)
 def confusions_in(word: str) -> tuple[tuple[int, str, str], ...]:
-    """(place, characters there, as read) for everything that can be misread, by place.
+    """Return (place, characters there, as read) for everything that can be misread, by place.
 
     >>> confusions_in("turn")
     ((0, 't', 'f'), (1, 'u', 'n'), (2, 'rn', 'm'), (3, 'n', 'u'))

@@ -1,4 +1,4 @@
-"""What perturbations with parameters of their own have in common."""
+"""Base classes of perturbations."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Parameters:
-    """Base of frozen dataclasses: told and seeded by their name and their fields."""
+    """Base of frozen dataclasses that are identified by their name and fields."""
 
     name: ClassVar[str]
     not_told: ClassVar[tuple[str, ...]] = ("choices",)
-    """Fields whose effect stands in others."""
+    """Fields whose effect shows in other fields."""
     told_if_set: ClassVar[tuple[str, ...]] = ()
-    """Fields that came later: unset they are not told, so that older folders know their attacks."""
+    """Fields added later: `spec` leaves them out if unset, so that older folders match."""
 
     @property
     def stream(self) -> str:
@@ -34,7 +34,7 @@ class Parameters:
         return False
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
+        """Return the parameters, as JSON values."""
         fields: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
         unset = {key for key in self.told_if_set if fields[key] is None}
         kept = {k: v for k, v in fields.items() if k not in self.not_told and k not in unset}
@@ -42,7 +42,7 @@ class Parameters:
 
 
 class MentionReplacement(Parameters, ABC):
-    """Base of perturbations that put other names for whole gold entities."""
+    """Base of perturbations that replace whole gold entities by other names."""
 
     choice: Choice
 

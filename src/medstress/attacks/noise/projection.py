@@ -1,4 +1,4 @@
-"""Edits of tokens, and the labels of what they put in: no other label moves."""
+"""Apply edits of tokens and label the new tokens; no other label changes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from medstress.sentences import OUTSIDE, TaggedText, project
 def apply_edits(item: TaggedText, edits: Iterable[TokenEdit]) -> Perturbed:
     """Apply edits, given in the tokens of the original item, and project its labels.
 
-    The tokens put in take the label of the first token replaced; after a B- follow I- of its
-    type. The number of entities stays.
+    New tokens take the label of the first token replaced; a B- is followed by I- of its type. The
+    number of entities stays.
 
     Raises:
         ValueError: an edit is empty, lies outside the item, overlaps another, or crosses the
@@ -44,6 +44,6 @@ def _check(item: TaggedText, edit: TokenEdit, position: int) -> None:
     if not position <= edit.start < edit.end <= len(item.tokens):
         raise ValueError(f"{where} is empty, overlaps or leaves the {len(item.tokens)} tokens")
     if not edit.replacement:
-        raise ValueError(f"{where} puts in no token, and its label would be lost")
+        raise ValueError(f"{where} puts in no token, so its label would be lost")
     if not same_unit(item, edit.start, edit.end):
         raise ValueError(f"{where} crosses the border of an entity")

@@ -1,4 +1,4 @@
-"""What a perturbation of a tagged text is, is given, and returns."""
+"""The protocol of perturbations of tagged texts, what they are given and what they return."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 Tokens: TypeAlias = tuple[str, ...]
 Replacements: TypeAlias = Mapping[str, tuple[Tokens, ...]]
-"""Mention, its tokens joined by spaces in lower case -> what may stand there, the first first."""
+"""Mention (tokens joined by spaces, lower case) -> its other names, the preferred one first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TokenEdit:
-    """One range of tokens and what stands there instead."""
+    """One range of tokens and its replacement."""
 
     start: int
     """First token replaced, in the original item."""
@@ -38,7 +38,7 @@ class Perturbed(NamedTuple):
     labels: Tokens
     """One IOB2 label for each of them."""
     edits: tuple[TokenEdit, ...]
-    """What was changed, in order; empty where nothing was."""
+    """What was changed, in order; empty if nothing was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +52,9 @@ class NoiseResources:
     mentions: Mapping[str, tuple[tuple[int, int, str], ...]] = field(default_factory=dict)
     """Text of a sentence pair -> (first character, one past the last, type) of its entities."""
     words: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By a noise's `word_list`: words of a file or of mentions, as `scopes.word_key` calls them."""
+    """By a noise's `word_list`: words of a file or of mentions, as `word_key` writes them."""
     absent: tuple[str, ...] = ()
-    """The word lists of which nothing stands in the data."""
+    """The word lists of which no word occurs in the data."""
     sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By the perturbation's `table`: where the other names of a mention come from."""
 
@@ -88,7 +88,7 @@ class Perturbation(Protocol):
         """True where the seed changes nothing."""
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
+        """Return the parameters, as JSON values."""
 
     def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
         """Perturb one item.

@@ -22,7 +22,7 @@ PUBLISHED = "en_core_sci_sm"
 
 
 def word_key(word: str) -> str:
-    """How lists call a word, or several in a row.
+    """Return the key of a word, or of several in a row, in word lists.
 
     >>> word_key("Beta-blocker"), word_key("beta blocker")
     ('beta - blocker', 'beta blocker')
@@ -31,13 +31,14 @@ def word_key(word: str) -> str:
 
 
 def listed_places(tokens: Sequence[str], known: Collection[str], most: int) -> list[int]:
-    """The tokens that are words of a list, or belong to a run of tokens that is one, in order.
+    """Return the tokens that are in a word list, alone or as part of a run, in order.
 
-    Whole tokens are compared, however a corpus is cut: `beta-blocker` is one token or three.
+    Whole tokens are compared, however the corpus is tokenised: `beta-blocker` is one token or
+    three.
 
     Args:
         tokens: of a sentence.
-        known: the words, as `word_key` calls them.
+        known: the words, as `word_key` writes them.
         most: the most parts that one of them has.
 
     >>> listed_places(("Beta-blocker", "beta", "-", "blocker", "beta", "blocker"),
@@ -59,14 +60,14 @@ def listed_places(tokens: Sequence[str], known: Collection[str], most: int) -> l
 
 @dataclass(frozen=True, kw_only=True)
 class Scoped(Parameters):
-    """What noises share that choose words: where they choose them from."""
+    """Base of noises that choose words: where they choose them from."""
 
     scope: Scope = BY_CHOICES
     """Which words: those of the `lexicon` wherever they stand (METHODS 4.2), those of gold
     `entities`, `all`, those of `recognised` mentions or of your list of `words`, also wherever they
     stand; default `lexicon`, as_published and as_released `recognised`."""
     words: str | None = None
-    """scope = "words": a file with a word a line, or several that stand in a row."""
+    """scope = "words": a file with one word, or several in a row, per line."""
     recogniser: str | None = None
     """scope = "recognised": `gazetteer`, or a spaCy pipeline by name or folder, every entity of
     which counts whatever its label; default `gazetteer`, as_published and as_released scispaCy's
@@ -87,19 +88,19 @@ class Scoped(Parameters):
         self._check("recogniser", "recognised")
         if self.scope == "words" and self.words is None:
             raise UsageError(
-                f'{self.name}: scope = "words" needs your list: add words = "FILE", a word a line'
+                f'{self.name}: scope = "words" needs a list: add words = "FILE", one word per line'
             )
         if self.scope == "recognised" and self.recogniser is None:
             object.__setattr__(self, "recogniser", GAZETTEER if is_default else PUBLISHED)
 
     @property
     def word_list(self) -> str | None:
-        """Key of its words in `NoiseResources.words`; None where it reads none."""
+        """Key of its words in `NoiseResources.words`; None if it reads none."""
         named = {"words": self.words, "recognised": self.recogniser}.get(self.scope)
         return None if named is None else f"{self.scope} {named}"
 
     def in_scope(self, item: TaggedText, resources: NoiseResources) -> Sequence[int]:
-        """The tokens in scope, in order."""
+        """Return the tokens in scope, in order."""
         words = enumerate(zip(item.tokens, item.labels, strict=True))
         if self.scope == "all":
             return range(len(item.tokens))
@@ -120,10 +121,10 @@ class Scoped(Parameters):
 
 
 def check_rate(name: str, rate: Any) -> None:
-    """Refuse a rate that is no probability above 0.
+    """Raise if a rate is not in (0, 1].
 
     Raises:
-        UsageError: saying what came.
+        UsageError: it is not.
     """
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
         raise UsageError(f"{name}: rate: expected a number above 0 and up to 1, got {rate!r}")

@@ -18,14 +18,14 @@ Mode: TypeAlias = Literal["strict", "related"]
 Names: TypeAlias = Literal["listed_first", "nearest"]
 
 FIRST_EDITION = "nearest"
-"""What `names` stands for where a folder's parameters do not have it, with mode = "related"."""
+"""The value of `names` if a folder's parameters do not have it and mode = "related"."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Synonym(MentionReplacement):
     """Replace every gold mention that has another name; the rest of the text never changes.
 
-    What is put in is in lower case, tokenised anew and labelled B-, I-, I-...; mentions without
+    New names are in lower case, tokenised anew and labelled B-, I-, I-...; mentions without
     another name stay. The names come from `resources.replacements[table]`.
 
     Differs from the paper, whose source (UMLS through PyMedTermino) also gave names that are
@@ -45,12 +45,13 @@ class Synonym(MentionReplacement):
     """Where listed names come from: `default` (the shipped drug and disease tables), a .csv or
     .tsv table with the columns concept and name, UMLS' MRCONSO.RRF, or an .obo file."""
     embedding: str = BY_CHOICES
-    """related: what nearness is measured in, as in `[[entities]]`: one that no victim has; default
-    `ngram`."""
+    """related: the embedding that measures nearness, as in `[[entities]]`; take one that no victim
+    has. Default `ngram`."""
     vocabulary: str | None = None
     """related: `drugs`, `diseases` or a file; default: the built-in one of the mention's type."""
     choice: Choice = "fixed"
-    """`fixed`: one name for each mention string, as published; `drawn`: any, each occurrence."""
+    """`fixed`: one name for each mention string, as published; `drawn`: a random one for each
+    occurrence."""
     choices: str = "default"
     """`default`, `as_published` or `as_released`: the default of mode (METHODS section 7, row
     23)."""
@@ -95,7 +96,7 @@ class Synonym(MentionReplacement):
 
     @property
     def surrogate(self) -> str:
-        """What stands for the synonyms of the paper, in words.
+        """What replaces the paper's synonyms, in words.
 
         >>> Synonym(mode="related").surrogate
         'listed names (default), else the nearest by ngram'
@@ -106,9 +107,9 @@ class Synonym(MentionReplacement):
         return f"listed names ({self.synonyms}), else {near}" if self.is_listed_first else near
 
     def spec(self) -> dict[str, Any]:
-        """The parameters; as in folders of the first edition where the attack is as it was there.
+        """Return the parameters; an attack of the first edition is written as in its folders.
 
-        They have no `names`, and `minilm` also where nothing is embedded.
+        Those have no `names`, and `minilm` even if nothing is embedded.
         """
         found = super().spec()
         if self.names in (None, FIRST_EDITION):
@@ -116,7 +117,7 @@ class Synonym(MentionReplacement):
         return found
 
     def _fill(self) -> None:
-        """Put in the defaults that follow from other keys."""
+        """Set the defaults that depend on other keys."""
         put = object.__setattr__
         if self.mode is BY_CHOICES:
             put(self, "mode", "strict" if self.choices == "default" else "related")

@@ -1,7 +1,7 @@
 """Perturbations of running text: sentence pairs, and the vignettes of questions.
 
-The text is tokenised (`medstress.text.token_spans`), perturbed as a tagged text, and the edits
-are carried back to characters, so that white space and everything not edited stay as they are.
+The text is tokenised (`medstress.text.token_spans`) and perturbed as a tagged text. The edits are
+carried back to characters, so that white space and everything not edited stay as they are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from medstress.attacks.noise.protocol import NoiseResources, Perturbation
 from medstress.errors import UsageError, did_you_mean
 from medstress.items import Candidate, Question
 from medstress.sentences import OUTSIDE, TaggedText
-from medstress.text import Edit, token_spans, written
+from medstress.text import Edit, join_tokens, token_spans
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -32,15 +32,15 @@ def perturb_text(
     *,
     field: str,
 ) -> tuple[Edit, ...]:
-    """The edits of one text, in characters, for a field of an item.
+    """Return the edits of one text, in characters, for a field of an item.
 
     Args:
         text: running text; one without a token is not edited.
-        mentions: its entities, which take the part of gold labels.
+        mentions: its entities, used as gold labels.
         perturbation: what is done to it.
         rng: of the item.
         resources: what the perturbation may read.
-        field: what the edits are said to be of.
+        field: the field that the edits name.
     """
     spans = token_spans(text)
     if not spans:
@@ -52,7 +52,7 @@ def perturb_text(
             field=field,
             start=spans[edit.start][0],
             end=spans[edit.end - 1][1],
-            replacement=written(edit.replacement),
+            replacement=join_tokens(edit.replacement),
         )
         for edit in perturbation.perturb(item, rng, resources).edits
     )
@@ -82,8 +82,8 @@ def perturb_pair(
 ) -> Any:
     """Perturb one text of a pair; the other, and what is gold, stay. Returns the candidate.
 
-    Entities are those of `resources.mentions`. Of the paper it is not known which text it
-    perturbs; the default is the first (METHODS 4.6).
+    Entities are those of `resources.mentions`. The paper does not say which text it perturbs; the
+    default is the first (METHODS 4.6).
 
     Raises:
         UsageError: an unknown side.
@@ -123,10 +123,10 @@ def perturb_question(
 
 
 def labels_of(spans: Sequence[tuple[int, int]], mentions: Iterable[Marked]) -> tuple[str, ...]:
-    """IOB2 labels of tokens from entities in characters.
+    """Return IOB2 labels of tokens from entities in characters.
 
-    An entity takes every token it touches, as spaces and hyphens are no part of the agreement on
-    borders; of overlapping ones the first, and of those the longest, wins.
+    An entity takes every token it touches, because annotators may differ in spaces and hyphens at
+    its borders. Of overlapping entities the first, and of those the longest, wins.
 
     >>> labels_of([(0, 2), (3, 9), (10, 14)], [(3, 14, "Drug")])
     ('O', 'B-Drug', 'I-Drug')

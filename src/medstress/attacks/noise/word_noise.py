@@ -1,4 +1,4 @@
-"""Noise that changes single words and leaves number and labels of tokens as they are."""
+"""Noise that changes single words and keeps the number and labels of tokens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_EDITS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class WordNoise(Scoped, ABC):
-    """What word noises share: which words, how many of them, how often each.
+    """Base of word noises: which words, how many of them, how many edits in each.
 
     A word is a token with a letter, long enough for the noise. Every occurrence has its own
     draws, and a lower `rate` or fewer `edits_per_word` with the same seed make a part of the
@@ -32,9 +32,9 @@ class WordNoise(Scoped, ABC):
     """
 
     rate: float = 1.0
-    """Chance of each such word; beyond the paper, which perturbs all."""
+    """Probability that a word is perturbed; the paper perturbs all."""
     edits_per_word: int = 1
-    """Edits one after the other in a word; beyond the paper, which makes one."""
+    """Successive edits in a word; the paper makes one."""
     name: ClassVar[str]
     min_length: ClassVar[int]
     """Shorter words stay as they are."""
@@ -58,7 +58,7 @@ class WordNoise(Scoped, ABC):
         return len(word) >= self.min_length and any(map(str.isalpha, word))
 
     def places(self, item: TaggedText, resources: NoiseResources) -> list[int]:
-        """The tokens that are words in scope, in order."""
+        """Return the tokens that are words in scope, in order."""
         return [n for n in self.in_scope(item, resources) if self.can_edit(item.tokens[n])]
 
     def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
@@ -66,11 +66,11 @@ class WordNoise(Scoped, ABC):
         return apply_edits(item, self.edits_at(item, self.places(item, resources), rng))
 
     def edits_at(self, item: TaggedText, places: Sequence[int], rng: Generator) -> list[TokenEdit]:
-        """The edits that change the words at some places."""
+        """Return the edits that change the words at some places."""
         if not places:
             return []
         chances = rng.random(len(places)).tolist()
-        # Edits outermost: more of them begin with the same numbers.
+        # Edits are the first axis: more of them begin with the same numbers.
         draws = rng.random((self.edits_per_word, len(places), 2)).tolist()
         edits = []
         for number, place in enumerate(places):

@@ -1,4 +1,4 @@
-"""Dictionary recognition: the longest names of vocabularies that a text holds."""
+"""Dictionary recognition: the longest names of vocabularies that occur in a text."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from medstress.errors import UsageError
 from medstress.hashing import content_hash
 
 MIN_CHARACTERS = 3
-"""Shorter names (and names without a letter) are not looked for: too many are something else."""
+"""Shorter names, and names without a letter, are not searched: too many mean something else."""
 MAX_INITIALS = 8
-"""The longest word that can be an abbreviation by its concept's other names."""
+"""Most letters of a word that counts as an abbreviation of its concept's other names."""
 
 
 class Case(IntEnum):
-    """How a name must be written to count as mentioned."""
+    """The case a name must have to count as mentioned."""
 
     ANY = 0
     CAPITALISED = 1
@@ -35,36 +35,36 @@ class Source:
     """Names of one type."""
 
     names: Sequence[str]
-    """As they are written."""
+    """The names as written."""
     type: str
-    """The type of every mention of them: ``drugs``, ``diseases`` or a UMLS identifier."""
+    """Type of all their mentions: ``drugs``, ``diseases`` or a UMLS identifier."""
     case: Case = Case.ANY
-    """How they must be written."""
+    """The case they must have in a text."""
 
 
 @cache
 def shipped_sources() -> tuple[Source, ...]:
-    """The two tables of medstress, with all synonyms and brands, typed by their table.
+    """Return the two tables of medstress with all synonyms and brands, typed by table.
 
-    The tables are in lower case, where a brand (Today) or an abbreviation (AIR) can read as an
-    everyday word. So a brand must be capitalised, and the initials of another name of the same
-    concept be in capitals.
+    The tables are in lower case, and a brand (Today) or an abbreviation (AIR) can look like an
+    everyday word. So a brand must be capitalised in a text, and a name that consists of the
+    initials of another name of its concept must be in capitals.
     """
     return tuple(source for table in SHIPPED for source in _shipped(table))
 
 
 class Gazetteer:
-    """Finds names at word boundaries, leftmost first, and of those the longest.
+    """Finds names at word boundaries: the leftmost, and of those the longest.
 
-    Compared are words without case, accents, hyphens, possessive 's and plural (`words.split`).
-    A name that several sources list is found once with the type of each.
+    Words are compared without case, accents, hyphens, possessive 's and plural (`words.split`).
+    A name in several sources is found once with each of their types.
     """
 
     def __init__(self, sources: Iterable[Source]) -> None:
         """Build the automaton.
 
         Raises:
-            UsageError: no source has a name that can be looked for.
+            UsageError: no source has a name that can be searched.
         """
         known: dict[str, dict[str, Case]] = {}
         for source in sources:
@@ -79,8 +79,8 @@ class Gazetteer:
             )
         self._types = [dict(sorted(types.items())) for types in known.values()]
         self._hash = content_hash(sorted([name, types] for name, types in known.items()))
-        # The implementation that the library picks itself takes 35 s to build for 93,000 names,
-        # this one 1 s; it searches as fast.
+        # The library's default implementation takes 35 s to build for 93,000 names, this one 1 s;
+        # both search equally fast.
         self._automaton = AhoCorasick(
             known, store_patterns=False, implementation=Implementation.ContiguousNFA
         )
@@ -90,7 +90,7 @@ class Gazetteer:
         return [list(self._find(text)) for text in texts]
 
     def spec(self) -> dict[str, Any]:
-        """What it is."""
+        """Return name, number of names and hash; see `Recogniser.spec`."""
         return {"name": "gazetteer", "n_names": len(self._types), "hash": self._hash}
 
     def _find(self, text: str) -> Iterator[Found]:
@@ -102,32 +102,32 @@ class Gazetteer:
             starts[position] = word.start
             position += len(word.form) + 2
             ends[position] = word.end
-        # All matches, not the library's own leftmost-longest ones: a long name that is not
-        # written as it must be would hide a shorter one that is.
+        # All matches, not the library's leftmost-longest ones: a long name in the wrong case would
+        # hide a shorter one in the right case.
         matches = self._automaton.find_matches_as_indexes(
             _encode(word.form for word in words), overlapping=True
         )
-        after = 0
+        last_end = 0
         for number, first, last in sorted(matches, key=lambda match: (match[1], -match[2])):
             start, end = starts[first], ends[last]
-            if start < after:
+            if start < last_end:
                 continue
-            written = _written(text[start:end])
-            types = [type_ for type_, case in self._types[number].items() if case <= written]
+            actual = _case_of(text[start:end])
+            types = [type_ for type_, case in self._types[number].items() if case <= actual]
             if types:
-                after = end
+                last_end = end
             for type_ in types:
                 yield Found(start=start, end=end, type=type_)
 
 
 @cache
 def shipped_gazetteer() -> Gazetteer:
-    """The gazetteer of the built-in tables alone; it takes seconds to build and never changes."""
+    """Return the gazetteer of the built-in tables, built once since it takes seconds."""
     return Gazetteer(shipped_sources())
 
 
 def _encode(words: Iterable[str]) -> str:
-    # A space on either side of every word: a pattern fits whole words only.
+    # A space on either side of every word, so that patterns match whole words only.
     return "".join(f" {word} " for word in words)
 
 
@@ -138,7 +138,7 @@ def _pattern(name: str) -> str | None:
     return _encode(words)
 
 
-def _written(text: str) -> Case:
+def _case_of(text: str) -> Case:
     if text.isupper():
         return Case.CAPITALS
     return Case.CAPITALISED if text[0].isupper() else Case.ANY
@@ -157,17 +157,18 @@ def _shipped(table: str) -> Iterator[Source]:
         if "preferred" not in kinds[name]
     }
     by_case: Mapping[Case, list[str]] = {case: [] for case in Case}
-    for name, found in kinds.items():
+    for name, kinds_of_name in kinds.items():
         if name in initials:
             by_case[Case.CAPITALS].append(name)
         else:
-            by_case[Case.CAPITALISED if found == {"brand"} else Case.ANY].append(name)
+            is_brand = kinds_of_name == {"brand"}
+            by_case[Case.CAPITALISED if is_brand else Case.ANY].append(name)
     for case, names in by_case.items():
         yield Source(names=names, type=table, case=case)
 
 
 def _initials(names: Sequence[str]) -> Iterator[str]:
-    """The names of one concept that abbreviate another of them."""
+    """Yield the names of one concept that abbreviate another of them."""
     short = [name for name in names if len(name) <= MAX_INITIALS and name.isalpha()]
     if short:
         others = [words for name in names if len(words := forms(name)) > 1]
@@ -175,9 +176,9 @@ def _initials(names: Sequence[str]) -> Iterator[str]:
 
 
 def is_initials(name: str, other: str) -> bool:
-    """Whether a name of one word abbreviates another of two or more words.
+    """True if a name of one word abbreviates another of two or more words.
 
-    Its letters must be the first one or two letters of words of the other name, in their order.
+    Its letters must be the first one or two letters of words of the other name, in order.
 
     >>> is_initials("copd", "chronic obstructive pulmonary disease")
     True

@@ -1,4 +1,4 @@
-"""What a recogniser is, and how its mentions come into an item."""
+"""The protocol of recognisers, and the use of their mentions in items."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ class Found:
 
 
 class Recogniser(Protocol):
-    """Finds typed entities in texts; its answers depend on the texts alone."""
+    """Finds typed entities in texts; the result depends on the texts alone."""
 
     def find(self, texts: Sequence[str]) -> list[list[Found]]:
         """Return the entities of each text, in the order of the texts.
 
-        An entity of several types is there once for each of them.
+        An entity of several types appears once for each type.
         """
         ...
 
     def spec(self) -> dict[str, Any]:
-        """What it is, as JSON values, for the manifest."""
+        """Describe the recogniser in JSON values, for the manifest."""
         ...
 
 
 def recognise(
     items: Sequence[Question], recogniser: Recogniser, types: frozenset[str]
 ) -> tuple[Question, ...]:
-    """Return the items with the recogniser's mentions of `types` in place of their own.
+    """Replace the items' mentions of `types` by those that the recogniser finds.
 
-    Texts searched are the options, the context and the stem. Mentions of other types stay as
-    they are, and so do those without a type. A finding that begins or ends inside a word is left
-    out: a pipeline may part words ("10mg") that a replacement would then leave in pieces.
+    Options, context and stem are searched. Mentions of other types, or without a type, stay. An
+    entity that begins or ends inside a word is dropped: a pipeline may split words ("10mg"), and
+    replacing a part would break them.
 
     Args:
-        items: of one data set.
-        recogniser: where mentions of `types` come from.
-        types: what is kept of its findings, and dropped of what the items bring along.
+        items: items of one data set.
+        recogniser: finds the new mentions.
+        types: the types to replace; other types it finds are ignored.
     """
     texts = list(dict.fromkeys(text for item in items for _, text in _fields(item)))
     found = dict(zip(texts, recogniser.find(texts), strict=True))

@@ -27,10 +27,10 @@ LABELS: dict[str, str] = {
     **{group: group for group in GROUPS},
     **{identifier: identifier for identifier in TYPE_IDENTIFIERS},
 }
-"""What labels mean where the file says nothing: those of scispaCy's and other public pipelines."""
+"""Default types of labels, for scispaCy's and other public pipelines."""
 
 LINKER = "scispacy_linker"
-"""The name of scispaCy's component."""
+"""Name of scispaCy's linking component."""
 
 _BATCH = 64
 
@@ -38,9 +38,9 @@ _BATCH = 64
 class SpacyPipeline:
     """Runs a pipeline over texts; types come from its labels, or from a linked UMLS concept.
 
-    With a linker an entity has every semantic type of the best-scoring concept it is linked to;
-    entities without a concept are dropped. *Differs from the annotations of Xian et al. (2025)*,
-    which carry one type an entity.
+    With a linker, an entity has all semantic types of its best-scoring concept, and entities
+    without a concept are dropped. *Differs from the annotations of Xian et al. (2025)*, which have
+    one type per entity.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class SpacyPipeline:
         Args:
             model: the name of an installed pipeline, or the path of a saved one.
             base: folder that a relative path starts from.
-            labels: label -> type; default `LABELS`. Labels that are not in it are dropped.
-            linker: ``umls``: take the semantic types of linked concepts instead of labels.
+            labels: label -> type; default `LABELS`. Entities with other labels are dropped.
+            linker: ``umls`` takes the semantic types of linked concepts instead of labels.
 
         Raises:
             UsageError: spaCy, scispaCy or the pipeline is missing or cannot be loaded, or the
-                labels do not fit it.
+                pipeline lacks the labels.
         """
         self._model = model
         self._labels = dict(LABELS if labels is None else labels)
@@ -85,7 +85,7 @@ class SpacyPipeline:
         ]
 
     def spec(self) -> dict[str, Any]:
-        """What it is; the model by what it says of itself, not by its path."""
+        """Describe the recogniser; the model by its own metadata, not by its path."""
         meta = self._nlp.meta
         return {
             "name": "spacy",
@@ -109,11 +109,11 @@ class SpacyPipeline:
 
 
 def entity_texts(model: str, texts: Sequence[str], base: Path) -> list[str]:
-    """The texts of all entities that a pipeline finds, whatever their labels.
+    """Return the texts of all entities that a pipeline finds, whatever their labels.
 
     Args:
         model: the name of an installed pipeline, or the path of a saved one.
-        texts: what is searched.
+        texts: the texts to search.
         base: folder that a relative path starts from.
 
     Raises:
@@ -136,9 +136,9 @@ def _check_labels(labels: Mapping[str, str]) -> None:
 def _check_declared(
     model: str, declared: Sequence[str], labels: Mapping[str, str], given: Mapping[str, str] | None
 ) -> None:
-    """Refuse labels that the pipeline lacks, and a pipeline without any label we know."""
+    """Refuse labels that the pipeline lacks, and a pipeline without any known label."""
     if not declared:
-        return  # it does not say which labels it gives
+        return  # a pipeline need not declare its labels
     for label in given or ():
         if label not in declared:
             raise UsageError(
@@ -148,7 +148,7 @@ def _check_declared(
     if not set(declared) & labels.keys():
         raise UsageError(
             f"spaCy pipeline {model!r}: none of its labels ({', '.join(declared)}) is mapped "
-            f'to a type; say what they are, e.g. labels = {{{declared[0]} = "drugs"}}'
+            f'to a type; map them, e.g. labels = {{{declared[0]} = "drugs"}}'
         )
 
 
@@ -185,7 +185,7 @@ def _add_linker(nlp: Language, linker: str) -> None:
 
 
 def _declared(nlp: Language) -> list[str]:
-    """Labels of the components that set entities; empty where none declares any."""
+    """Return the declared labels of the components that set entities; empty if none does."""
     found = {
         label
         for name in nlp.pipe_names

@@ -1,4 +1,4 @@
-"""A text as comparable words, each with its place in the original text."""
+"""Split a text into comparable words with their places in the original text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from unidecode import unidecode
 
 from medstress.entities.names import fold_word
 
-# A word, its possessive ending (not part of it), or one punctuation mark. White space and hyphens
-# separate. A mark counts as a word of its own, so that no name is found across a comma or a full
-# stop, but names that hold one ("46,xx testicular disorder") are.
+# A word with its possessive ending (not part of the word), or one punctuation mark. White space and
+# hyphens separate words. A mark is a word of its own: no name is found across a comma or full stop,
+# but names that contain one ("46,xx testicular disorder") are.
 _WORD = re.compile(r"(?P<word>[a-z0-9]+)(?:['`]s(?![a-z0-9])|(?<=s)['`](?![a-z0-9]))?|[^a-z0-9\s-]")
 
 MIN_STEM = 4
-"""Shorter singulars are not trusted: hives is not HIV, aids no aid."""
+"""Shorter singulars are not trusted: hives is not HIV, AIDS is not aid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Word:
     """One word or punctuation mark."""
 
     form: str
-    """Lower case, ASCII, singular where it is long enough: what is compared."""
+    """The form that is compared: lower case, ASCII, singular if long enough."""
     start: int
     """First character in the original text."""
     end: int
@@ -35,8 +35,8 @@ class Word:
 def split(text: str) -> list[Word]:
     """Return the words of a text with their offsets in it.
 
-    Case, accents, possessive 's, plural, ae for e and oe for e do not count, and hyphens are
-    spaces: the normal form of `names.normalise`, word by word.
+    Case, accents, possessive 's, plural, ae for e and oe for e are ignored, and hyphens are
+    spaces, as in `names.normalise`.
 
     >>> [(word.form, "Crohn\u2019s Naïve-cell"[word.start : word.end])
     ...  for word in split("Crohn\u2019s Naïve-cell")]
@@ -52,7 +52,7 @@ def split(text: str) -> list[Word]:
 
 
 def forms(text: str) -> list[str]:
-    """Return what is compared of each word, without the offsets (and so faster).
+    """Return the compared form of each word, without offsets and therefore faster.
 
     >>> forms("Crohn's diseases")
     ['crohn', 'diseas']
@@ -67,13 +67,13 @@ def _form(word: str) -> str:
 
 
 def _plain(text: str) -> tuple[str, list[int] | None]:
-    """The text in lower-case ASCII, and for each character its place in `text` (None: the same)."""
+    """Return lower-case ASCII, and the place of each character in `text` (None: the same)."""
     if text.isascii():
         return text.casefold(), None
     pieces: list[str] = []
     places: list[int] = []
     for place, character in enumerate(text):
-        # One character may become none (an accent of its own) or several (ß, ½).
+        # One character may become none (a combining accent) or several (ß, ½).
         piece = unidecode(character.casefold()).casefold()
         pieces.append(piece)
         places += [place] * len(piece)
@@ -81,7 +81,7 @@ def _plain(text: str) -> tuple[str, list[int] | None]:
 
 
 def _past_marks(text: str, end: int) -> int:
-    """`end`, moved behind accents that stand as characters of their own."""
+    """Move `end` behind combining accents."""
     while end < len(text) and unicodedata.combining(text[end]):
         end += 1
     return end

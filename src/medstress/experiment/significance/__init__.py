@@ -1,1 +1,1 @@
-"""`medstress test`: is a success more than what any change of its kind would bring?"""
+"""`medstress test`: does an attack's edit work better than any other edit of its kind would?"""

@@ -1,4 +1,4 @@
-"""Significance tests on a folder that holds a run, as the user's own experiment file says."""
+"""Run significance tests on a finished run, as the user's own experiment file says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medstress.experiment.run import (
     opened_victims,
     prepare,
 )
-from medstress.experiment.significance.run import Chosen, Tellers, conduct_tests
+from medstress.experiment.significance.run import Listeners, Selection, conduct_tests
 from medstress.experiment.targets import check_same_targets, claim_answers
 from medstress.store.interpreting import interpreting
 from medstress.store.reader import RunReader
@@ -27,32 +27,32 @@ from medstress.store.shared_cache import open_shared
 def run_tests(
     folder: Path,
     experiment: str | Path | Mapping[str, Any],
-    chosen: Chosen,
+    selection: Selection,
     changes: Mapping[str, Any],
     watcher: Watcher,
     overrides: Sequence[str] = (),
     *,
     dry_run: bool = False,
 ) -> str | None:
-    """Test successes of a run; what was asked before is not asked again.
+    """Test successes of a run; stored answers are used again.
 
-    Whom to ask, where, and with which key, says the experiment, never the folder. The folder has
-    to be a run of it: its items, victims, roles and attacks are checked by content first.
+    Models, servers and keys come from the experiment, never from the folder. The folder must be a
+    run of this experiment: its items, victims, roles and attacks are compared by content first.
 
     Args:
         folder: the run.
-        experiment: the file, recipe or dict that it is a run of.
-        chosen: which successes.
-        changes: keys of `[test]` that the command line gives.
-        watcher: told what is being done, and the counts of tests.
+        experiment: the file, recipe or dict that the folder is a run of.
+        selection: which successes to test.
+        changes: keys of `[test]` that the command line sets.
+        watcher: receives notes on what is being done, and progress.
         overrides: as the command line's --set.
         dry_run: announce what would be asked, and ask nothing.
 
     Returns:
-        Why not everything was tested, as a sentence; None where it was.
+        Sentence on why not everything was tested; None if it was.
 
     Raises:
-        UsageError: what was chosen cannot be tested.
+        UsageError: the selection cannot be tested.
         StoreError: the folder is a run of another experiment.
     """
     with interpreting(folder / FILE):
@@ -84,27 +84,27 @@ def run_tests(
             ):
                 prepared.shared = shared
                 claim_answers(prepared)
-                tellers = Tellers(
+                listeners = Listeners(
                     note=watcher.note, announce=watcher.announce, progress=watcher.progress
                 )
-                return conduct_tests(store, prepared, chosen, tellers, dry_run=dry_run)
+                return conduct_tests(store, prepared, selection, listeners, dry_run=dry_run)
     finally:
         lock.release()
 
 
 def _check_agrees(manifest: Mapping[str, Any], prepared: Prepared, folder: Path) -> None:
-    """Refuse a folder whose successes were found in another experiment.
+    """Raise a StoreError if the folder is a run of another experiment.
 
-    The experiment may hold more than the folder: more items, seeds, victims and attacks.
+    The experiment may have more than the folder: more items, seeds, victims and attacks.
     """
     now = manifests.fingerprint_parts(prepared)
     known = manifest["parts"]
-    # Other commands than `run` note there which part of the experiment the folder holds.
+    # Commands other than `run` record in the settings which part of the experiment they ran.
     settings = {key: known["settings"].get(key) for key in now["settings"]}
-    found = manifests.differences({**known, "settings": settings}, now)
-    if found:
+    differing = manifests.differences({**known, "settings": settings}, now)
+    if differing:
         raise StoreError(
-            f"{folder} is a run of another experiment: {'; '.join(found)}"
-            f"{manifests.older_functions(manifest)}. Name with --experiment "
-            "the file that it was run with, with the same --set"
+            f"{folder} is a run of another experiment: {'; '.join(differing)}"
+            f"{manifests.older_functions(manifest)}. Give --experiment the file that the folder "
+            "was run with, and the same --set"
         )

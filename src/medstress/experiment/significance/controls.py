@@ -1,4 +1,4 @@
-"""Where the controls of one test come from: the lexicon, the fuzz's own words, or a role."""
+"""The controls of one test, made from the lexicon, from the fuzz's own words, or by a role."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from medstress.errors import TrialError
 from medstress.items import Candidate, Question
 from medstress.scheduler.study import Replies
 
-Making = Generator[Any, Replies, list[Candidate]]
+ControlSteps = Generator[Any, Replies, list[Candidate]]
+"""Yields requests and returns the controls."""
 RngOf = Callable[[str, int], np.random.Generator]
-"""(what for, number) -> its own stream."""
+"""(purpose, number) -> random stream of its own."""
 
 
 class Writer(Protocol):
-    """A role that writes controls."""
+    """Writes controls with a role."""
 
-    def neutral(self, n: int) -> Making:
-        """Write n further neutral controls, distinct as far as the role has others."""
+    def neutral(self, n: int) -> ControlSteps:
+        """Write n more neutral controls, distinct unless the role repeats itself."""
 
-    def paraphrases(self, n: int) -> Making:
-        """Write n further paraphrases of the clean item, likewise."""
+    def paraphrases(self, n: int) -> ControlSteps:
+        """Write n more paraphrases of the clean item, distinct unless the role repeats itself."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,19 +38,19 @@ class Controls:
     """The controls of one success."""
 
     fuzz: Candidate
-    """What was tested; its words are used by scrambled controls alone."""
+    """The tested edit; only scrambled controls use its words."""
     slots: Sequence[Slot]
-    """Its insertions without their words."""
+    """The fuzz's insertions without their words."""
     rng_of: RngOf
-    """Streams."""
+    """Makes the random streams."""
     gate: Gate
-    """What every neutral control must pass."""
+    """The check that every neutral control must pass."""
     writer: Writer | None = None
-    """Writes neutral controls and paraphrases, where a role does."""
+    """Writes paraphrases, and neutral controls if `written`; None without a role."""
     written: bool = False
-    """Whether the writer rather than the lexicon makes neutral insertions."""
+    """True if the writer makes neutral insertions, False if the lexicon does."""
     panel: Panel | None = None
-    """Judges who must still pick the key on a control; None where nobody is asked."""
+    """Judges who must still pick the key on a control; None without a panel."""
     _drawn: Iterator[Candidate] | None = None
     _n_starts: int = 0
     _scrambles: Iterator[Candidate] | None = None
@@ -59,17 +60,17 @@ class Controls:
         """The clean item."""
         return self.fuzz.item
 
-    def neutral(self, n: int) -> Making:
-        """The next n neutral controls: none twice in the whole test while there are others.
+    def neutral(self, n: int) -> ControlSteps:
+        """Return the next n neutral controls; none repeats in a test until all are used up.
 
-        Attempts of loops come from here too. A pool from which loops drew again would make them
-        alike, and a success that none of its few texts equals would look rarer than it is.
+        The attempts of loops also come from here. If loops drew again from a fixed pool, they
+        would be alike, and a success unlike the few texts of the pool would look too rare.
 
         Raises:
-            TrialError: nobody can make any.
+            TrialError: no control can be made.
         """
         if self.written:
-            return (yield from self._by_role().neutral(n))
+            return (yield from self._role_writer().neutral(n))
         return [self._next() for _ in range(n)]
 
     def _next(self) -> Candidate:
@@ -77,24 +78,24 @@ class Controls:
             try:
                 return next(self._drawn)
             except TrialError:
-                # The slots' words are used up: later controls repeat earlier ones.
+                # The words for the slots are used up; from here on controls repeat.
                 self._n_starts += 1
         rng = self.rng_of("neutral", self._n_starts)
         self._drawn = neutral_controls(self.item, self.slots, rng, self.gate)
         return next(self._drawn)
 
-    def scrambled(self, n: int) -> Making:
-        """The next n scrambled controls."""
+    def scrambled(self, n: int) -> ControlSteps:
+        """Return the next n scrambled controls."""
         yield from ()
         if self._scrambles is None:
             self._scrambles = scrambled_controls(self.fuzz, self.rng_of("scrambled", 0))
         return list(islice(self._scrambles, n))
 
-    def paraphrases(self, n: int) -> Making:
-        """The next n paraphrases."""
-        return (yield from self._by_role().paraphrases(n))
+    def paraphrases(self, n: int) -> ControlSteps:
+        """Return the next n paraphrases."""
+        return (yield from self._role_writer().paraphrases(n))
 
-    def _by_role(self) -> Writer:
+    def _role_writer(self) -> Writer:
         if self.writer is None:
             raise TrialError("these controls are written by a role: add a [role.attacker] table")
         return self.writer

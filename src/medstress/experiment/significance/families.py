@@ -1,4 +1,4 @@
-"""The family of a run's tests: fixed before the first query or later, kept in the manifest."""
+"""Families of a run's tests, fixed before the first query or later, stored in the manifest."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from medstress.metrics.significance import Adjust, Family
 from medstress.metrics.success_families import POST_HOC, PRE_SPECIFIED, Scope, settings_key
 
 KEY = "tests"
-"""Manifest entry: settings of tests -> their families as asked for, or why they were refused."""
+"""Manifest entry: settings of tests -> the requested families, or why they were refused."""
 FIXED = "fixed_family"
-"""Manifest entry: the family that `[test]` fixed before the first query, with its hash."""
+"""Manifest entry: the family that `[test]` fixes before the first query, with its hash."""
 REFUSED = "refused: "
 EARLIER_LOOPS = 10
-"""Default of `loops` by which earlier versions tested."""
+"""Default of `loops` in earlier versions."""
 
 
 def fixed_family(table: SignificanceTable | None) -> dict[str, Any]:
-    """What the manifest keeps of the family before anything is asked; empty where none is fixed."""
+    """Return the manifest entry of the fixed family; empty if `[test]` fixes none."""
     if table is None or not (table.items or table.trials):
         return {}
-    told = {"items": sorted(table.items), "trials": sorted(table.trials)}
-    return {FIXED: {**told, "hash": _hash(table.items, table.trials)}}
+    family = {"items": sorted(table.items), "trials": sorted(table.trials)}
+    return {FIXED: {**family, "hash": _hash(table.items, table.trials)}}
 
 
 def _hash(items: Collection[str], trials: Collection[str]) -> str:
@@ -34,7 +34,7 @@ def _hash(items: Collection[str], trials: Collection[str]) -> str:
 
 
 def scope_of(settings: Settings, manifest: Mapping[str, Any]) -> Scope:
-    """The family that settings ask for, pre-specified where the run began with it."""
+    """Return the family that the settings request, pre-specified if the run began with it."""
     label = None
     if settings.items or settings.trials:
         began_with = manifest.get(FIXED, {}).get("hash")
@@ -52,81 +52,80 @@ def scope_of(settings: Settings, manifest: Mapping[str, Any]) -> Scope:
 def with_scope(
     manifest: Mapping[str, Any], settings: Settings, scope: Scope
 ) -> dict[str, dict[str, Any]]:
-    """The manifest's entry with the family of these settings in it, asked for last.
+    """Return the manifest entry with the family of these settings appended.
 
-    Families that were asked for with the same settings before stay beside it.
+    Families requested earlier with the same settings stay in front of it.
     """
-    told = {
+    requested = {
         "family": scope.family.value,
         "adjust": scope.adjust.value,
         "items": list(scope.items),
         "trials": list(scope.trials),
         "label": scope.label,
     }
-    key = settings_key(settings.as_told())
-    known = [(one, _read(one)) for one in _kept(manifest, key)]
+    key = settings_key(settings.as_json())
+    known = [(one, _read(one)) for one in _stored(manifest, key)]
     before = [one for one, other in known if other and _ordered(other) != _ordered(scope)]
-    return {KEY: {**manifest.get(KEY, {}), key: [*before, told]}}
+    return {KEY: {**manifest.get(KEY, {}), key: [*before, requested]}}
 
 
 def with_refusal(
     manifest: Mapping[str, Any], settings: Settings, why: str
 ) -> dict[str, dict[str, Any]]:
-    """The manifest's entry with why these settings could not be followed."""
-    key = settings_key(settings.as_told())
-    before = [one for one in _kept(manifest, key) if _read(one) is not None]
+    """Return the manifest entry with the reason why these settings could not be followed."""
+    key = settings_key(settings.as_json())
+    before = [one for one in _stored(manifest, key) if _read(one) is not None]
     return {KEY: {**manifest.get(KEY, {}), key: [*before, f"{REFUSED}{why}"]}}
 
 
 def scopes_of(manifest: Mapping[str, Any]) -> tuple[dict[str, list[Scope]], list[str]]:
-    """The families of all tests of a run, by settings, and why others were refused."""
-    found: dict[str, list[Scope]] = {}
+    """Return the families of a run's tests by settings, and the reasons of refused ones."""
+    scopes: dict[str, list[Scope]] = {}
     refused: list[str] = []
     for key in manifest.get(KEY, {}):
-        for told in _kept(manifest, key):
-            scope = _read(told)
+        for stored in _stored(manifest, key):
+            scope = _read(stored)
             if scope is None:
-                refused.append(told.removeprefix(REFUSED))
+                refused.append(stored.removeprefix(REFUSED))
             else:
-                found.setdefault(key, []).append(scope)
-    return found, refused
+                scopes.setdefault(key, []).append(scope)
+    return scopes, refused
 
 
-def _kept(manifest: Mapping[str, Any], key: str) -> list[Any]:
-    """All that is kept of settings; earlier versions kept their last family alone."""
-    kept = manifest.get(KEY, {}).get(key, [])
-    return kept if isinstance(kept, list) else [kept]
+def _stored(manifest: Mapping[str, Any], key: str) -> list[Any]:
+    """Return the stored families of settings; earlier versions stored only the last one."""
+    stored = manifest.get(KEY, {}).get(key, [])
+    return stored if isinstance(stored, list) else [stored]
 
 
 def _ordered(scope: Scope) -> Scope:
-    """The same family with its names in order, which says nothing."""
+    """Return the same family with its names sorted; their order has no meaning."""
     return replace(scope, items=tuple(sorted(scope.items)), trials=tuple(sorted(scope.trials)))
 
 
-def _read(told: Any) -> Scope | None:
-    """A family; None where it was refused."""
-    if isinstance(told, str):
-        # The first edition kept the family's name alone.
-        return None if told.startswith(REFUSED) else Scope(family=Family(told))
+def _read(stored: Any) -> Scope | None:
+    """Decode a stored family; None if it was refused."""
+    if isinstance(stored, str):
+        # The first version stored only the family's name.
+        return None if stored.startswith(REFUSED) else Scope(family=Family(stored))
     return Scope(
-        family=Family(told["family"]),
-        adjust=Adjust(told["adjust"]),
-        items=tuple(told["items"]),
-        trials=tuple(told["trials"]),
-        label=told["label"],
+        family=Family(stored["family"]),
+        adjust=Adjust(stored["adjust"]),
+        items=tuple(stored["items"]),
+        trials=tuple(stored["trials"]),
+        label=stored["label"],
     )
 
 
 def earlier_key(settings: Settings, given: Collection[str]) -> str:
-    """The settings as earlier versions kept them, which had no `max_calls`.
+    """Return the key under which earlier versions, without `max_calls`, stored these settings.
 
-    A run that was tested by them is complete: to ask everything again by today's rule takes
-    `medstress test`.
+    A run that they tested is complete; only `medstress test` tests it again by today's rule.
 
     Args:
-        settings: of now.
-        given: keys that `[test]` has; the default of `loops` has changed.
+        settings: today's settings.
+        given: keys that `[test]` sets; the default of `loops` has changed.
     """
     names = ("null", "controls", "stop_at", "statistic", "loops", "generator")
-    told = {name: settings.as_told()[name] for name in names}
-    return settings_key(told if "loops" in given else {**told, "loops": EARLIER_LOOPS})
+    values = {name: settings.as_json()[name] for name in names}
+    return settings_key(values if "loops" in given else {**values, "loops": EARLIER_LOOPS})

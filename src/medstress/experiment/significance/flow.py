@@ -1,4 +1,4 @@
-"""The test of one success: fresh samples of it, and controls until their number suffices."""
+"""The test of one success: fresh samples of it, and as many controls as the plan needs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,24 @@ from medstress.experiment.significance.controls import Controls
 from medstress.experiment.significance.panel import drawn_until, hardest_passing, passing
 from medstress.experiment.significance.settings import Settings
 from medstress.items import Candidate
-from medstress.metrics.hardness import Sampled, Statistic, hardness, sampled, told, usable
+from medstress.metrics.hardness import (
+    Sampled,
+    Statistic,
+    hardness,
+    readable_values,
+    sampled,
+    usable,
+)
 from medstress.metrics.monte_carlo import LEAST, ControlPlan, is_as_hard
 from medstress.metrics.significance import Null
 from medstress.outcomes import Outcome, Prediction
-from medstress.scheduler.study import Converse, Look, Replies, Studying
+from medstress.scheduler.study import ConversationRequest, HoldConversations, Replies, StudyFlow
 from medstress.text import edit_rows
 
 KEPT = 30
-"""Controls whose text is kept for reviewers."""
+"""How many controls are stored with their text, for reviewers."""
 BLOCK = 10
-"""Controls made side by side while an adaptive test goes on: as many as may end it."""
+"""Controls made side by side in an adaptive test; as many as can end it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +38,17 @@ class Success:
     """The success that is tested."""
 
     fuzz: Candidate
-    """The edited item that brought the error."""
+    """The edited item that the victim got wrong."""
     attempts: int
-    """K: attempts the attack had."""
+    """K: attempts that the attack had."""
     used: int
-    """Attempts it used."""
-    likely: Statistic | None = None
-    """What is going to estimate T, as far as is known before the victim is asked."""
+    """Attempts that it used."""
+    likely_statistic: Statistic | None = None
+    """The statistic that will probably estimate T; None if it cannot be known yet."""
 
 
-_Made: TypeAlias = tuple[Candidate | None, bool]
-"""A control, and whether its loop ended in an error; None is a loop that held."""
+_MadeControl: TypeAlias = tuple[Candidate | None, bool]
+"""A control, or None for a loop that held; and whether the loop ended in an error."""
 
 
 @dataclass(slots=True)
@@ -49,31 +56,31 @@ class _Drawn:
     """The controls so far, in the order drawn."""
 
     values: list[float | None] = field(default_factory=list)
-    """T of each; None where no sample told, and of a loop that held."""
+    """T of each; None if no sample could be read, or if the loop held."""
     as_hard: list[bool] = field(default_factory=list)
-    """At least as hard as the fuzz; a control without T counts against significance, a loop that
-    held is as easy as can be."""
+    """Whether each is at least as hard as the fuzz. A control without T counts as hard, against
+    significance; a loop that held counts as easy."""
     flipped: list[bool] = field(default_factory=list)
-    """Whether its loop ended in an error."""
+    """Whether each control's loop ended in an error."""
     edits: list[list[list[Any]]] = field(default_factory=list)
-    """Of the first `KEPT`."""
+    """Edits of the first `KEPT` controls."""
     n_begun: int = 0
-    """Controls begun; of the null `flipped` loops that held among them."""
+    """Controls begun; with the null `flipped` this includes loops that held."""
     texts: set[str] = field(default_factory=set)
-    """All that controls tried."""
+    """All texts that controls tried."""
     n_tried: int = 0
-    """How many they tried, repeated ones included."""
+    """Number of texts tried, counting repeats."""
 
-    def tries(self, candidates: Sequence[Candidate]) -> None:
-        """Remember what is tried."""
+    def record_tried(self, candidates: Sequence[Candidate]) -> None:
+        """Record the texts that are tried."""
         self.texts.update(map(text_of, candidates))
         self.n_tried += len(candidates)
 
     def n_distinct(self, null: Null) -> int | None:
-        """Controls that the different texts make; None where none repeats.
+        """Return how many controls the distinct texts make up; None if no text repeats.
 
-        A loop of several texts repeats others wherever its texts do: thirty texts make six loops
-        of five, however many are run.
+        Loops consist of several texts: thirty distinct texts make six loops of five, however many
+        loops are run.
         """
         n = len(self.texts)
         if n == self.n_tried:
@@ -82,38 +89,38 @@ class _Drawn:
         return len(self.values) * n // self.n_tried if is_loop else n
 
 
-def significance_flow(success: Success, settings: Settings, controls: Controls) -> Studying:
+def significance_flow(success: Success, settings: Settings, controls: Controls) -> StudyFlow:
     """Test one success.
 
-    Nothing of what made the attack succeed is used again: T of the fuzz comes from fresh
-    samples, and so does T of every control after its loop has ended.
+    The answers that made the attack succeed are not used: T of the fuzz comes from fresh samples,
+    and so does T of every control once its loop has ended.
 
     Yields:
         Steps of a study.
 
     Returns:
-        The statistic used, the samples of clean item and fuzz, how many controls there were to be
+        The statistic used, the samples of clean item and fuzz, the greatest number of controls
         and their T, from which `metrics` computes p-values.
 
     Raises:
-        TrialError: no sample of the clean item or of the fuzz tells T, `max_calls` buys no
-            control, or none can be made.
+        TrialError: no sample of the clean item or of the fuzz could be read, `max_calls` buys no
+            control, or no control can be made.
     """
     item = success.fuzz.item
-    if success.likely is not None:
-        _plan(success, settings, success.likely)
+    if success.likely_statistic is not None:
+        _plan(success, settings, success.likely_statistic)
     clean = Candidate(item=item)
     first = yield from _samples(clean, 0, Statistic.KEY_PROBABILITY.n_samples)
     statistic = usable(settings.statistic, first)
     plan = _plan(success, settings, statistic)
-    more = statistic.n_samples - len(first)
-    if more > 0:
-        first += yield from _samples(clean, len(first), more)
-    ours = yield from _samples(success.fuzz, 0, statistic.n_samples)
-    observed = hardness(ours, statistic)
+    missing = statistic.n_samples - len(first)
+    if missing > 0:
+        first += yield from _samples(clean, len(first), missing)
+    fuzz = yield from _samples(success.fuzz, 0, statistic.n_samples)
+    observed = hardness(fuzz, statistic)
     if observed is None or hardness(first, statistic) is None:
         which = "edited" if observed is None else "clean"
-        raise TrialError(f"no sampled answer about the {which} item could be read: no test")
+        raise TrialError(f"not tested: no sampled answer about the {which} item could be read")
     drawn = _Drawn()
     while not _suffices(drawn, settings.null, plan):
         n = min(LEAST if plan.fixed else BLOCK, plan.most - drawn.n_begun)
@@ -121,8 +128,8 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
         yield from _measure(made, statistic, observed, drawn)
     return {
         "statistic": statistic.value,
-        "original": told(first, statistic),
-        "fuzz": told(ours, statistic),
+        "original": readable_values(first, statistic),
+        "fuzz": readable_values(fuzz, statistic),
         "most": plan.most,
         "controls": drawn.values,
         "as_hard": drawn.as_hard,
@@ -134,7 +141,7 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
 
 
 def _plan(success: Success, settings: Settings, statistic: Statistic) -> ControlPlan:
-    """How many controls there are to be; a TrialError where `max_calls` buys none."""
+    """Return how many controls to draw; raise a TrialError if `max_calls` buys none."""
     cost = settings.cost(success.attempts, success.used, statistic)
     plan = settings.plan(cost)
     if plan.most < 1:
@@ -145,8 +152,8 @@ def _plan(success: Success, settings: Settings, statistic: Statistic) -> Control
 def _suffices(drawn: _Drawn, null: Null, plan: ControlPlan) -> bool:
     if null is not Null.FLIPPED:
         return plan.is_done(drawn.as_hard)
-    # Loops that held are paid for and do not count: their number, not that of the counted, is
-    # limited, and thirty in a row that held tell that there is nothing to compare with.
+    # Loops that held cost calls but are no controls, so the limit is on all loops begun. If the
+    # first thirty all hold, there is nothing to compare with.
     futile = drawn.n_begun >= LEAST and not drawn.as_hard
     enough = plan.fixed is None and plan.is_done(drawn.as_hard)
     return futile or enough or drawn.n_begun >= plan.most
@@ -154,8 +161,8 @@ def _suffices(drawn: _Drawn, null: Null, plan: ControlPlan) -> bool:
 
 def _block(
     n: int, success: Success, settings: Settings, controls: Controls, drawn: _Drawn
-) -> Generator[Any, Replies, list[_Made]]:
-    """Make the next n controls: candidates, and whether they brought an error while being made."""
+) -> Generator[Any, Replies, list[_MadeControl]]:
+    """Make the next n controls; return candidates and whether their loop ended in an error."""
     drawn.n_begun += n
     match settings.null:
         case Null.MATCHED | Null.FLIPPED:
@@ -173,18 +180,18 @@ def _block(
         case Null.SCRAMBLED:
             draw = controls.scrambled
     singles = yield from drawn_until(n, draw, controls.panel)
-    drawn.tries(singles)
+    drawn.record_tried(singles)
     return [(candidate, False) for candidate in singles]
 
 
 def _loops(
     n: int, controls: Controls, limit: int, drawn: _Drawn
 ) -> Generator[Any, Replies, list[Candidate | None]]:
-    """Run the attack's loop with neutral insertions, one loop a control, side by side.
+    """Run the attack's loop with neutral insertions, one loop per control, side by side.
 
-    A loop ends at its first error, as the attack's does, or after `limit` attempts; None is one
-    that held. The panel is asked about errors alone: what it would say of the others changes
-    nothing. What it refuses is an attempt lost.
+    A loop ends at its first error, as the attack's does, or after `limit` attempts; None stands
+    for a loop that held. The panel is asked only about errors, since its votes on the others would
+    change nothing. An error that it refuses is a lost attempt.
     """
     erred: dict[int, Candidate] = {}
     for _ in range(limit):
@@ -192,8 +199,10 @@ def _loops(
         if not open_:
             break
         tried = yield from controls.neutral(len(open_))
-        drawn.tries(tried)
-        replies = yield Look(tuple(Converse(candidate) for candidate in tried))
+        drawn.record_tried(tried)
+        replies = yield HoldConversations(
+            tuple(ConversationRequest(candidate) for candidate in tried)
+        )
         wrong = {
             number: candidate
             for number, candidate, reply in zip(open_, tried, replies, strict=True)
@@ -214,38 +223,38 @@ def _outcome(reply: Any) -> Outcome:
 def _hardest_of(
     n: int, controls: Controls, used: int, drawn: _Drawn
 ) -> Generator[Any, Replies, list[Candidate]]:
-    """The hardest of as many neutral insertions as the attack used attempts, n times."""
+    """Return n controls, each the hardest of as many neutral insertions as the attack tried."""
     tried = yield from controls.neutral(n * used)
-    drawn.tries(tried)
-    replies = yield Look(tuple(Converse(candidate) for candidate in tried))
-    shown = [
+    drawn.record_tried(tried)
+    replies = yield HoldConversations(tuple(ConversationRequest(candidate) for candidate in tried))
+    eased = [
         (_ease(candidate, reply), candidate)
         for candidate, reply in zip(tried, replies, strict=True)
     ]
-    rows = {number: shown[number * used : (number + 1) * used] for number in range(n)}
+    rows = {number: eased[number * used : (number + 1) * used] for number in range(n)}
     hardest = yield from hardest_passing(rows, controls.panel)
     return [hardest[number] for number in range(n)]
 
 
 def _ease(candidate: Candidate, reply: Any) -> float:
-    """How easy one conversation looked: P(key) or stated confidence, below 0 where wrong."""
+    """Return how easy a conversation looked: P(key) or stated confidence, minus 1 if wrong."""
     one = _sampled(candidate, reply)
-    shown = one.probability if one.probability is not None else one.confidence
-    return (shown if shown is not None else 1.0) - (one.outcome is Outcome.WRONG)
+    ease = one.probability if one.probability is not None else one.confidence
+    return (ease if ease is not None else 1.0) - (one.outcome is Outcome.WRONG)
 
 
 def _measure(
-    made: Sequence[_Made], statistic: Statistic, observed: float, drawn: _Drawn
+    made: Sequence[_MadeControl], statistic: Statistic, observed: float, drawn: _Drawn
 ) -> Generator[Any, Replies, None]:
-    """Estimate T of controls from fresh samples, all side by side; held loops need none."""
+    """Estimate T of controls from fresh samples, all side by side; loops that held need none."""
     n, start = statistic.n_samples, len(drawn.values)
     talks = tuple(
-        Converse(candidate, (start + i) * n + j)
+        ConversationRequest(candidate, (start + i) * n + j)
         for i, (candidate, _) in enumerate(made)
         if candidate is not None
         for j in range(n)
     )
-    replies = iter((yield Look(talks)) if talks else ())
+    replies = iter((yield HoldConversations(talks)) if talks else ())
     for candidate, flipped in made:
         value, is_hard = None, False
         if candidate is not None:
@@ -260,7 +269,9 @@ def _measure(
 
 
 def _samples(candidate: Candidate, start: int, n: int) -> Generator[Any, Replies, list[Sampled]]:
-    replies = yield Look(tuple(Converse(candidate, start + j) for j in range(n)))
+    replies = yield HoldConversations(
+        tuple(ConversationRequest(candidate, start + j) for j in range(n))
+    )
     return [_sampled(candidate, reply) for reply in replies]
 
 

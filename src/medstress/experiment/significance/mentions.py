@@ -1,4 +1,4 @@
-"""Asking judges whether a reasoning says that an insertion mattered."""
+"""Ask judges whether a reasoning says that an insertion mattered."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from medstress.prompts import PromptSet
 from medstress.prompts.replies import Vote
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
-from medstress.scheduler.study import Study, Studying
+from medstress.scheduler.study import Study, StudyFlow
 from medstress.text import Edit
 
 FIRST_SAMPLE = 3_000_000
-"""Sample indices of these votes, apart from those of the gates' panel."""
+"""First sample index of these votes, so that they differ from those of the gates' panel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
-    """Asks about the reasonings of one trial."""
+class MentionQuestion:
+    """Writes the questions to judges about the reasonings of one trial."""
 
     item: Question
-    """Before any edit."""
+    """The clean item."""
     before: str | None
     """The victim's letter on the clean item."""
     prompts: PromptSet
-    """What is asked."""
+    """Prompts of the attack."""
 
     def text(self, edits: tuple[Edit, ...], answer: str | None, rationale: str, clause: str) -> str:
-        """The question whether a clause of an edited item influenced what followed."""
+        """Return the question whether a clause of an edited item influenced the reasoning."""
         letters, options = self.item.letters, self.item.options
         shown = Draft(candidate=Candidate(item=self.item, edits=edits), options={})
         return self.prompts.render(
@@ -52,24 +52,24 @@ class Asker:
 
 
 def mention_studies(rows: Sequence[TrialRow], tools: Tools) -> list[Study]:
-    """One study for every trial with a reasoning about an edit; none without a judge."""
+    """Return one study for every trial with a reasoning about an edit; none without a judge."""
     judges = judges_in(tools.roles)
     if not judges:
         return []
-    found = []
+    studies = []
     for row in rows:
-        held = reasonings(row) if row.attack in tools.attacks else []
-        if held:
-            found.append(_study(row, held, tools, judges))
-    return found
+        seen = reasonings(row) if row.attack in tools.attacks else []
+        if seen:
+            studies.append(_study(row, seen, tools, judges))
+    return studies
 
 
 def _study(
-    row: TrialRow, held: list[Reasoning], tools: Tools, judges: Mapping[str, Decoding]
+    row: TrialRow, seen: list[Reasoning], tools: Tools, judges: Mapping[str, Decoding]
 ) -> Study:
     item = tools.items[row.dataset, row.item_id]
     victim, prompts = tools.victims[row.victim].on(row.dataset), tools.attacks[row.attack].prompts
-    asker = Asker(item=item, before=row.answer_before, prompts=prompts)
+    question = MentionQuestion(item=item, before=row.answer_before, prompts=prompts)
     return Study(
         purpose=Purpose.JUDGE,
         dataset=row.dataset,
@@ -80,35 +80,37 @@ def _study(
         attack_spec=json.loads(row.attack_spec),
         seed=row.seed,
         item=item,
-        told={"trial": row.trial_id, "prompts": prompts.hash},
-        steps=lambda: _judged(asker, held, judges),
+        spec={"trial": row.trial_id, "prompts": prompts.hash},
+        steps=lambda: _judged(question, seen, judges),
     )
 
 
-def _judged(asker: Asker, held: Sequence[Reasoning], judges: Mapping[str, Decoding]) -> Studying:
+def _judged(
+    question: MentionQuestion, seen: Sequence[Reasoning], judges: Mapping[str, Decoding]
+) -> StudyFlow:
     """Vote on every insertion of every attempt, and on the vignette in the last one."""
     clauses: list[list[bool | None]] = []
-    for one in held:
-        said = []
+    for one in seen:
+        verdicts = []
         for clause in one.clauses:
-            said.append((yield from _voted(asker, one, clause, judges)))
-        clauses.append(said)
+            verdicts.append((yield from _voted(question, one, clause, judges)))
+        clauses.append(verdicts)
     findings = []
-    for sentence in findings_of(asker.item):
-        findings.append((yield from _voted(asker, held[-1], sentence, judges)))
+    for sentence in findings_of(question.item):
+        findings.append((yield from _voted(question, seen[-1], sentence, judges)))
     n_votes = votes_each(len(judges)) * len(judges)
     return {"clauses": clauses, "findings": findings, "votes": n_votes, "judges": len(judges)}
 
 
 def _voted(
-    asker: Asker, one: Reasoning, clause: str, judges: Mapping[str, Decoding]
+    question: MentionQuestion, one: Reasoning, clause: str, judges: Mapping[str, Decoding]
 ) -> Generator[Any, Any, bool | None]:
-    """What most votes say; None where neither side has more than half."""
-    text = asker.text(one.edits, one.answer, one.rationale, clause)
+    """Return what most votes say; None if neither side has more than half."""
+    text = question.text(one.edits, one.answer, one.rationale, clause)
     texts = [text] * votes_each(len(judges))
-    found: list[bool | None] = []
+    said: list[bool | None] = []
     for name, decoding in judges.items():
-        votes = yield from replies(name, decoding, FIRST_SAMPLE, texts, Vote, asker.item.letters)
-        found += map(said_yes, votes)
-    yes, no = found.count(True), found.count(False)
-    return None if max(yes, no) * 2 <= len(found) else yes > no
+        votes = yield from replies(name, decoding, FIRST_SAMPLE, texts, Vote, question.item.letters)
+        said += map(said_yes, votes)
+    yes, no = said.count(True), said.count(False)
+    return None if max(yes, no) * 2 <= len(said) else yes > no

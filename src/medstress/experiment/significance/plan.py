@@ -1,4 +1,4 @@
-"""From the successes of a run to the studies that test them."""
+"""Plan the studies that test the successes of a run."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from medstress.metrics.control_costs import ControlCost
 from medstress.metrics.counts import is_flipped, is_refused
 from medstress.metrics.hardness import Statistic
 from medstress.metrics.significance import attainable, shortfall
-from medstress.metrics.success_families import Scope, family_counts, family_of, is_called
+from medstress.metrics.success_families import Scope, family_counts, family_of, has_id
 from medstress.metrics.tries import attempts_used, entries, pick_attempt
 from medstress.prompts.replies import Addition
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
-from medstress.scheduler.study import Study, Studying
+from medstress.scheduler.study import Study, StudyFlow
 from medstress.seeding import rng_for
 from medstress.store.codec import decode_edits
 from medstress.tasks.conversation import Conversation
@@ -40,27 +40,27 @@ from medstress.tasks.multiple_choice import AnswerBy
 from medstress.victim import Victim
 
 TEMPERATURE = 1.0
-"""At which reasonings are sampled for T (METHODS 2.4)."""
+"""Temperature at which reasonings are sampled for T (METHODS 2.4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What tests need of an experiment."""
+    """The parts of an experiment that tests need."""
 
     victims: Mapping[str, Victim]
-    """Opened, by label."""
+    """Opened victims by label."""
     attacks: Mapping[str, MedFuzz]
-    """By label; attacks of other kinds are not tested."""
+    """MedFuzz attacks by label; other attacks are not tested."""
     roles: Mapping[str, Decoding]
-    """Roles that are opened, and how they generate."""
+    """Opened roles, and how they generate."""
     items: Mapping[tuple[str, str], Question]
-    """By data set and identifier."""
+    """Items by data set and identifier."""
     names_in: Callable[[str], Sequence[str]] | None = None
-    """Names of drugs and diseases in a text, for the gate `evidence`."""
+    """Finds names of drugs and diseases in a text, for the gate `evidence`."""
 
 
 def testable(rows: Iterable[TrialRow], attacks: Mapping[str, MedFuzz]) -> list[TrialRow]:
-    """The successes that can be tested: of these attacks, and not found invalid by experts."""
+    """Return the successes of these attacks that experts have not found invalid."""
     return [row for row in rows if _is_success(row) and row.attack in attacks]
 
 
@@ -71,16 +71,16 @@ def _is_success(row: TrialRow) -> bool:
 def fixed_successes(
     rows: Sequence[TrialRow], successes: Sequence[TrialRow], scope: Scope
 ) -> list[TrialRow]:
-    """The successes of the family.
+    """Return the successes of the family.
 
     Raises:
-        UsageError: a trial of a fixed family that the run does not hold.
+        UsageError: the run does not have a trial of a fixed family.
     """
     for given in scope.trials:
-        if not any(is_called(row, given) for row in rows):
+        if not any(has_id(row, given) for row in rows):
             raise UsageError(
-                f"[test] trials: no trial is called {given!r}; trial_id stands in: medstress "
-                "export DIR --table trials --to trials.csv"
+                f"[test] trials: no trial has the id {given!r}; list the ids (column trial_id) "
+                "with: medstress export DIR --table trials --to trials.csv"
             )
     return [row for row in successes if scope.holds(row)]
 
@@ -92,53 +92,53 @@ def outlook(
     settings: Settings,
     scope: Scope,
     done: Collection[str] = (),
-    asked: Collection[str] = (),
+    ended: Collection[str] = (),
 ) -> list[str]:
-    """What the tests still ask at most and what they could show, as sentences.
+    """Return sentences on the most that the tests still ask, and on what they could show.
 
     Args:
-        rows: trials of the run; they make the family, whichever are tested.
+        rows: trials of the run; all of them make the family, tested or not.
         chosen: successes to test.
-        tools: of the experiment.
-        settings: of the tests.
+        tools: parts of the experiment.
+        settings: settings of the tests.
         scope: the family.
         done: identifiers of trials that were tested with these settings before.
-        asked: of the chosen whose test has ended, with p-values or without.
+        ended: identifiers of chosen trials whose test has ended, with p-values or without.
     """
     n_judges, judged = len(judges_in(tools.roles)), set[tuple[str, str]]()
-    costs, bound, dear = [], Bound(), list[ControlCost]()
+    costs, bound, too_dear = [], Bound(), list[ControlCost]()
     for row in chosen:
         attack, used = tools.attacks[row.attack], attempts_used(row)
         cost = settings.cost(attack.attempts, used, _statistic(row, tools, settings))
         costs.append(cost)
-        if row.trial_id in asked:
+        if row.trial_id in ended:
             continue
         if settings.plan(cost).most < 1:
-            dear.append(cost)
+            too_dear.append(cost)
             continue
         votes = most_votes(n_judges) if has_panel(attack, tools, settings) else 0
         bound += bound_of(attack.attempts, used, settings, votes=votes)
         judged |= {(row.dataset, row.item_id)} if votes else set()
     bound += Bound(n_votes=len(judged) * n_judges * N_VOTES)  # on the clean items
-    before = f", {len(asked)} of them tested before" if asked else ""
+    before = f", {len(ended)} of them tested before" if ended else ""
     head = f"significance: {len(chosen)} successes{before}, {settings.null.value} controls"
-    told = [f"{head}, {bound.told if bound != Bound() else 'and nothing to ask'}"]
-    if dear:
-        most = max(dear, key=lambda one: one.needed(1))
-        told.append(
-            f"significance: {len(dear)} successes are not tested and nothing is asked about them: "
-            f"{most.too_dear(settings.max_calls or 0)}"
+    sentences = [f"{head}, {bound.in_words if bound != Bound() else 'and nothing to ask'}"]
+    if too_dear:
+        most = max(too_dear, key=lambda one: one.needed(1))
+        sentences.append(
+            f"significance: {len(too_dear)} successes are not tested and nothing is asked about "
+            f"them: {most.too_dear(settings.max_calls or 0)}"
         )
     if scope.label is not None:
         named = ", ".join((*scope.items, *scope.trials)[:8])
-        told.append(f"significance: a {scope.label} family: {named}")
+        sentences.append(f"significance: a {scope.label} family: {named}")
     ids = {row.trial_id for row in chosen} | set(done)
     tested = [row for row in rows if row.trial_id in ids and scope.holds(row)]
     n_successes, n_attacked = family_counts(family_of(rows, tested, scope))
     plan = max((settings.plan(cost) for cost in costs), key=lambda one: one.most)
     if plan.most and tested:
         best = attainable(n_successes, n_attacked, scope.family, plan, len(tested), scope.adjust)
-        told.append(
+        sentences.append(
             f"significance: with at most {plan.most} controls the smallest p is {plan.p_min:.3g}, "
             f"adjusted {best.adjusted:.3g}"
         )
@@ -147,15 +147,15 @@ def outlook(
             return max(cost.needed(n_controls) for cost in costs)
 
         bounded = settings.controls.fixed is None
-        if said := shortfall(best, max_calls if bounded else None):
-            told.append(f"significance: {said}")
+        if too_few := shortfall(best, max_calls if bounded else None):
+            sentences.append(f"significance: {too_few}")
     if settings.null.caution is not None:
-        told.append(f"significance: {settings.null.value}: {settings.null.caution}")
-    return told
+        sentences.append(f"significance: {settings.null.value}: {settings.null.caution}")
+    return sentences
 
 
 def _statistic(row: TrialRow, tools: Tools, settings: Settings) -> Statistic:
-    """What is likely to estimate T: without option probabilities answers are counted."""
+    """Return the likely statistic for T; answers are counted if options have no probabilities."""
     task = tools.victims[row.victim].on(row.dataset).task
     scores = getattr(task, "answer_by", None) is AnswerBy.LETTER
     wanted = settings.statistic
@@ -167,18 +167,18 @@ def _statistic(row: TrialRow, tools: Tools, settings: Settings) -> Statistic:
 def studies(
     chosen: Sequence[TrialRow], rows: Sequence[TrialRow], tools: Tools, settings: Settings
 ) -> list[Study]:
-    """One study for every chosen success; the same ones in every process.
+    """Return one study for every chosen success; the same ones in every process.
 
     Args:
-        chosen: what is tested.
-        rows: trials of the run: an earlier success on the item lends its controls, tested or not.
-        tools: of the experiment.
-        settings: of the tests.
+        chosen: successes to test.
+        rows: trials of the run; an earlier success on the item shares its controls, tested or not.
+        tools: parts of the experiment.
+        settings: settings of the tests.
     """
     successes = [row for row in rows if is_flipped(row) and row.attack in tools.attacks]
-    described = [(row, slots_of(_fuzz(row, tools), _added(row))) for row in successes]
-    led_by = leaders(described, settings)
-    return [_study(row, led_by[row.trial_id], tools, settings) for row in chosen]
+    described = [(row, slots_of(_fuzz(row, tools), _insertions_of(row))) for row in successes]
+    leader_of = leaders(described, settings)
+    return [_study(row, leader_of[row.trial_id], tools, settings) for row in chosen]
 
 
 def _fuzz(row: TrialRow, tools: Tools) -> Candidate:
@@ -191,34 +191,35 @@ def _study(row: TrialRow, leader: TrialRow, tools: Tools, settings: Settings) ->
         fuzz=fuzz,
         attempts=attack.attempts,
         used=attempts_used(row),
-        likely=_statistic(row, tools, settings),
+        likely_statistic=_statistic(row, tools, settings),
     )
 
-    def steps() -> Studying:
+    def steps() -> StudyFlow:
         return significance_flow(success, settings, _controls(leader, fuzz, tools, settings))
 
-    told = {"trial": row.trial_id, "edits": row.edits, **settings.as_told()}
+    spec = {"trial": row.trial_id, "edits": row.edits, **settings.as_json()}
     if success.used != row.first_success_attempt:
-        # Earlier versions took number and categories of attempts from the first success.
-        told["attempt"] = success.used
+        # Earlier versions took the number and categories of attempts from the first success, so
+        # the attempt is part of the id only if it differs.
+        spec["attempt"] = success.used
     if has_panel(attack, tools, settings):
-        told["panel"] = True
+        spec["panel"] = True
     if leader.trial_id != row.trial_id:
-        told["leader"] = leader.trial_id
-    return replace(study_of(leader, tools, Purpose.TEST, told, steps), seed=row.seed)
+        spec["leader"] = leader.trial_id
+    return replace(study_of(leader, tools, Purpose.TEST, spec, steps), seed=row.seed)
 
 
 def study_of(
     row: TrialRow,
     tools: Tools,
     purpose: Purpose,
-    told: dict[str, Any],
-    steps: Callable[[], Studying],
+    spec: dict[str, Any],
+    steps: Callable[[], StudyFlow],
 ) -> Study:
-    """A study of one trial, whose victim is asked as it was then and sampled at TEMPERATURE."""
+    """Return a study of one trial; the victim is asked as in the trial, sampled at TEMPERATURE."""
     item, attack = tools.items[row.dataset, row.item_id], tools.attacks[row.attack]
-    asked = tools.victims[row.victim].on(row.dataset)
-    victim = victim_of(asked, attack, row.dataset, item, row.seed, row.repeat)
+    on_dataset = tools.victims[row.victim].on(row.dataset)
+    victim = victim_of(on_dataset, attack, row.dataset, item, row.seed, row.repeat)
     return Study(
         purpose=purpose,
         dataset=row.dataset,
@@ -229,13 +230,13 @@ def study_of(
         attack_spec=json.loads(row.attack_spec),
         seed=row.seed,
         item=item,
-        told=told,
+        spec=spec,
         steps=steps,
     )
 
 
 def at_temperature(victim: Victim, temperature: float) -> Victim:
-    """The victim with its reasoning sampled; one that is not asked in turns as it is."""
+    """Return the victim with sampled reasoning; unchanged if it is not asked in a conversation."""
     task = victim.task
     if not isinstance(task, Conversation):
         return victim
@@ -244,13 +245,13 @@ def at_temperature(victim: Victim, temperature: float) -> Victim:
 
 
 def _controls(leader: TrialRow, fuzz: Candidate, tools: Tools, settings: Settings) -> Controls:
-    """Controls of a success, as its leader's insertions and random streams make them."""
+    """Return a success's controls, made from its leader's insertions and random streams."""
     attack, item = tools.attacks[leader.attack], fuzz.item
-    slots = slots_of(_fuzz(leader, tools), _added(leader))
+    slots = slots_of(_fuzz(leader, tools), _insertions_of(leader))
     gate = _gate(attack, slots, tools)
 
-    def rng_of(what: str, number: int) -> np.random.Generator:
-        stream = f"test/{what}/{leader.attack}/{leader.repeat}"
+    def rng_of(purpose: str, number: int) -> np.random.Generator:
+        stream = f"test/{purpose}/{leader.attack}/{leader.repeat}"
         return rng_for(leader.seed or 0, stream, leader.dataset, item.id, number)
 
     decoding = tools.roles.get(ATTACKER)
@@ -278,36 +279,36 @@ def _controls(leader: TrialRow, fuzz: Candidate, tools: Tools, settings: Setting
 
 
 def has_panel(attack: MedFuzz, tools: Tools, settings: Settings) -> bool:
-    """Whether judges vote on controls, as they did on the attack's edits."""
+    """Return True if judges vote on controls, as they did on the attack's edits."""
     return bool(judges_in(tools.roles)) and attack.has_panel and settings.panel
 
 
-def _added(row: TrialRow) -> list[tuple[str, str]]:
-    """What the attacker says it inserted at the success."""
+def _insertions_of(row: TrialRow) -> list[tuple[str, str]]:
+    """Return (category, text) of what the attacker says it inserted at the success."""
     picked = pick_attempt(row)
-    said = [each for each in entries(row) if each.get("attempt") == picked and "added" in each]
-    return [(one["category"], one["text"]) for each in said for one in each["added"]]
+    named = [each for each in entries(row) if each.get("attempt") == picked and "added" in each]
+    return [(one["category"], one["text"]) for each in named for one in each["added"]]
 
 
 def _gate(
     attack: MedFuzz, slots: Sequence[Slot], tools: Tools
 ) -> Callable[[Candidate], str | None]:
-    """The attack's gates that are rules; the panel is asked once there are candidates."""
+    """Return the attack's rule-based gates; the panel is asked later, about candidates."""
     names = [name for name in attack.gates_on if name in GATES]
     categories = attack.prompts.categories
 
     def objection(candidate: Candidate) -> str | None:
         item = candidate.item
         inserted = [edit.replacement for edit in candidate.edits]
-        # The generator knows the category of what it inserts, as the attacker says its own.
-        said: list[Any] = [
+        # The generator knows the categories of its insertions, as the attacker names its own.
+        additions: list[Any] = [
             Addition(category=slot.category or categories[0].name, text=text)
             for slot, text in zip(slots, inserted, strict=False)
         ]
         draft = Draft(
             candidate=candidate,
             options=dict(zip(item.letters, candidate.options, strict=True)),
-            added=tuple(said),
+            added=tuple(additions),
             categories=categories,
             max_words=attack.max_words,
             allow_history=attack.allow_history,

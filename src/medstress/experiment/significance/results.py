@@ -1,4 +1,4 @@
-"""What significance tests found, read back into a summary."""
+"""Add the stored results of significance tests to a summary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from medstress.experiment.significance.families import scopes_of
 from medstress.metrics.causal_effects import Clause, divergence, faithfulness_slope
 from medstress.metrics.faithfulness import LEXICAL, rates, trial_rows
-from medstress.metrics.success_families import Tested
+from medstress.metrics.success_families import StoredTest
 from medstress.metrics.success_tests import success_test_rows
 from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
@@ -18,28 +18,28 @@ _PLACE = ("dataset", "group", "victim", "attack")
 
 
 def add_faithfulness(summary: dict[str, Any], run: StoredRun, trials: Sequence[TrialRow]) -> None:
-    """Add the key `faithfulness`, and its two rates to the rows of attacks that ask in turns."""
+    """Add the key `faithfulness`, and its two rates to the rows of conversational attacks."""
     judged = {
-        one.told["trial"]: one.found
+        one.spec["trial"]: one.findings
         for one in run.inquiries()
-        if one.purpose == "judge" and one.found is not None
+        if one.purpose == "judge" and one.findings is not None
     }
     rows = trial_rows(trials, run.items_by_id(), judged)
     if not rows:
         return
     summary["faithfulness"] = {"trials": rows, "rates": []}
     for row in [*summary["results"], *summary["pooled"]]:
-        same = [one for one in rows if _is_of(one, row)]
-        if same:
-            found = rates(same)
-            row |= {"mention_rate": found["mention_rate"], "unfaithful": found["unfaithful"]}
+        own = [one for one in rows if _belongs_to(one, row)]
+        if own:
+            computed = rates(own)
+            row |= {name: computed[name] for name in ("mention_rate", "unfaithful")}
             if "seeds" in row:
                 place = {name: row[name] for name in (*_PLACE, "seeds")}
-                summary["faithfulness"]["rates"].append({**place, **found})
+                summary["faithfulness"]["rates"].append({**place, **computed})
 
 
 def add_slopes(summary: dict[str, Any], reader: RunReader) -> None:
-    """Add `clauses` and `slopes` to the key `faithfulness`, where they were asked for."""
+    """Add `clauses` and `slopes` to the key `faithfulness`, if they were requested."""
     rows: list[dict[str, Any]] = []
     for one in reader.inquiries():
         if one.purpose == "slope":
@@ -56,16 +56,18 @@ def add_slopes(summary: dict[str, Any], reader: RunReader) -> None:
 
 
 def _clauses(one: StoredInquiry) -> list[dict[str, Any]]:
-    """A row for every clause of an edit; effects are None where nothing could be read."""
+    """Return a row for every clause of an edit; effects are None if nothing could be read."""
     place = {name: getattr(one, name) for name in (*_PLACE, "seed", "item_id")}
-    place |= {"trial_id": one.told["trial"], "samples": one.told["samples"]}
-    place["told_by"] = "a vote of the judge a reasoning" if one.told["judged"] else LEXICAL
-    if one.found is None:
+    place |= {"trial_id": one.spec["trial"], "samples": one.spec["samples"]}
+    place["told_by"] = "a vote of the judge a reasoning" if one.spec["judged"] else LEXICAL
+    if one.findings is None:
         nothing = {"clause": None, "causal_effect": None, "implied_effect": None}
         return [{**place, **nothing, "note": one.note}]
-    whole, *without = one.found["shares"]
+    whole, *without = one.findings["shares"]
     rows = []
-    for clause, rest, said in zip(one.found["clauses"], without, one.found["said"], strict=True):
+    for clause, rest, said in zip(
+        one.findings["clauses"], without, one.findings["said"], strict=True
+    ):
         causal = divergence(whole, rest) if whole is not None and rest is not None else None
         implied = sum(said) / len(said) if said else None
         effects = {"clause": clause, "causal_effect": causal, "implied_effect": implied}
@@ -90,7 +92,7 @@ def _slope(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _is_of(one: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+def _belongs_to(one: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     seeds = row.get("seeds") or [row["seed"]]
     return all(one[name] == row[name] for name in _PLACE) and one["seed"] in seeds
 
@@ -99,17 +101,17 @@ def add_tests(summary: dict[str, Any], reader: RunReader, trials: Sequence[Trial
     """Add the rows of `tests`, the key `significance` and warnings to a summary."""
     scopes, refused = scopes_of(reader.manifest)
     tested = [
-        Tested(told=one.told, found=one.found, note=one.note)
+        StoredTest(spec=one.spec, findings=one.findings, note=one.note)
         for one in reader.inquiries()
         if one.purpose == "test"
     ]
-    rows, found = success_test_rows(trials, tested, scopes)
+    rows, families = success_test_rows(trials, tested, scopes)
     summary["tests"] += rows
-    if found:
-        summary["significance"] = found
+    if families:
+        summary["significance"] = families
     for why in refused:
         summary["warnings"].append(f"significance was not tested: {why}")
-    for one in found:
+    for one in families:
         if one["shortfall"]:
             summary["warnings"].append(f"significance, null {one['null']}: {one['shortfall']}")
     untested = [row for row in rows if row["note"] and not row["refused"]]

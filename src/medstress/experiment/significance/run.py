@@ -1,4 +1,4 @@
-"""Running significance tests on a run whose victims are open."""
+"""Run significance tests on a run whose victims are open."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from medstress.experiment.significance.settings import Settings, settings_of
 from medstress.experiment.significance.slopes import slope_cost, slope_studies
 from medstress.experiment.spent import limits_of
 from medstress.metrics.counts import is_refused
-from medstress.metrics.success_families import is_called, settings_key
+from medstress.metrics.success_families import has_id, settings_key
 from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
 from medstress.scheduler.progress import Progress
@@ -46,112 +46,117 @@ Start = Callable[[], Scheduler]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Selection:
     """Which successes are tested; all by default."""
 
     items: tuple[str, ...] = ()
-    """Item identifiers; empty: not chosen by item."""
+    """Item identifiers; empty selects no items."""
     trial: str | None = None
     """One trial, by its identifier or an unambiguous beginning of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tellers:
-    """Who is told what."""
+class Listeners:
+    """Functions that receive messages and progress."""
 
     note: Note
-    """What is being done."""
+    """Receives what is being done."""
     announce: Note
-    """What has to be read before it is paid for."""
+    """Receives costs, to be read before they are paid."""
     progress: OnProgress
-    """Counts of conversations."""
+    """Receives counts of conversations."""
 
-    def say(self, what: str) -> None:
-        """Tell both: it is what is being done, and it costs something."""
-        self.note(what)
-        self.announce(what)
+    def say(self, message: str) -> None:
+        """Send a message about work that costs something to both `note` and `announce`."""
+        self.note(message)
+        self.announce(message)
 
 
 def finish_tests(
-    store: RunStore, prepared: Prepared, rows: Sequence[TrialRow], tellers: Tellers
+    store: RunStore, prepared: Prepared, rows: Sequence[TrialRow], listeners: Listeners
 ) -> bool:
-    """Test all successes of a run, given its rows, whose experiment has a `[test]` table.
+    """Test all successes of a run, if its experiment has a `[test]` table.
 
     Returns:
-        Whether everything was asked; False where a limit of the run ended it.
+        True if everything was asked, False if a limit of the run stopped it.
     """
     table = prepared.experiment.test
     if table is None:
         return True
     tools, settings = _tools(prepared), settings_of(table)
-    start = _starter(store, prepared, tellers.progress)
-    if not _faithfulness(table, store, rows, tools, start, tellers):
+    start = _starter(store, prepared, listeners.progress)
+    if not _faithfulness(table, store, rows, tools, start, listeners):
         return False
-    if not table.significance or _tested_earlier(store, rows, tools, table, tellers):
+    if not table.significance or _tested_earlier(store, rows, tools, table, listeners):
         return True
     try:
-        successes = _to_test(store, rows, tools, settings, Chosen(), tellers)
+        successes = _to_test(store, rows, tools, settings, Selection(), listeners)
     except UsageError as error:
         store.write_manifest(with_refusal(store.manifest(), settings, str(error)))
-        tellers.say(str(error))
+        listeners.say(str(error))
         return True
-    return _ask(store, rows, tools, settings, successes, start, tellers)
+    return _ask(store, rows, tools, settings, successes, start, listeners)
 
 
 def conduct_tests(
-    store: RunStore, prepared: Prepared, chosen: Chosen, tellers: Tellers, *, dry_run: bool = False
+    store: RunStore,
+    prepared: Prepared,
+    selection: Selection,
+    listeners: Listeners,
+    *,
+    dry_run: bool = False,
 ) -> str | None:
-    """Test the chosen successes of a run whose victims and roles are open.
+    """Test the selected successes of a run whose victims and roles are open.
 
     Args:
         store: the run.
         prepared: the experiment.
-        chosen: which successes.
-        tellers: who is told what.
+        selection: which successes to test.
+        listeners: receive messages and progress.
         dry_run: announce what would be asked, and ask nothing.
 
     Returns:
-        Why not everything was tested, as a sentence; None where it was.
+        Sentence on why not everything was tested; None if it was.
 
     Raises:
-        UsageError: nothing to test; nothing was asked.
+        UsageError: the selection cannot be tested; nothing was asked.
     """
     table = prepared.experiment.test
     assert table is not None
-    tools, start = _tools(prepared), _starter(store, prepared, tellers.progress)
+    tools, start = _tools(prepared), _starter(store, prepared, listeners.progress)
     settings, rows = settings_of(table), _rows(store)
-    successes = _to_test(store, rows, tools, settings, chosen, tellers)
+    successes = _to_test(store, rows, tools, settings, selection, listeners)
     if dry_run:
         if successes:
-            _announce(store, rows, tools, settings, successes, tellers)
+            _announce(store, rows, tools, settings, successes, listeners)
         else:
-            tellers.say(f"significance: {_no_success(store)}")
+            listeners.say(f"significance: {_no_success(store)}")
         for line in _faithfulness_costs(table, rows, tools):
-            tellers.say(line)
+            listeners.say(line)
         return None
-    if _faithfulness(table, store, rows, tools, start, tellers) and _ask(
-        store, rows, tools, settings, successes, start, tellers
+    if _faithfulness(table, store, rows, tools, start, listeners) and _ask(
+        store, rows, tools, settings, successes, start, listeners
     ):
         return None if successes else f"nothing was tested: {_no_success(store)}"
     done = _done(store, settings)
     n_done = sum(row.trial_id in done for row in successes)
     own = prepared.experiment.experiment
     limits = {name: getattr(own, name) for name in LIMITS if getattr(own, name) is not None}
-    told = " or ".join(f"{name} = {value:g}" for name, value in limits.items()) or "a limit"
+    reached = " or ".join(f"{name} = {value:g}" for name, value in limits.items()) or "a limit"
     return (
-        f"stopped at {told}: {n_done} of {len(successes)} successes are tested, the others have "
-        f"no p-value; raise it (--set experiment.{next(iter(limits), 'max_queries')}=...), and the "
-        "same command goes on"
+        f"stopped at {reached}: {n_done} of {len(successes)} successes are tested, the others have "
+        f"no p-value; raise the limit (--set experiment.{next(iter(limits), 'max_queries')}=...) "
+        "and repeat the command to continue"
     )
 
 
 def _no_success(store: RunStore) -> str:
-    """Why there is nothing to test."""
+    """Return why there is nothing to test."""
     if store.manifest().get("complete"):
         return "there is no success to test"
     return (
-        "there is no success to test yet, and the run is not complete: the command that began it "
-        "goes on with it, with a higher limit where one had ended it"
+        "there is no success to test yet, and the run is not complete: repeat the command that "
+        "began it, with a higher limit if a limit stopped it"
     )
 
 
@@ -160,20 +165,20 @@ def _tested_earlier(
     rows: Sequence[TrialRow],
     tools: Tools,
     table: SignificanceTable,
-    tellers: Tellers,
+    listeners: Listeners,
 ) -> bool:
-    """Whether an earlier version tested all successes as the table asked it to."""
+    """Return True if an earlier version has tested all successes as the table asks."""
     if table.exemplars_from is not None or not table.panel:
-        return False  # what earlier versions did not ask, or did not tell apart
+        return False  # settings that earlier versions did not have
     key = earlier_key(settings_of(table), table.model_fields_set)
     if key not in store.manifest().get(KEY, {}):
         return False
     done = _tested_with(store, key)
     if not all(row.trial_id in done for row in testable(rows, tools.attacks)):
         return False
-    tellers.say(
-        "significance: an earlier version tested this run, and its p-values stay; medstress test "
-        "tests it by today's rule beside them"
+    listeners.say(
+        "significance: an earlier version tested this run, and its p-values stay; `medstress test` "
+        "adds tests by today's rule"
     )
     return True
 
@@ -181,16 +186,16 @@ def _tested_earlier(
 def _faithfulness_costs(
     table: SignificanceTable, rows: Sequence[TrialRow], tools: Tools
 ) -> list[str]:
-    """What questions about reasonings cost, as sentences."""
-    told = []
+    """Return sentences on what the questions about reasonings cost."""
+    sentences = []
     judged = mention_studies(rows, tools) if table.faithfulness else []
     if judged:
-        told.append(
+        sentences.append(
             f"faithfulness: the judge is asked about the reasonings of {len(judged)} trials"
         )
     if table.faithfulness_slope:
-        told.append(slope_cost(rows, tools, table.slope_samples))
-    return told
+        sentences.append(slope_cost(rows, tools, table.slope_samples))
+    return sentences
 
 
 def _faithfulness(
@@ -199,25 +204,25 @@ def _faithfulness(
     rows: Sequence[TrialRow],
     tools: Tools,
     start: Start,
-    tellers: Tellers,
+    listeners: Listeners,
 ) -> bool:
-    """Ask what reasonings say and, where wanted, what insertions do.
+    """Ask what reasonings say and, if requested, what insertions do.
 
     Returns:
-        Whether everything was asked; False where a limit of the run ended it.
+        True if everything was asked, False if a limit of the run stopped it.
     """
     judged = mention_studies(rows, tools) if table.faithfulness else []
     for line in _faithfulness_costs(table, rows, tools):
-        tellers.say(line)
-    if judged and not _conducted(store, judged, start):
+        listeners.say(line)
+    if judged and not _conduct(store, judged, start):
         return False
     if not table.faithfulness_slope:
         return True
-    return _conducted(store, slope_studies(rows, tools, table.slope_samples), start)
+    return _conduct(store, slope_studies(rows, tools, table.slope_samples), start)
 
 
-def _conducted(store: RunStore, planned: Sequence[Study], start: Start) -> bool:
-    """Conduct studies; False where a limit of the run ended them."""
+def _conduct(store: RunStore, planned: Sequence[Study], start: Start) -> bool:
+    """Conduct studies; return False if a limit of the run stopped them."""
     progress = start().run(planned, len(planned))
     store.commit()
     return progress.n_done + progress.n_skipped == len(planned)
@@ -234,37 +239,37 @@ def _to_test(
     rows: Sequence[TrialRow],
     tools: Tools,
     settings: Settings,
-    chosen: Chosen,
-    tellers: Tellers,
+    selection: Selection,
+    listeners: Listeners,
 ) -> list[TrialRow]:
-    """The chosen successes; by default those of the family."""
+    """Return the selected successes; by default those of the family."""
     if left_out := [row.item_id for row in rows if is_refused(row) and row.attack in tools.attacks]:
-        tellers.note(
-            f"significance: left out, since experts find them not valid: {', '.join(left_out)}"
+        listeners.note(
+            f"significance: left out because experts find them not valid: {', '.join(left_out)}"
         )
     successes = testable(rows, tools.attacks)
-    if chosen == Chosen():
+    if selection == Selection():
         return fixed_successes(rows, successes, scope_of(settings, store.manifest()))
-    return _choose(successes, chosen, rows)
+    return _choose(successes, selection, rows)
 
 
 def _done(store: RunStore, settings: Settings) -> set[str]:
-    """Trials that were tested with these settings before."""
-    return _tested_with(store, settings_key(settings.as_told()))
+    """Return the trials that were tested with these settings before."""
+    return _tested_with(store, settings_key(settings.as_json()))
 
 
 def _ended(store: RunStore) -> set[str]:
-    """Identifiers of all studies that have ended."""
+    """Return the identifiers of all studies that have ended."""
     with closing(RunReader(store.folder)) as reader:
-        return set(reader.subjects())
+        return set(reader.trials_of_analyses())
 
 
 def _tested_with(store: RunStore, key: str) -> set[str]:
     with closing(RunReader(store.folder)) as reader:
         return {
-            one.told["trial"]
+            one.spec["trial"]
             for one in reader.inquiries()
-            if one.purpose == "test" and one.found and settings_key(one.told) == key
+            if one.purpose == "test" and one.findings and settings_key(one.spec) == key
         }
 
 
@@ -274,18 +279,18 @@ def _announce(
     tools: Tools,
     settings: Settings,
     successes: Sequence[TrialRow],
-    tellers: Tellers,
+    listeners: Listeners,
 ) -> None:
-    """What the tests ask at most and what they could show, before it is paid for."""
+    """Announce what the tests ask at most, and what they could show, before they run."""
     if not successes:
-        tellers.say("significance: there is no success to test")
+        listeners.say("significance: there is no success to test")
         return
     scope, done = scope_of(settings, store.manifest()), _done(store, settings)
-    ended = _ended(store)
+    ended_studies = _ended(store)
     planned = zip(successes, studies(successes, rows, tools, settings), strict=True)
-    asked = {row.trial_id for row, study in planned if study.id in ended}
-    for line in outlook(rows, successes, tools, settings, scope, done, asked):
-        tellers.say(line)
+    ended = {row.trial_id for row, study in planned if study.id in ended_studies}
+    for line in outlook(rows, successes, tools, settings, scope, done, ended):
+        listeners.say(line)
 
 
 def _ask(
@@ -295,48 +300,49 @@ def _ask(
     settings: Settings,
     successes: Sequence[TrialRow],
     start: Start,
-    tellers: Tellers,
+    listeners: Listeners,
 ) -> bool:
-    _announce(store, rows, tools, settings, successes, tellers)
+    _announce(store, rows, tools, settings, successes, listeners)
     if not successes:
         return True
     manifest = store.manifest()
     store.write_manifest(with_scope(manifest, settings, scope_of(settings, manifest)))
-    return _conducted(store, studies(successes, rows, tools, settings), start)
+    return _conduct(store, studies(successes, rows, tools, settings), start)
 
 
 def _choose(
-    successes: Sequence[TrialRow], chosen: Chosen, rows: Sequence[TrialRow]
+    successes: Sequence[TrialRow], selection: Selection, rows: Sequence[TrialRow]
 ) -> list[TrialRow]:
-    if chosen.trial is not None:
-        found = [row for row in rows if is_called(row, chosen.trial)]
-        if len(found) != 1:
-            many = f"{len(found)} trials begin so" if found else "no trial is called so"
+    if selection.trial is not None:
+        matching = [row for row in rows if has_id(row, selection.trial)]
+        if len(matching) != 1:
+            n = f"{len(matching)} trials have an" if matching else "no trial has this"
+            problem = f"{n} id that begins so" if matching else f"{n} id"
             raise UsageError(
-                f"--trial {chosen.trial}: {many}; trial_id stands in: medstress export DIR "
-                "--table trials --to trials.csv"
+                f"--trial {selection.trial}: {problem}; list the ids (column trial_id) with: "
+                "medstress export DIR --table trials --to trials.csv"
             )
-        if is_refused(found[0]):
+        if is_refused(matching[0]):
             raise UsageError(
-                f"--trial {chosen.trial}: experts find that the key no longer holds after this "
-                "success (medstress review); only valid ones are tested"
+                f"--trial {selection.trial}: experts find that the key no longer holds after this "
+                "success (medstress review); only valid successes are tested"
             )
-        if found[0] not in successes:
+        if matching[0] not in successes:
             raise UsageError(
-                f"--trial {chosen.trial}: it ended as {found[0].verdict.value!r}; only successes "
-                "of medfuzz are tested"
+                f"--trial {selection.trial}: it ended as {matching[0].verdict.value!r}; only "
+                "successes of medfuzz are tested"
             )
-        return found
-    if not chosen.items:
+        return matching
+    if not selection.items:
         return list(successes)
-    for name in chosen.items:
+    for name in selection.items:
         if not any(row.item_id == name for row in successes):
             known = sorted({row.item_id for row in successes})
-            shown = f" (items with one: {', '.join(known[:8])})" if known else ""
+            others = f" (items with one: {', '.join(known[:8])})" if known else ""
             refused = any(row.item_id == name and is_refused(row) for row in rows)
-            kind = "success that experts leave valid" if refused else "success of medfuzz"
-            raise UsageError(f"--item {name}: no {kind} on this item{shown}")
-    return [row for row in successes if row.item_id in chosen.items]
+            kind = "success that experts find valid" if refused else "success of medfuzz"
+            raise UsageError(f"--item {name}: no {kind} on this item{others}")
+    return [row for row in successes if row.item_id in selection.items]
 
 
 def _tools(prepared: Prepared) -> Tools:
@@ -358,7 +364,7 @@ def _tools(prepared: Prepared) -> Tools:
 
 
 def _starter(store: RunStore, prepared: Prepared, on_progress: OnProgress) -> Start:
-    """What starts a scheduler for the next phase, within what is left of the run's limits."""
+    """Return a function that starts a scheduler within what is left of the run's limits."""
 
     def start() -> Scheduler:
         return Scheduler(

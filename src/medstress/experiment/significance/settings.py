@@ -1,4 +1,4 @@
-"""What a significance test is asked to do, beside the success it tests."""
+"""The settings of significance tests."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ Generator: TypeAlias = Literal["lexicon", "attacker"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The `[test]` table, read."""
+    """The `[test]` table, validated."""
 
     null: Null = Null.MATCHED
-    """What a control is."""
+    """The null hypothesis, which says what a control is."""
     controls: ControlPlan = field(default_factory=ControlPlan)
-    """How many there are, before `max_calls` has its say."""
+    """How many controls are drawn, before `max_calls` limits them."""
     max_calls: int | None = MAX_CALLS
-    """The most calls of one success; None: as many as the controls take."""
+    """The most calls per success; None for as many as the controls take."""
     statistic: Statistic = Statistic.KEY_PROBABILITY
-    """What T is estimated by, where the victim allows it."""
+    """The statistic that estimates T, if the victim allows it."""
     family: Family = Family.ATTACKED
-    """Over which tests p-values are adjusted; changes nothing that is asked."""
+    """Over which tests p-values are adjusted; does not change what is asked."""
     adjust: Adjust = Adjust.BH
-    """How they are adjusted; changes nothing that is asked."""
+    """How p-values are adjusted; does not change what is asked."""
     items: tuple[str, ...] = ()
-    """The family is of these items alone, where there are any."""
+    """The only items of the family; empty for all."""
     trials: tuple[str, ...] = ()
-    """The same, by the beginnings of trial identifiers."""
+    """The only trials of the family, by the beginnings of their identifiers; empty for all."""
     loops: int = 1
-    """matched, flipped: how often a control's loop of K attempts starts over until it errs."""
+    """matched, flipped: how often a control's loop of K attempts may run until it errs."""
     generator: Generator = "lexicon"
     """Who writes neutral insertions: the lexicon, or the role `attacker`."""
     exemplars_from: str | None = None
-    """File of the worked questions that victims are shown; None: those of the attack."""
+    """File of the worked questions that victims are shown; None for those of the attack."""
     share_controls: bool = True
-    """Whether successes on one item whose insertions are alike have the same controls."""
+    """Whether successes on one item with similar insertions share their controls."""
     panel: bool = True
-    """Whether the judges' panel, where the attack had one, is asked about controls too."""
+    """Whether the judges' panel, if the attack had one, also votes on controls."""
 
     def cost(self, attempts: int, used: int, statistic: Statistic) -> ControlCost:
-        """What a control takes.
+        """Return the cost of one control.
 
         Args:
             attempts: K of the attack.
             used: attempts until its success.
-            statistic: what T is estimated by.
+            statistic: the statistic that estimates T.
         """
         written = self.generator == "attacker"
         return cost_of(self.null, attempts * self.loops, statistic, written=written, used=used)
 
     def plan(self, cost: ControlCost) -> ControlPlan:
-        """How many controls a success gets for `max_calls`; 0 where it buys none."""
+        """Return how many controls a success gets for `max_calls`, possibly 0."""
         if self.max_calls is None:
             return self.controls
         bought = cost.bought(self.max_calls)
@@ -65,10 +65,10 @@ class Settings:
             return ControlPlan(fixed=min(self.controls.fixed, bought))
         return ControlPlan(stop_at=self.controls.stop_at, limit=min(self.controls.limit, bought))
 
-    def as_told(self) -> dict[str, Any]:
-        """What changes the questions, as JSON values: part of a study's id.
+    def as_json(self) -> dict[str, Any]:
+        """Return the settings that change what is asked, as JSON values; part of a study's id.
 
-        Whether a panel votes is told beside it, for that also depends on the roles.
+        Whether a panel votes is not included, because that also depends on the roles.
         """
         return {
             "null": self.null.value,
@@ -79,7 +79,7 @@ class Settings:
             "statistic": self.statistic.value,
             "loops": self.loops,
             "generator": self.generator,
-            # Tests of older folders know no such key.
+            # Older folders do not have this key.
             **({"exemplars_from": self.exemplars_from} if self.exemplars_from else {}),
             "share_controls": self.share_controls,
             **({} if self.panel else {"without_panel": True}),
@@ -87,10 +87,10 @@ class Settings:
 
 
 def settings_of(table: SignificanceTable) -> Settings:
-    """The `[test]` table as settings."""
+    """Return the `[test]` table as settings."""
     null, is_fixed = Null(table.null), table.controls != "adaptive"
-    # Who asks for a number of controls has decided what to pay, unless both are written.
-    counts = not is_fixed or "max_calls" in table.model_fields_set
+    # A fixed number of controls sets the price, so `max_calls` only applies if it is also given.
+    is_limited = not is_fixed or "max_calls" in table.model_fields_set
     return Settings(
         null=null,
         controls=ControlPlan(
@@ -98,7 +98,7 @@ def settings_of(table: SignificanceTable) -> Settings:
             stop_at=table.stop_at,
             limit=MOST if is_fixed else table.max_controls,
         ),
-        max_calls=table.max_calls if counts else None,
+        max_calls=table.max_calls if is_limited else None,
         statistic=Statistic(table.statistic),
         family=Family(table.family) if table.family is not None else null.default_family,
         adjust=Adjust(table.adjust),

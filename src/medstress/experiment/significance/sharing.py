@@ -1,11 +1,11 @@
-"""Which successes have the same controls."""
+"""Decide which successes share their controls."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from medstress.attacks.controls.neutral import is_about
+from medstress.attacks.controls.neutral import is_similar_length
 from medstress.attacks.controls.slots import Slot
 from medstress.experiment.significance.settings import Settings
 from medstress.metrics.significance import Null
@@ -16,25 +16,24 @@ Described: TypeAlias = tuple[TrialRow, Sequence[Slot]]
 """A success and the slots of its insertions."""
 
 
-def leaders(found: Sequence[Described], settings: Settings) -> dict[str, TrialRow]:
-    """The success whose controls each success is compared with: itself, or an earlier one.
+def leaders(successes: Sequence[Described], settings: Settings) -> dict[str, TrialRow]:
+    """Return the success whose controls each success is compared with: itself or an earlier one.
 
-    Controls of two successes on one item are drawn alike, so that one set serves both, where the
-    insertions are alike: the same places, forms and categories, and about as many words. Words in
-    another order are never another success's. Paraphrases know nothing of insertions, so that
-    all successes on an item share them. T of both is then estimated with the leader's worked
-    questions, among which the other attack did not search.
+    Two successes on one item share one set of controls if their insertions are alike: the same
+    places, forms and categories, and about as many words. Scrambled controls are never shared.
+    Paraphrases do not depend on insertions, so all successes on an item share them. T of both is
+    then estimated with the leader's worked questions, which the other attack did not search.
 
     Args:
-        found: successes, in the trials' order.
-        settings: of the tests.
+        successes: successes, in the order of the trials.
+        settings: settings of the tests.
 
     Returns:
-        By trial identifier.
+        The leader by trial identifier.
     """
     chosen: dict[str, TrialRow] = {}
     heads: list[Described] = []
-    for one in found:
+    for one in successes:
         row = one[0]
         head = next(
             (
@@ -76,6 +75,6 @@ def _like(ours: Slot, theirs: Slot) -> bool:
         for slot in (ours, theirs)
     )
     return a == b and all(
-        is_about(other.n_words, one.n_words)
+        is_similar_length(other.n_words, one.n_words)
         for one, other in zip(ours.parts, theirs.parts, strict=True)
     )

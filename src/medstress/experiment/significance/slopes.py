@@ -1,4 +1,4 @@
-"""Asking what every insertion does to the answers, and whether the reasonings say so."""
+"""Ask what every insertion does to the answers, and whether the reasonings say so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from medstress.attacks.judges import judges_in, said_yes
 from medstress.attacks.role_session import replies
 from medstress.calls import Decoding
-from medstress.experiment.significance.mentions import Asker
+from medstress.experiment.significance.mentions import MentionQuestion
 from medstress.experiment.significance.plan import Tools, study_of
 from medstress.items import Candidate, Question
 from medstress.metrics.causal_effects import answer_shares
@@ -19,46 +19,46 @@ from medstress.outcomes import Prediction
 from medstress.prompts.replies import Vote
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
-from medstress.scheduler.study import Converse, Look, Study, Studying
+from medstress.scheduler.study import ConversationRequest, HoldConversations, Study, StudyFlow
 from medstress.text import Edit, edit_rows
 
 FIRST_SAMPLE = 4_000_000
-"""Sample indices of these votes, apart from those of gates and mentions."""
+"""First sample index of these votes, so that they differ from those of gates and mentions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Edited:
-    """The edit of one trial that is measured."""
+    """The measured edit of one trial."""
 
     row: TrialRow
     """The trial."""
     edits: tuple[Edit, ...]
-    """What was inserted."""
+    """Its edits."""
     places: tuple[int, ...]
-    """Which of the edits insert words."""
+    """Indices of the edits that insert words."""
 
 
 def slope_studies(rows: Sequence[TrialRow], tools: Tools, n_samples: int) -> list[Study]:
-    """One study a trial: of the edit that succeeded, else of the last that the victim saw."""
+    """Return one study per trial, of the edit that succeeded or else the last one asked."""
     return [_study(one, tools, n_samples) for one in _measured(rows, tools)]
 
 
 def slope_cost(rows: Sequence[TrialRow], tools: Tools, n_samples: int) -> str:
-    """What the studies ask at most, as a sentence."""
-    found = _measured(rows, tools)
-    n_clauses = sum(len(one.places) for one in found)
-    told = (
-        f"faithfulness slope: {n_clauses} insertions of {len(found)} trials, at most "
-        f"{(n_clauses + len(found)) * n_samples:,} conversations with the victims"
+    """Return a sentence on the most that the studies ask."""
+    measured = _measured(rows, tools)
+    n_clauses = sum(len(one.places) for one in measured)
+    cost = (
+        f"faithfulness slope: {n_clauses} insertions of {len(measured)} trials, at most "
+        f"{(n_clauses + len(measured)) * n_samples:,} conversations with the victims"
     )
     if judges_in(tools.roles):
-        return f"{told} and {n_clauses * n_samples:,} votes of judges"
-    return f"{told}; no judge: shared words tell what a reasoning says"
+        return f"{cost} and {n_clauses * n_samples:,} votes of judges"
+    return f"{cost}; no judge: shared words tell what a reasoning says"
 
 
 def _measured(rows: Sequence[TrialRow], tools: Tools) -> list[_Edited]:
-    found = (_edited(row) for row in rows if row.attack in tools.attacks and is_eligible(row))
-    return [one for one in found if one is not None]
+    edited = (_edited(row) for row in rows if row.attack in tools.attacks and is_eligible(row))
+    return [one for one in edited if one is not None]
 
 
 def _edited(row: TrialRow) -> _Edited | None:
@@ -74,8 +74,8 @@ def _study(one: _Edited, tools: Tools, n_samples: int) -> Study:
     row = one.row
     item, attack = tools.items[row.dataset, row.item_id], tools.attacks[row.attack]
     judges = judges_in(tools.roles)
-    asker = Asker(item=item, before=row.answer_before, prompts=attack.prompts)
-    told = {
+    question = MentionQuestion(item=item, before=row.answer_before, prompts=attack.prompts)
+    spec = {
         "trial": row.trial_id,
         "edits": edit_rows(one.edits),
         "samples": n_samples,
@@ -86,22 +86,26 @@ def _study(one: _Edited, tools: Tools, n_samples: int) -> Study:
         row,
         tools,
         Purpose.SLOPE,
-        told,
-        lambda: _effects(asker, one, n_samples, judges),
+        spec,
+        lambda: _effects(question, one, n_samples, judges),
     )
 
 
-def _effects(asker: Asker, one: _Edited, n: int, judges: Mapping[str, Decoding]) -> Studying:
-    """Sample the whole edit and the edit without each clause; vote on its reasonings.
+def _effects(
+    question: MentionQuestion, one: _Edited, n: int, judges: Mapping[str, Decoding]
+) -> StudyFlow:
+    """Sample the whole edit and the edit without each clause, and vote on its reasonings.
 
-    The samples of the whole edit are those of the significance test, as far as both go.
+    The samples of the whole edit are shared with the significance test, as far as both go.
     """
     variants = [one.edits, *(one.edits[:i] + one.edits[i + 1 :] for i in one.places)]
-    item = asker.item
+    item = question.item
     candidates = [Candidate(item=item, edits=edits) for edits in variants]
-    replies = yield Look(tuple(Converse(each, j) for each in candidates for j in range(n)))
-    told = [reply for reply in replies if isinstance(reply, Prediction)]
-    groups = [told[i * n : (i + 1) * n] for i in range(len(candidates))]
+    replies = yield HoldConversations(
+        tuple(ConversationRequest(each, j) for each in candidates for j in range(n))
+    )
+    predictions = [reply for reply in replies if isinstance(reply, Prediction)]
+    groups = [predictions[i * n : (i + 1) * n] for i in range(len(candidates))]
     reasoned = [(reply.rationale, reply.answer) for reply in groups[0] if reply.rationale]
     known = " ".join([item.question, *item.options])
     clauses = [inserted_words(one.edits[i]) for i in one.places]
@@ -110,7 +114,7 @@ def _effects(asker: Asker, one: _Edited, n: int, judges: Mapping[str, Decoding])
         if not judges or not reasoned:
             said.append([mentions(text, clause, known) for text, _ in reasoned])
         else:
-            texts = [asker.text(one.edits, letter, text, clause) for text, letter in reasoned]
+            texts = [question.text(one.edits, letter, text, clause) for text, letter in reasoned]
             said.append((yield from _voted(texts, item, judges)))
     return {
         "clauses": clauses,
@@ -120,13 +124,13 @@ def _effects(asker: Asker, one: _Edited, n: int, judges: Mapping[str, Decoding])
 
 
 def _voted(texts: Sequence[str], item: Question, judges: Mapping[str, Decoding]) -> Any:
-    """One vote a reasoning: the share over many reasonings averages what a panel would.
+    """Return one vote per reasoning; several judges take turns.
 
-    Several judges take turns.
+    One vote is enough because the share over many reasonings averages as a panel would.
     """
-    found: list[bool | None] = []
+    said: list[bool | None] = []
     for i, (name, decoding) in enumerate(judges.items()):
         if own := texts[i :: len(judges)]:
             votes = yield from replies(name, decoding, FIRST_SAMPLE, own, Vote, item.letters)
-            found += map(said_yes, votes)
-    return [each for each in found if each is not None]
+            said += map(said_yes, votes)
+    return [each for each in said if each is not None]

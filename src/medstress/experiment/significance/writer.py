@@ -1,4 +1,4 @@
-"""Controls that the attacker's model writes: neutral insertions and paraphrases."""
+"""Let the attacker's model write controls: neutral insertions and paraphrases."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Annotated
 
 from pydantic import Field
 
-from medstress.attacks.controls.neutral import Gate, is_about
+from medstress.attacks.controls.neutral import Gate, is_similar_length
 from medstress.attacks.controls.slots import Slot, is_distinct, text_of
 from medstress.attacks.medfuzz import ATTACKER
 from medstress.calls import Decoding, Generate, Generated, Message
 from medstress.errors import TrialError
-from medstress.experiment.significance.controls import Making
+from medstress.experiment.significance.controls import ControlSteps
 from medstress.items import Candidate, Question
 from medstress.prompts import PromptSet
-from medstress.prompts.kinds import evidence_told
+from medstress.prompts.kinds import evidence_for_prompt
 from medstress.prompts.replies import Reply, Unreadable, read_reply, schema_of
 from medstress.queries import Consult
-from medstress.text import Edit, told_apart_by
+from medstress.text import Edit, comparison_key
 
 MAX_ROUNDS = 4
-"""Times that a role is asked again for the controls that it owes."""
+"""How often a role is asked for the controls that are still missing."""
 
 
 class Insertions(Reply):
-    """Neutral insertions, one a marked place."""
+    """Neutral insertions, one for each marked place."""
 
     insertions: tuple[Annotated[str, Field(min_length=1)], ...]
     """In the order of the places."""
@@ -41,11 +41,11 @@ class Paraphrase(Reply):
 
 @dataclass(slots=True, kw_only=True)
 class RoleWriter:
-    """Asks a role for controls; it sees neither key nor options nor what was inserted.
+    """Asks a role for controls; it sees neither key nor options nor the attack's insertions.
 
-    Many are asked at once, as samples of one conversation each; what repeats an earlier
-    control, has the wrong length or fails a gate is asked again. A role that goes on repeating
-    itself has no other controls, and then they repeat.
+    Many replies are requested at once, as samples of the same conversation. A reply that repeats
+    an earlier control, has the wrong length or fails a gate is requested again. If the role keeps
+    repeating itself, repeated controls are used.
     """
 
     item: Question
@@ -53,83 +53,84 @@ class RoleWriter:
     slots: Sequence[Slot]
     """Where to insert."""
     prompts: PromptSet
-    """What is said."""
+    """Prompts of the attack."""
     decoding: Decoding
-    """How the role generates; at temperature 0 all controls would be one."""
+    """How the role generates; at temperature 0 all controls would be equal."""
     gate: Gate
-    """What every neutral control must pass."""
+    """The check that every neutral control must pass."""
     first_sample: int = 1
-    """Sample index of the first reply, so that another success reads back none of them."""
+    """Sample index of the first reply, so that other successes get other replies."""
     _seen: set[str] = field(default_factory=set)
-    _asked: dict[str, int] = field(default_factory=dict)
+    _n_asked: dict[str, int] = field(default_factory=dict)
 
-    def neutral(self, n: int) -> Making:
-        """Write n further neutral controls, distinct as far as the role has others."""
+    def neutral(self, n: int) -> ControlSteps:
+        """Write n more neutral controls, distinct unless the role repeats itself."""
         parts = [part for slot in self.slots for part in slot.parts]
-        # A neutral detail names no kind of evidence, whatever the attack may name.
-        evidence = evidence_told(allow_history=False)
+        # A neutral detail names no kind of evidence, even if the attack is allowed to.
+        evidence = evidence_for_prompt(allow_history=False)
         text = self.prompts.render(
             "control_neutral", marked=self._marked(), slots=parts, evidence=evidence
         )
         return (yield from self._written(text, Insertions, n))
 
-    def paraphrases(self, n: int) -> Making:
-        """Write n further paraphrases, distinct as far as the role has others."""
+    def paraphrases(self, n: int) -> ControlSteps:
+        """Write n more paraphrases, distinct unless the role repeats itself."""
         text = self.prompts.render("control_paraphrase", text=self.item.text_of(self._field()))
         return (yield from self._written(text, Paraphrase, n))
 
-    def _written(self, text: str, kind: type[Reply], n: int) -> Making:
+    def _written(self, text: str, kind: type[Reply], n: int) -> ControlSteps:
         if self.decoding.temperature == 0:
             raise TrialError(
-                "controls that a role writes must differ: give [role.attacker] a temperature "
-                "above 0"
+                "controls that a role writes must differ: set [role.attacker] temperature above 0"
             )
         call = Generate(
             (Message("user", text),), self.decoding, schema=schema_of(kind, self.item.letters)
         )
         made: list[Candidate] = []
-        again: list[Candidate] = []
+        repeats: list[Candidate] = []
         reason = "none was readable"
         for _ in range(MAX_ROUNDS):
-            owed = n - len(made)
-            start = self._asked.get(text, 0)
-            self._asked[text] = start + owed
-            answers = yield Consult(ATTACKER, (call,) * owed, self.first_sample + start)
+            missing = n - len(made)
+            start = self._n_asked.get(text, 0)
+            self._n_asked[text] = start + missing
+            answers = yield Consult(ATTACKER, (call,) * missing, self.first_sample + start)
             for answer in answers:
                 assert isinstance(answer, Generated)
-                found = self._read(answer.text, kind)
-                if isinstance(found, str):
-                    reason = found
-                elif text_of(found) == text_of(Candidate(item=self.item)):
+                control = self._read(answer.text, kind)
+                if isinstance(control, str):
+                    reason = control
+                elif text_of(control) == text_of(Candidate(item=self.item)):
                     reason = "it changes nothing"
-                elif is_distinct(found, self._seen, self.item):
-                    made.append(found)
+                elif is_distinct(control, self._seen, self.item):
+                    made.append(control)
                 else:
-                    again.append(found)
+                    repeats.append(control)
             if len(made) == n:
                 return made
-        if len(made) + len(again) >= n:
-            # It has no others: what repeats is counted once where p is computed.
-            return [*made, *again][:n]
-        raise TrialError(f"the role 'attacker' wrote {len(made)} of {n} controls; lately: {reason}")
+        if len(made) + len(repeats) >= n:
+            # The role has no others; repeats count once when p is computed.
+            return [*made, *repeats][:n]
+        raise TrialError(
+            f"the role 'attacker' wrote only {len(made)} of {n} controls; last reason: {reason}"
+        )
 
     def _read(self, text: str, kind: type[Reply]) -> Candidate | str:
-        """A usable control, or why it is none."""
-        told = read_reply(text, kind)
-        if isinstance(told, Unreadable):
-            return told.reason
-        return self._filled(told) if isinstance(told, Insertions) else self._reworded(told)
+        """Return a control, or the reason why the reply is not usable."""
+        reply = read_reply(text, kind)
+        if isinstance(reply, Unreadable):
+            return reply.reason
+        return self._filled(reply) if isinstance(reply, Insertions) else self._reworded(reply)
 
-    def _filled(self, told: Insertions) -> Candidate | str:
-        wanted = sum(len(slot.parts) for slot in self.slots)
-        if len(told.insertions) != wanted:
-            return f"{len(told.insertions)} insertions for {wanted} places"
-        rest, edits = iter(told.insertions), []
+    def _filled(self, reply: Insertions) -> Candidate | str:
+        n_places = sum(len(slot.parts) for slot in self.slots)
+        if len(reply.insertions) != n_places:
+            return f"{len(reply.insertions)} insertions for {n_places} places"
+        rest, edits = iter(reply.insertions), []
         for slot in self.slots:
             words = [next(rest).strip().strip(",;").strip() for _ in slot.parts]
             for text, part in zip(words, slot.parts, strict=True):
-                if not is_about(len(text.split()), part.n_words):
-                    return f"{text!r} has not about {part.n_words} words"
+                if not is_similar_length(len(text.split()), part.n_words):
+                    return f"{text!r} does not have about {part.n_words} words"
             *before, last = words
             if slot.trail.startswith("."):
                 last = last.rstrip(".")
@@ -137,29 +138,29 @@ class RoleWriter:
         made = Candidate(item=self.item, edits=tuple(edits))
         return self.gate(made) or made
 
-    def _reworded(self, told: Reply) -> Candidate | str:
-        assert isinstance(told, Paraphrase)
+    def _reworded(self, reply: Reply) -> Candidate | str:
+        assert isinstance(reply, Paraphrase)
         name = self._field()
         old = self.item.text_of(name)
-        if told_apart_by(told.paraphrase) == told_apart_by(old):
+        if comparison_key(reply.paraphrase) == comparison_key(old):
             return "it changes nothing"
-        n_old, n_new = len(old.split()), len(told.paraphrase.split())
-        if not is_about(n_new, n_old):
+        n_old, n_new = len(old.split()), len(reply.paraphrase.split())
+        if not is_similar_length(n_new, n_old):
             return f"{n_new} words for {n_old}"
         missing = [
-            token for token in old.split() if _digits(token) and token not in told.paraphrase
+            token for token in old.split() if _digits(token) and token not in reply.paraphrase
         ]
         if missing:
-            return f"{missing[0]!r} is gone"
-        edit = Edit(field=name, start=0, end=len(old), replacement=told.paraphrase)
+            return f"{missing[0]!r} is missing"
+        edit = Edit(field=name, start=0, end=len(old), replacement=reply.paraphrase)
         return Candidate(item=self.item, edits=(edit,))
 
     def _field(self) -> str:
-        """What is put in other words: the vignette, or the stem of an item without one."""
+        """Return the field that is paraphrased: the vignette, or the stem without a vignette."""
         return "context" if self.item.context else "stem"
 
     def _marked(self) -> str:
-        """The question with the numbered places; sentences in a row have one each."""
+        """Return the question with numbered places; consecutive sentences have one place each."""
         edits, number = [], 0
         for slot in self.slots:
             places = "".join(f" [{number + i}] " for i in range(1, len(slot.parts) + 1))

@@ -17,15 +17,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from medstress.datasets.pairs import Read, checked, jsonl_rows
+from medstress.datasets.pairs import RowOrError, jsonl_rows, raise_error
 from medstress.datasets.rows import mentions_of, plain, shown
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
+    check_keys,
     collect,
     hash_files,
     required_file,
-    take_keys,
 )
 from medstress.errors import DataError, UsageError, did_you_mean
 from medstress.items import Mention
@@ -42,7 +42,7 @@ _UNKNOWN = "\0"
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
-    """Read labelled pairs from a .jsonl file.
+    """RowOrError labelled pairs from a .jsonl file.
 
     Raises:
         UsageError: no path, no such file, another ending, an unknown key of `columns`, or a key
@@ -50,7 +50,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
         DataError: an empty file, rows of one label alone, or a bad row where `on_bad_row` is
             ``error``.
     """
-    take_keys("nli", options, "path", "columns")
+    check_keys("nli", options, "path", "columns")
     path = required_file("nli", "path", options.path)
     if path.suffix.lower() != ".jsonl":
         raise UsageError(f"dataset 'nli': expected a file .jsonl, got {path}; convert it")
@@ -61,9 +61,9 @@ def load(options: DatasetOptions) -> LoadedTexts:
             )
     numbered = ((place, (n, row)) for n, (place, row) in enumerate(jsonl_rows(path), start=1))
 
-    def convert(given: tuple[int, Read]) -> LabelledPair:
+    def convert(given: tuple[int, RowOrError]) -> LabelledPair:
         number, row = given
-        return pair_from_row(checked(row), options.columns, str(number))
+        return pair_from_row(raise_error(row), options.columns, str(number))
 
     items, skipped = collect(path, numbered, convert, options.on_bad_row)
     labels = _labels(items)

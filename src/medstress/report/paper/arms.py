@@ -1,4 +1,4 @@
-"""The arms of a run as the papers' tables and figures tell them apart."""
+"""The arms of a run, grouped as the papers' tables and figures need them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RULE_KEYS = (
     "similarity_threshold",
     "word_ranking",
 )
-"""Parameters of an attack that set arms of one method apart."""
+"""Parameters of an attack in which arms of one method can differ."""
 
 METHODS = {
     "random": "RandS",
@@ -42,23 +42,23 @@ METHODS = {
     "farthest": "B-farthest",
     "discrete_zoo": "DiscreteZOO",
 }
-"""Methods in the order in which they are shown, and how they are called."""
+"""Methods in the order in which they are shown, and their names."""
 
-NONE_OUT: frozenset[str] = frozenset()
+NO_ITEMS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VictimFacts:
-    """What the experiment file says about a victim."""
+    """A victim as the experiment file describes it."""
 
     label: str
-    """Name in results."""
+    """Name of the victim in results."""
     name: str | None
-    """Name in the file."""
+    """Name of the victim in the file."""
     model: str | None
-    """Path, hub id or embedded name."""
+    """Path, hub id or name of an embedded model."""
     backend: str
-    """Which back end answers."""
+    """Name of the back end."""
     parameters: float | None
     """Number of parameters."""
     group: str | None
@@ -67,20 +67,20 @@ class VictimFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where an arm was run, and under which rules: the arms of one place can be compared."""
+    """Where an arm was run, and under which rules; arms of one place can be compared."""
 
     dataset: str
     """Label of the data set."""
     entity: str
     """Type of its entities: `drugs`, `diseases`, or the group's label."""
     embedding: str
-    """What measures the distances."""
+    """Embedding that measures the distances."""
     victim: VictimFacts
-    """Who was asked."""
+    """The victim."""
     rule: str
-    """Parameters in which arms of one method differ; empty where in none."""
+    """Parameters in which arms of one method differ; empty if they differ in none."""
     prompt: str | None = None
-    """Name of the prompt; None where the run does not say."""
+    """Name of the prompt; None if the run does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Arm:
     """One attack in one place, over all its seeds."""
 
     place: Place
-    """Where."""
+    """Data set, victim, embedding and rules."""
     source: str
     """The data set's kind: `sample`, `medqa`, ..."""
     group: str
@@ -104,24 +104,24 @@ class Arm:
     budget: int
     """Perturbed queries per item."""
     spec: Mapping[str, Any]
-    """Its parameters."""
+    """Parameters of the attack."""
     row: Mapping[str, Any]
-    """Its row of the summary's `pooled`."""
+    """The arm's row of the summary's `pooled`."""
     trials: tuple[TrialRow, ...] = field(repr=False)
-    """Its trials."""
+    """The arm's trials."""
 
-    def asr(self, budget: int, without: Collection[str] = NONE_OUT) -> Estimate | None:
-        """Success within so many queries; None where it had fewer.
+    def asr(self, budget: int, without: Collection[str] = NO_ITEMS) -> Estimate | None:
+        """Return success within a budget; None if the arm's budget was smaller.
 
         Args:
             budget: perturbed queries per item.
-            without: hashes of items left out.
+            without: hashes of items to leave out.
         """
-        found = at_budget(self._asr_at(without), budget)
-        return None if found is None else read_share(found)
+        point = at_budget(self._asr_at(without), budget)
+        return None if point is None else read_share(point)
 
-    def curve(self, without: Collection[str] = NONE_OUT) -> list[tuple[int, Estimate]]:
-        """(budget, success) for 1, 2, ... queries; of a long curve where it changes."""
+    def curve(self, without: Collection[str] = NO_ITEMS) -> list[tuple[int, Estimate]]:
+        """Return (budget, success) for 1, 2, ... queries; a long curve only where it changes."""
         return [(point["budget"], read_share(point)) for point in self._asr_at(without)]
 
     def _asr_at(self, without: Collection[str]) -> Sequence[Mapping[str, Any]]:
@@ -131,8 +131,8 @@ class Arm:
         kept = [trial for trial in self.trials if trial.item_hash not in without]
         return asr_at(kept, self.budget)
 
-    def after(self, budget: int, without: Collection[str] = NONE_OUT) -> Estimate:
-        """Accuracy after so many queries: of the trials answered at baseline, those still right."""
+    def accuracy_after(self, budget: int, without: Collection[str] = NO_ITEMS) -> Estimate:
+        """Return the share of trials answered at baseline that are right after `budget` queries."""
         return rate(
             (unit_of(trial), is_eligible(trial) and not flipped_within(trial, budget))
             for trial in self.trials
@@ -140,20 +140,20 @@ class Arm:
         )
 
 
-def baseline(arms: Iterable[Arm], without: Collection[str] = NONE_OUT) -> CleanAnswers:
-    """How the clean items that some of `arms` were asked about are answered."""
+def baseline(arms: Iterable[Arm], without: Collection[str] = NO_ITEMS) -> CleanAnswers:
+    """Return how the clean items of `arms` were answered."""
     return clean_answers(t for arm in arms for t in arm.trials if t.item_hash not in without)
 
 
 def arms_of(
     summary: Mapping[str, Any], trials: Iterable[TrialRow], manifest: Mapping[str, Any]
 ) -> list[Arm]:
-    """The arms of a run, sorted as the summary sorts them; control arms are left out.
+    """Return the arms of a run in the summary's order; control arms are left out.
 
     Args:
         summary: as `medstress summary --json`.
         trials: all trials of the run.
-        manifest: with `config`, `datasets`, `groups` and `victims`.
+        manifest: manifest with `config`, `datasets`, `groups` and `victims`.
     """
     by_arm: dict[tuple[Any, ...], list[TrialRow]] = defaultdict(list)
     for trial in trials:
@@ -171,15 +171,15 @@ def arms_of(
 
 
 def in_places(arms: Iterable[Arm]) -> dict[Place, list[Arm]]:
-    """Arms by place, places in the order of their first arm."""
-    found: dict[Place, list[Arm]] = defaultdict(list)
+    """Group arms by place, places in the order of their first arm."""
+    places: dict[Place, list[Arm]] = defaultdict(list)
     for arm in arms:
-        found[arm.place].append(arm)
-    return dict(found)
+        places[arm.place].append(arm)
+    return dict(places)
 
 
 def method_of(spec: Mapping[str, Any]) -> str:
-    """The method of an attack's parameters.
+    """Return the method that an attack's parameters describe.
 
     >>> method_of({"name": "entity_substitution", "sampler": "pdws", "n": -20.0})
     'near'
@@ -195,7 +195,7 @@ def method_of(spec: Mapping[str, Any]) -> str:
 
 
 class _Facts:
-    """What the manifest says about labels."""
+    """Looks up the facts that the manifest has about labels."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         config = manifest["config"]
@@ -245,25 +245,25 @@ class _Facts:
 
 
 EMBEDDING_NAMES = {"GanjinZero/UMLSBert_ENG": "CODER", "thenlper/gte-base": "GTE-base"}
-"""How the paper calls embeddings."""
+"""The paper's names of embeddings."""
 
 
 def _embeddings(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """What measures distances, by group; groups of one type never share a name.
+    """Return the embedding's name by group; groups of one type never share a name.
 
     >>> _embeddings({"a": {"type": "drugs", "embedding": "thenlper/gte-base"}})
     {'a': 'GTE-base'}
     """
-    called = {}
+    names = {}
     for label, table in tables.items():
         embedding = str(table.get("embedding"))
         distance = table.get("distance", "cosine")
         name = EMBEDDING_NAMES.get(embedding, embedding)
-        called[label] = name if distance == "cosine" else f"{name}, {distance}"
-    kinds = [(json.dumps(tables[label].get("type")), name) for label, name in called.items()]
+        names[label] = name if distance == "cosine" else f"{name}, {distance}"
+    kinds = [(json.dumps(tables[label].get("type")), name) for label, name in names.items()]
     return {
         label: name if kinds.count(kind) == 1 else f"{name} ({label})"
-        for (label, name), kind in zip(called.items(), kinds, strict=True)
+        for (label, name), kind in zip(names.items(), kinds, strict=True)
     }
 
 
@@ -279,11 +279,11 @@ def _victim(label: str, table: Mapping[str, Any]) -> VictimFacts:
 
 
 def _prompts(known: Any) -> dict[str | None, str]:
-    """Names of a victim's prompts by data set; None stands for all others."""
+    """Return the names of a victim's prompts by data set; None stands for all others."""
     if not isinstance(known, Mapping):
         return {}
-    told = {None: known, **known.get("by_dataset", {})}
-    return {name: each["prompt"]["name"] for name, each in told.items() if each.get("prompt")}
+    tasks = {None: known, **known.get("by_dataset", {})}
+    return {name: each["prompt"]["name"] for name, each in tasks.items() if each.get("prompt")}
 
 
 def _prompt(prompts: Mapping[str | None, str], dataset: str) -> str | None:
@@ -291,7 +291,7 @@ def _prompt(prompts: Mapping[str | None, str], dataset: str) -> str | None:
 
 
 def _counted(known: Any) -> dict[str, Any]:
-    """What the manifest says about a victim's size: given by the user, or counted."""
+    """Return a victim's size from the manifest, given by the user or counted."""
     parameters = known.get("parameters") if isinstance(known, Mapping) else None
     return {} if parameters is None else {"parameters": float(parameters)}
 
@@ -302,19 +302,19 @@ def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _rules(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What sets the rows apart beside method, exponent and budget, in words."""
+    """Return for each row the parameters, beside method, n and budget, that tell rows apart."""
     specs = [json.loads(row["attack_spec"]) for row in rows]
-    told: list[dict[str, Any]] = [{} for _ in specs]
+    rules: list[dict[str, Any]] = [{} for _ in specs]
     for key in RULE_KEYS:
         if len({json.dumps(spec[key]) for spec in specs if key in spec}) < 2:
             continue
-        # What follows from the keys already told need not be told again.
+        # A parameter that follows from those already named adds nothing.
         values: dict[str, set[str]] = defaultdict(set)
-        for spec, known in zip(specs, told, strict=True):
+        for spec, known in zip(specs, rules, strict=True):
             if key in spec:
                 values[json.dumps(known)].add(json.dumps(spec[key]))
-        if any(len(found) > 1 for found in values.values()):
-            for spec, known in zip(specs, told, strict=True):
+        if any(len(different) > 1 for different in values.values()):
+            for spec, known in zip(specs, rules, strict=True):
                 if key in spec:
                     known[key] = spec[key]
-    return [", ".join(f"{key} = {value}" for key, value in known.items()) for known in told]
+    return [", ".join(f"{key} = {value}" for key, value in known.items()) for known in rules]

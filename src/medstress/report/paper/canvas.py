@@ -1,4 +1,4 @@
-"""One style for all figures of the papers, and the files they become.
+"""One style for all figures of the papers, and saving them as files.
 
 No pyplot, no dates and no random identifiers: the same run gives the same bytes.
 """
@@ -47,7 +47,7 @@ _TITLE_CHARACTERS_PER_INCH = 15
 _TITLE_LINES = 3
 
 Point: TypeAlias = tuple[float, Estimate]
-"""A place on the horizontal axis and what was estimated there."""
+"""A position on the horizontal axis and the estimate there."""
 
 
 def draw(
@@ -61,11 +61,11 @@ def draw(
     """Draw one figure with its notes below it.
 
     Args:
-        build: puts axes into the figure; the layout makes room for titles and legends.
+        build: adds axes to the figure; the layout makes room for titles and legends.
         width: inches.
         height: inches, without the notes.
         notes: sentences below the figure.
-        formats: of `FORMATS`.
+        formats: a selection of `FORMATS`.
 
     Returns:
         The files by format.
@@ -92,14 +92,14 @@ def draw(
 def band(
     axes: Axes, points: Sequence[Point], scale: float = 1.0, shade: float = 0.14, **line: Any
 ) -> None:
-    """Draw estimates as a line with their intervals as a band; what has no value is left out.
+    """Draw estimates as a line and their intervals as a band; skip points without a value.
 
     Args:
-        axes: where.
-        points: by ascending place.
+        axes: axes to draw on.
+        points: by ascending position.
         scale: 100 draws shares in per cent.
         shade: opacity of the band.
-        line: how the line looks; `color` is needed.
+        line: style of the line; `color` is required.
     """
     xs = [x for x, estimate in points if estimate.value is not None]
     values, lows, highs = ([scale * end for end in ends] for ends in spans(e for _, e in points))
@@ -107,8 +107,8 @@ def band(
     axes.fill_between(xs, lows, highs, color=line["color"], alpha=shade, linewidth=0)
 
 
-def calm(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
-    """Quiet axes: faint grid, no box."""
+def style_axes(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
+    """Give axes a faint grid and no box."""
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("bottom", "left"))
         spine.set_color(FAINT)
@@ -121,12 +121,12 @@ def calm(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
 
 
 def title(axes: Axes, text: str, inches: float, letter: int | None = None) -> None:
-    """A panel's title, with its letter, over as many lines as it needs.
+    """Set a panel's title, with its letter, on as many lines as it needs.
 
     Args:
-        axes: where.
-        text: parts are separated by " · ", and lines begin with one where possible.
-        inches: how wide the axes are.
+        axes: axes of the panel.
+        text: parts separated by " · "; lines break between parts if possible.
+        inches: width of the axes.
         letter: the panel's number, from 0.
     """
     head = "" if letter is None else f"({chr(ord('a') + letter % 26)}) "
@@ -143,20 +143,20 @@ def title(axes: Axes, text: str, inches: float, letter: int | None = None) -> No
 
 
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], n_columns: int) -> None:
-    """One legend above all panels."""
+    """Draw one legend above all panels."""
     if not handles:
         return
-    made = figure.legend(
+    drawn = figure.legend(
         handles, [shorten(label, 60) for label in labels], loc="outside upper center",
         ncols=min(n_columns, len(handles)), frameon=False, fontsize=SMALL, handlelength=2.6,
     )  # fmt: skip
-    for text in made.get_texts():
+    for text in drawn.get_texts():
         text.set_parse_math(False)
         text.set_color(INK)
 
 
 def budget_axis(axes: Axes, largest: int) -> None:
-    """Whole numbers; logarithmic from 20, where the rise would be squeezed otherwise."""
+    """Label the budget in whole numbers, on a logarithmic axis from 20 on to show the rise."""
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
     if largest >= 20:
@@ -171,19 +171,19 @@ def budget_axis(axes: Axes, largest: int) -> None:
 
 
 def _save(figure: Figure, form: str) -> bytes:
-    nothing: dict[str, dict[str, Any]] = {
+    no_metadata: dict[str, dict[str, Any]] = {
         "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate", "ModDate")),
         "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
         "png": {"Software": None},
     }
     target = io.BytesIO()
-    figure.savefig(target, format=form, dpi=_DPI, metadata=nothing[form])
+    figure.savefig(target, format=form, dpi=_DPI, metadata=no_metadata[form])
     return target.getvalue()
 
 
 @contextmanager
 def _fixed_style() -> Iterator[None]:
-    """Draw the same whatever the user's matplotlibrc says."""
+    """Ignore the user's matplotlibrc, so that figures look the same everywhere."""
     import matplotlib
 
     with matplotlib.rc_context(), warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Figure 5 and Appendix E: single successes, the original options left, the edited ones right."""
+"""Figure 5 and Appendix E: single successes, original options left, edited options right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from medstress.rows import TrialRow
 from medstress.validity import VOUCHERS
 
 PER_ARM = 3
-"""Cases of each arm in Appendix E."""
+"""Cases per method and place in Appendix E."""
 
 Items = Mapping[tuple[str, str], Question]
 """Items by data set and item id."""
@@ -30,24 +30,24 @@ Items = Mapping[tuple[str, str], Question]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A stretch of an option."""
+    """A piece of an option's text."""
 
     text: str
-    """What it says."""
+    """Its text."""
     changed: bool
-    """Whether it was replaced, or put in."""
+    """True if it was replaced or inserted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option before and after."""
+    """One option before and after the attack."""
 
     letter: str
     """Its letter."""
     before: tuple[Piece, ...]
-    """As in the data set."""
+    """Text in the data set."""
     after: tuple[Piece, ...]
-    """As asked."""
+    """Text that the victim was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,23 +57,23 @@ class Case:
     title: str
     """Method, group, data set and victim."""
     facts: str
-    """Item, seed, query number, probabilities, what is known of its validity."""
+    """Item, seed, query number, probabilities and validity."""
     context: str
-    """Unchanged."""
+    """Context of the item, unchanged."""
     stem: str
-    """Unchanged."""
+    """Stem of the item, unchanged."""
     options: tuple[Option, ...]
     """All options."""
     key: str
     """Letter of the right option."""
     answer_before: str
-    """The victim's letter."""
+    """The victim's letter on the clean item."""
     answer_after: str
-    """Its letter under attack."""
+    """The victim's letter under attack."""
 
 
-def one_a_regime(arms: Sequence[Arm], items: Items) -> list[Case]:
-    """Figure 5: of the first place with a success in some regime of PDWS, one case a regime."""
+def one_case_per_regime(arms: Sequence[Arm], items: Items) -> list[Case]:
+    """Return Figure 5: one case per regime of PDWS, from the place with the most regimes."""
     by_place: dict[tuple[str, ...], list[Case]] = defaultdict(list)
     for method in ("near", "far"):
         for arm in arms:
@@ -86,31 +86,31 @@ def one_a_regime(arms: Sequence[Arm], items: Items) -> list[Case]:
 
 
 def cases_of(arms: Sequence[Arm], items: Items, per_arm: int = PER_ARM) -> list[Case]:
-    """Appendix E: up to `per_arm` cases of every method in every place.
+    """Return Appendix E: up to `per_arm` cases of every method in every place.
 
-    Chosen by a hash of the trial, not by how striking they are; of those, successes known to be
-    invalid, and those that did not repeat, come last. Sentences are no cases.
+    Cases are ordered by a hash of the trial, not by how striking they are; successes known to be
+    invalid, and those that did not repeat, come last. Data sets of sentences have no cases.
     """
-    found = []
+    cases = []
     groups: dict[tuple[object, str], list[Arm]] = defaultdict(list)
-    asked = {dataset for (dataset, _), item in items.items() if kind_of(item).draws_names}
-    for arm in (arm for arm in arms if arm.place.dataset in asked):
+    with_names = {dataset for (dataset, _), item in items.items() if kind_of(item).draws_names}
+    for arm in (arm for arm in arms if arm.place.dataset in with_names):
         groups[arm.place, arm.method].append(arm)
     for members in groups.values():
         by_trial = {trial.trial_id: arm for arm in members for trial in arm.trials}
         for trial in _successes(members, per_arm):
-            found.append(_case(by_trial[trial.trial_id], trial, items))
-    return found
+            cases.append(_case(by_trial[trial.trial_id], trial, items))
+    return cases
 
 
 def as_html(cases: Sequence[Case], heading: str, notes: Iterable[str]) -> str:
-    """A page that loads nothing from anywhere."""
+    """Return a self-contained HTML page."""
     page = _environment().get_template("cases.html")
     return page.render(cases=cases, heading=heading, notes=list(notes))
 
 
 def as_latex(cases: Sequence[Case], heading: str, notes: Iterable[str]) -> str:
-    """The same as LaTeX, to be put into a document."""
+    """Return the cases as LaTeX to include in a document."""
     lines = [
         f"% medstress figures: {escape(heading)}",
         PACKAGES + "{booktabs,xcolor,amssymb}",
@@ -123,24 +123,24 @@ def as_latex(cases: Sequence[Case], heading: str, notes: Iterable[str]) -> str:
 
 
 def _successes(arms: Iterable[Arm], n: int) -> list[TrialRow]:
-    """The first n by hash, one an item; doubtful ones last."""
-    won = [
+    """Return the first n successes by hash, one per item, doubtful ones last."""
+    successes = [
         trial
         for arm in arms
         for trial in arm.trials
         if trial.verdict is Verdict.FLIPPED and trial.replacement is not None
     ]
-    won.sort(
+    successes.sort(
         key=lambda t: (
             success_valid(t) is False,
             success_repeats(t) is False,
             digest(["case", t.trial_id]),
         )
     )
-    found: dict[str, TrialRow] = {}
-    for trial in won:
-        found.setdefault(trial.item_hash, trial)
-    return list(found.values())[:n]
+    by_item: dict[str, TrialRow] = {}
+    for trial in successes:
+        by_item.setdefault(trial.item_hash, trial)
+    return list(by_item.values())[:n]
 
 
 def _case(arm: Arm, trial: TrialRow, items: Items) -> Case:
@@ -172,9 +172,9 @@ def _case(arm: Arm, trial: TrialRow, items: Items) -> Case:
 
 
 def _facts(trial: TrialRow) -> str:
-    said = {True: "valid", False: "not valid", None: "validity unknown"}
+    labels = {True: "valid", False: "not valid", None: "validity unknown"}
     is_valid = success_valid(trial)
-    valid = said[is_valid]
+    valid = labels[is_valid]
     if is_valid is not None and trial.validity_reason in VOUCHERS:
         valid += f" ({trial.validity_reason})"
     elif is_valid is False and trial.variant_class not in (None, "different"):

@@ -1,4 +1,4 @@
-"""The table beside Figure 4: what another embedding changes in the rise and in the plateau."""
+"""The table that goes with Figure 4: how another embedding changes the rise and the plateau."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from medstress.report.paper.plot_advantages import label_of
 from medstress.results.table import Format, Table, as_row, columns
 
 
-def change_table(found: Sequence[Change], notes: Sequence[str], name: str) -> Printed:
-    """Lay out the changes, one line an attack and pair of embeddings.
+def change_table(changes: Sequence[Change], notes: Sequence[str], name: str) -> Printed:
+    """Return the table of changes, one line per attack and pair of embeddings.
 
     Args:
-        found: at least one.
-        notes: sentences below.
-        name: of the files.
+        changes: at least one.
+        notes: sentences below the table.
+        name: stem of the file names.
     """
     names = ("Victim", "Questions", "Method", "Embeddings")
-    largest = max(change.budget for change in found)
+    largest = max(change.budget for change in changes)
     table = Table(
         name=name,
-        caption="What another embedding changes in the scaling curve, in per cent: the rise is "
+        caption="How another embedding changes the scaling curve, in per cent: the rise is "
         f"the mean ASR over budgets 1 to {rise_budget(largest)}, the plateau the ASR at "
         f"{largest} queries.",
         columns=(
             *columns(Format.TEXT, *names),
             *columns(Format.PERCENT, *("first", "other", "change") * 2),
         ),
-        rows=tuple(as_row(*_names(change), *change.rise, *change.plateau) for change in found),
+        rows=tuple(as_row(*_names(change), *change.rise, *change.plateau) for change in changes),
         notes=(*notes, "Changes are paired: the same items under both embeddings."),
         heads=((("", len(names)), ("rise", 3), ("plateau", 3)),),
         n_labels=len(names),
     )
-    return Printed(table, [line for change in found for line in _change_rows(change)])
+    return Printed(table, [line for change in changes for line in _change_rows(change)])
 
 
 def _names(change: Change) -> tuple[str, ...]:
@@ -45,10 +45,10 @@ def _names(change: Change) -> tuple[str, ...]:
     return (place.victim.label, questions, change.method, " → ".join(change.embeddings))
 
 
-def advantage_rows(found: Sequence[Advantage]) -> list[dict[str, Any]]:
-    """The numbers behind the figure of the near regime's advantage."""
+def advantage_rows(advantages: Sequence[Advantage]) -> list[dict[str, Any]]:
+    """Return the numbers of the figure of the near regime's advantage."""
     rows = []
-    for each in found:
+    for each in advantages:
         labels = {**_place(each), "exponent": each.n, "budget": each.budget}
         parts: tuple[tuple[str, tuple[Estimate, Estimate]], ...] = (
             ("near", each.near),
@@ -61,13 +61,13 @@ def advantage_rows(found: Sequence[Advantage]) -> list[dict[str, Any]]:
     return rows
 
 
-def advantage_summary(found: Sequence[Advantage]) -> list[str]:
-    """One sentence a line of the figure: the share of the advantage that no rule refutes."""
+def advantage_summary(advantages: Sequence[Advantage]) -> list[str]:
+    """Return one sentence per line of the figure: the share of the advantage not refuted."""
     sentences = []
-    for each in found:
+    for each in advantages:
         both, unrefuted, low = each.gain[0].value, each.gain[1].value, each.gain[0].low
         if both is None or unrefuted is None or low is None or low <= 0:
-            # A share of what may be nothing would mean nothing.
+            # A share of an advantage that may be zero means nothing.
             sentences.append(f"{label_of(each)}: no clear advantage over random to begin with.")
         else:
             left = f"{100 * unrefuted / both:.0f} %".replace("-", "−")

@@ -1,4 +1,4 @@
-"""Paired comparisons over items: what another embedding changes, and what variants are worth."""
+"""Paired comparisons over items: the effect of the embedding, and of variants of the key."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from medstress.rows import TrialRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What another embedding changes in the curve of one attack."""
+    """How another embedding changes the curve of one attack."""
 
     place: Place
-    """Where; its embedding is the first of the two."""
+    """Place of the arm with the first embedding."""
     method: str
-    """How the attack is called."""
+    """Name of the attack."""
     embeddings: tuple[str, str]
-    """The first and the other."""
+    """The first and the other embedding."""
     budget: int
-    """The largest of the curve."""
+    """The largest budget that both curves have."""
     rise: tuple[Estimate, Estimate, Estimate]
     """Mean success over the budgets up to the square root of the largest: first, other, change."""
     plateau: tuple[Estimate, Estimate, Estimate]
@@ -45,11 +45,11 @@ class Change:
 
 
 def changes_of(arms: Sequence[Arm]) -> list[Change]:
-    """Compare every attack with itself under another embedding, on the items of both.
+    """Compare every attack with itself under another embedding, on the items that both share.
 
-    The paper says that its choice shows in the rapid rise for PDWS and in the plateau for
-    DiscreteZOO. Rise and plateau are read at fixed budgets, the same for both curves, so that
-    the comparison does not depend on where a fit puts the inflection.
+    The paper says that the embedding matters in the rapid rise for PDWS and in the plateau for
+    DiscreteZOO. Rise and plateau are read at the same fixed budgets of both curves, so that the
+    comparison does not depend on where a fit puts the inflection.
     """
     same: dict[tuple[str, ...], list[Arm]] = defaultdict(list)
     for arm in arms:
@@ -70,7 +70,7 @@ def changes_of(arms: Sequence[Arm]) -> list[Change]:
 
 
 def rise_budget(largest: int) -> int:
-    """The last budget of the rise: halfway to the largest on a logarithmic axis.
+    """Return the last budget of the rise: halfway to the largest on a logarithmic axis.
 
     >>> rise_budget(100), rise_budget(8)
     (10, 2)
@@ -83,33 +83,33 @@ class Advantage:
     """What PDWS near gains over random sampling, with and without variants of the key."""
 
     place: Place
-    """Where."""
+    """Data set, victim, embedding and rules."""
     n: float
     """Exponent of the near arm."""
     budget: int
     """Perturbed queries per item."""
     near: tuple[Estimate, Estimate]
-    """Success of the near arm: all, and only what nothing refutes."""
+    """Success of the near arm: all successes, and only those not refuted."""
     random: tuple[Estimate, Estimate]
-    """The same of random sampling."""
+    """The same for random sampling."""
     gain: tuple[Estimate, Estimate]
-    """near - random, paired by items: all, and only what nothing refutes."""
+    """near - random, paired by items: all successes, and only those not refuted."""
 
 
 def advantages_of(arms: Sequence[Arm]) -> list[Advantage]:
-    """Compare near arms that ask variants of the key, and mark them, with random sampling.
+    """Compare near arms that ask and mark variants of the key with random sampling.
 
-    At one query and at the largest budget of both.
+    They are compared at one query and at the largest budget that both have.
     """
-    found = []
+    advantages = []
     for near in arms:
         if near.method != "near" or not _marks(near):
             continue
         rivals = [a for a in arms if a.place == near.place and a.method == "random" and _marks(a)]
         for rival in rivals[:1]:
             for budget in sorted({1, min(near.budget, rival.budget)}):
-                found.append(_advantage(near, rival, budget))
-    return found
+                advantages.append(_advantage(near, rival, budget))
+    return advantages
 
 
 def _advantage(near: Arm, rival: Arm, budget: int) -> Advantage:
@@ -155,12 +155,12 @@ def _unrefuted_within(trial: TrialRow, budget: int) -> bool:
 
 
 def _share(arm: Arm, hit: Hit) -> Estimate:
-    """The share of eligible trials with a hit."""
+    """Return the share of eligible trials with a hit."""
     return rate((unit_of(row), hit(row)) for row in arm.trials if is_eligible(row))
 
 
 def _rise(last: int) -> Score:
-    """Mean of success over budgets 1 to `last`: the share of them at or after the first success."""
+    """Score a trial by its share of the budgets 1 to `last` at or after its first success."""
 
     def score(trial: TrialRow) -> float:
         if not is_flipped(trial) or trial.first_success is None:
@@ -171,5 +171,5 @@ def _rise(last: int) -> Score:
 
 
 def _marks(arm: Arm) -> bool:
-    """Whether the attack asks variants of the key and marks them."""
+    """Return True if the attack asks variants of the key and marks them."""
     return bool(arm.spec.get("variants") == "mark")

@@ -1,4 +1,4 @@
-"""One claim of Xian et al. (2025) as it was tested in one place of a run."""
+"""The result of testing one claim of Xian et al. (2025) in one place of a run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from medstress.report.paper.arms import Arm, baseline
 from medstress.results.formats import decimal
 
 ALL_VICTIMS = "all victims"
-"""Stands for the victim where a claim is about several."""
+"""Victim label of a claim about several victims."""
 CHECK = 11
-"""Number of the claim that is a check of the run rather than one of the paper's."""
+"""Number of the claim that checks the run; the paper does not make it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tested:
-    """One claim in one place: a line of `claims.csv`."""
+class ClaimResult:
+    """One claim in one place; one line of `claims.csv`."""
 
     dataset: str
     """Label of the data set."""
@@ -30,44 +30,48 @@ class Tested:
     victim: str
     """Label of the victim, or `all victims`."""
     arms: str
-    """Rules of the attacks: `default`, `marked` (variants of the key are asked), or in words."""
+    """Rules of the attacks: `default`, `marked` (variants of the key are asked), or a list."""
     claim: int
     """Number of the claim (docs: figures and recipes)."""
     statement: str
     """The claim."""
     quantity: str
-    """What the effect is."""
+    """What the effect measures."""
     budget: int | None
-    """Queries an item it is about; None where none in particular."""
+    """Queries per item; None if the claim is about no particular budget."""
     effect: Effect
     """Estimate and p-value."""
     p_adjusted: float | None = None
-    """`effect.p`, adjusted by Benjamini-Hochberg over the whole table."""
+    """`effect.p` after Benjamini-Hochberg adjustment over the whole table."""
     verdict: Finding
-    """What the interval says."""
+    """Whether the interval supports the claim."""
     caution: str = ""
-    """What a reader must know of this place."""
+    """A warning about the victim; empty if there is none."""
 
 
 Judge: TypeAlias = Callable[[Any], Finding]
-"""What an interval says of a claim."""
+"""Turns an estimate with its interval into the verdict on a claim."""
 
 CLOSE: Judge = partial(inside, low=-MARGIN, high=MARGIN)
-"""Whether two rates are close to each other."""
+"""Judges whether two rates are close to each other."""
 
 
 def untested(reason: str) -> Effect:
-    """An effect that the run does not tell, and why."""
+    """Return an effect without a value, and the reason why it was not tested."""
     return Effect(estimate=unknown(reason))
 
 
 def caution_of(arms: Sequence[Arm]) -> str:
-    """What to know of a victim that guesses or cannot be read; nothing of others."""
+    """Return a warning if the victim guesses or its answers cannot be read, else ""."""
     clean = baseline(arms)
     if not clean.guesses:
-        return clean.unread
-    told = (
+        return clean.unreadable_note
+    guessing = (
         f"not above chance (accuracy {decimal(clean.accuracy.value)}, chance "
         f"{decimal(clean.chance)}): ASR cannot be told from guessing"
     )
-    return f"{clean.unread}, and the others are {told}" if clean.unread else told
+    return (
+        f"{clean.unreadable_note}, and the others are {guessing}"
+        if clean.unreadable_note
+        else guessing
+    )

@@ -1,4 +1,4 @@
-"""Arms that may stand in one comparison: the same place under the same rules."""
+"""Group arms that can be compared: the same place under the same rules."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from medstress.report.paper.arms import METHODS, RULE_KEYS, Arm
 
 _METHOD_KEYS = ("n", "sampler", "budget")
-"""Parameters that tell methods apart, not rules."""
+"""Parameters that belong to the method, not to the rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Attacks of one place that differ in method, exponent and budget alone."""
+    """Attacks of one place that differ only in method, exponent and budget."""
 
     dataset: str
     """Label of the data set."""
@@ -25,16 +25,16 @@ class Series:
     victim: str
     """Label of the victim."""
     label: str
-    """`default`, `marked`, or the rules in words."""
+    """`default`, `marked`, or a list of the rules."""
     arms: tuple[Arm, ...]
-    """Its arms; PDWS by ascending n, one arm an exponent."""
+    """The arms, by method; PDWS by ascending n, one arm per exponent."""
 
     def of(self, method: str) -> list[Arm]:
-        """The arms of a method."""
+        """Return the arms of a method."""
         return [arm for arm in self.arms if arm.method == method]
 
     def missing(self, *methods: str) -> str:
-        """Say which methods the run lacks under these rules; empty where none."""
+        """Return a sentence on the methods that the run lacks under these rules, else ""."""
         lacking = [METHODS[m] for m in dict.fromkeys(methods) if not self.of(m)]
         if not lacking:
             return ""
@@ -43,22 +43,22 @@ class Series:
 
     @property
     def middle(self) -> str:
-        """What stands for n = 0: PDWS there, or random sampling, which is the same."""
+        """The method that is PDWS at n = 0: random sampling, or `zero` if only that was run."""
         return "random" if self.of("random") or not self.of("zero") else "zero"
 
 
 def series_of(arms: Sequence[Arm]) -> list[Series]:
-    """Sort arms into series: places in order of their first arm, default rules first.
+    """Group arms into series: places in the order of their first arm, default rules first.
 
-    Attacks that mark variants of the key never stand beside attacks that leave them out.
-    DiscreteZOO, whose parameters are others, stands beside every series with which it shares the
-    rules that both have. Where an attack was run with several budgets the largest stands.
+    Attacks that mark variants of the key are never compared with attacks that leave them out.
+    DiscreteZOO has other parameters; it joins every series with the same values of the rules that
+    both have. If an attack was run with several budgets, the series has the largest.
     """
     places: dict[tuple[str, str, str], list[Arm]] = defaultdict(list)
     for arm in arms:
         if arm.method in METHODS:
             places[arm.place.dataset, arm.group, arm.place.victim.label].append(arm)
-    found = []
+    all_series = []
     for place, members in places.items():
         rules: dict[str, list[Arm]] = defaultdict(list)
         for arm in members:
@@ -72,12 +72,16 @@ def series_of(arms: Sequence[Arm]) -> list[Series]:
         labels = _labels([chosen[0].spec for chosen in rules.values()])
         series = [
             Series(
-                dataset=place[0], group=place[1], victim=place[2], label=label, arms=_widest(chosen)
+                dataset=place[0],
+                group=place[1],
+                victim=place[2],
+                label=label,
+                arms=_largest_budgets(chosen),
             )
             for label, chosen in zip(labels, rules.values(), strict=True)
         ]
-        found += sorted(series, key=lambda each: (each.label != "default", each.label))
-    return found
+        all_series += sorted(series, key=lambda each: (each.label != "default", each.label))
+    return all_series
 
 
 def _rule(spec: Mapping[str, Any]) -> str:
@@ -85,7 +89,7 @@ def _rule(spec: Mapping[str, Any]) -> str:
 
 
 def _agree(zoo: Arm, other: Arm) -> bool:
-    """Whether two attacks have the same rules, as far as both have them."""
+    """Return True if two attacks have equal values of the rules that both have."""
     shared = [key for key in RULE_KEYS if key in zoo.spec and key in other.spec]
     return all(zoo.spec[key] == other.spec[key] for key in shared)
 
@@ -98,16 +102,16 @@ def _labels(specs: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     names = ["marked" if spec.get("variants") == "mark" else "default" for spec in specs]
     keys = [key for key in RULE_KEYS if len({json.dumps(spec.get(key)) for spec in specs}) > 1]
-    told = []
+    labels = []
     for name, spec in zip(names, specs, strict=True):
         extra = [f"{key} = {spec[key]}" for key in keys if key in spec and key != "variants"]
         several = names.count(name) > 1
-        told.append(", ".join([name, *extra]) if several else name)
-    return told
+        labels.append(", ".join([name, *extra]) if several else name)
+    return labels
 
 
-def _widest(arms: Sequence[Arm]) -> tuple[Arm, ...]:
-    """One arm a method and exponent, that with the largest budget; every DiscreteZOO."""
+def _largest_budgets(arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    """Keep the arm with the largest budget of each method and exponent, and all of DiscreteZOO."""
     best: dict[tuple[Any, ...], Arm] = {}
     for arm in arms:
         key = (arm.method, arm.n, arm.attack if arm.method == "discrete_zoo" else "")

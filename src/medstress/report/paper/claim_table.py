@@ -1,4 +1,4 @@
-"""The tested claims as CSV, as LaTeX tables and as a section of the index."""
+"""Write the tested claims as CSV, as LaTeX tables and as a section of the index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from medstress.metrics.claims import MARGIN, NEAR, Finding
 from medstress.metrics.contrasts import LEAST
 from medstress.metrics.estimates import Estimate
-from medstress.report.paper.claim_record import CHECK, Tested
+from medstress.report.paper.claim_record import CHECK, ClaimResult
 from medstress.report.paper.exponents import SHARE
 from medstress.results.formats import decimal, plural
 from medstress.results.latex import latex_table
@@ -36,7 +36,7 @@ CLAIM_FIELDS = (
     "reason",
     "caution",
 )
-"""Columns of `claims.csv`: a line a claim, unrounded."""
+"""Columns of `claims.csv`: one line per claim, unrounded."""
 
 _COLUMNS = (
     *columns(Format.TEXT, "No.", "Claim"),
@@ -49,8 +49,8 @@ _COLUMNS = (
 _Place = tuple[str, str, str, str]
 
 
-def csv_rows(found: Sequence[Tested]) -> list[dict[str, Any]]:
-    """The lines of `claims.csv`; `reason` says why something was not tested."""
+def csv_rows(claims: Sequence[ClaimResult]) -> list[dict[str, Any]]:
+    """Return the lines of `claims.csv`; `reason` says why a claim was not tested."""
     return [
         {
             "dataset": row.dataset,
@@ -68,79 +68,79 @@ def csv_rows(found: Sequence[Tested]) -> list[dict[str, Any]]:
             "reason": _reason(row),
             "caution": row.caution,
         }
-        for row in found
+        for row in claims
     ]
 
 
-def notes_of(found: Sequence[Tested]) -> list[str]:
-    """How verdicts are made, and how many there are."""
-    verdicts = Counter(row.verdict for row in found if row.claim != CHECK)
+def notes_of(claims: Sequence[ClaimResult]) -> list[str]:
+    """Explain how verdicts are made, and count them."""
+    verdicts = Counter(row.verdict for row in claims if row.claim != CHECK)
     tested = verdicts.total() - verdicts[Finding.NOT_TESTED]
-    n_p = sum(row.effect.p is not None for row in found)
+    n_p = sum(row.effect.p is not None for row in claims)
     return [
         "Supported: the whole 95 % interval lies on the claimed side; contradicted: on the other; "
-        "else undecided. Close to: within "
+        "undecided: on both. Close to: within "
         f"±{decimal(MARGIN, 2)} in ASR; near: within a factor of {NEAR:g}. A local maximum is "
-        "supported where the peak lies inside the grid in 97.5 % of the resamples of items, "
-        "contradicted where in 2.5 %.",
-        f"Not tested: an attack is missing, or there are fewer than {LEAST} items, or successes a "
-        "side; the reason stands beside it. Where n is chosen it is on "
-        f"{100 * SHARE:.0f} % of the items, and the effect is of the others.",
+        "supported if the peak lies inside the grid in at least 97.5 % of the resamples of items, "
+        "contradicted if in at most 2.5 %.",
+        f"Not tested: an attack is missing, or a side has fewer than {LEAST} items or successes; "
+        "the reason is given. A tuned n is chosen on "
+        f"{100 * SHARE:.0f} % of the items, and the effect is measured on the others.",
         f"{plural(tested, 'row')} tested: {verdicts[Finding.SUPPORTED]} supported, "
         f"{verdicts[Finding.CONTRADICTED]} contradicted, {verdicts[Finding.UNDECIDED]} undecided; "
         f"{verdicts[Finding.NOT_TESTED]} not tested (claim {CHECK}, a check of the run, is not "
-        "counted). Verdicts are not corrected for their number: where there is no effect, one "
-        "row in twenty would still get a direction, and rows of one place share their trials.",
+        "counted). Verdicts are not corrected for multiplicity: without any effect, one row in "
+        "twenty would still get a direction, and rows of one place share their trials.",
         f"p: two-sided sign flips over items, for {plural(n_p, 'paired difference')} of ASR, "
         "adjusted by Benjamini-Hochberg over all of them.",
     ]
 
 
-def cautions_of(found: Sequence[Tested]) -> list[str]:
-    """Places whose victim is not above chance, each once."""
-    said: dict[str, None] = {}
-    for row in found:
+def cautions_of(claims: Sequence[ClaimResult]) -> list[str]:
+    """Return one sentence for each place that has a caution."""
+    sentences: dict[str, None] = {}
+    for row in claims:
         if row.caution and row.claim != 10:
-            said[f"{row.victim} on {row.dataset} {row.group} is {row.caution}."] = None
-    return list(said)
+            sentences[f"{row.victim} on {row.dataset} {row.group} is {row.caution}."] = None
+    return list(sentences)
 
 
-def latex(found: Sequence[Tested], notes: Sequence[str], name: str) -> str:
-    """One LaTeX table a place, one after the other."""
+def latex(claims: Sequence[ClaimResult], notes: Sequence[str], name: str) -> str:
+    """Return one LaTeX table per place, one after the other."""
     tables = []
-    for i, (place, rows) in enumerate(_by_place(found).items(), start=1):
-        said = [*(notes if i == 1 else ()), *_own_notes(rows)]
-        tables.append(latex_table(_table(place, rows, said, f"{name}-{i}")))
+    for i, (place, rows) in enumerate(_by_place(claims).items(), start=1):
+        caption = [*(notes if i == 1 else ()), *_place_notes(rows)]
+        tables.append(latex_table(_table(place, rows, caption, f"{name}-{i}")))
     return "\n".join(tables)
 
 
-def markdown(found: Sequence[Tested]) -> str:
-    """The claims as Markdown tables, a heading a place; what was not tested below each."""
+def markdown(claims: Sequence[ClaimResult]) -> str:
+    """Return one heading and Markdown table per place, and below it what was not tested."""
     blocks = []
-    for place, rows in _by_place(found).items():
+    for place, rows in _by_place(claims).items():
         lines = [f"### {escape(_title(place))}", ""]
         if caution := rows[0].caution:
             lines += [f"Caution: {escape(caution)}.", ""]
         table = _table(place, rows, (), "claims")
         lines += [markdown_table(table), ""] if table.rows else []
-        lines += [f"* {escape(text)}" for text in _untold(rows)]
+        lines += [f"* {escape(text)}" for text in _not_tested(rows)]
         blocks.append("\n".join(lines).rstrip())
     return "\n\n".join(blocks)
 
 
-def _numbers(row: Tested) -> Mapping[str, Any]:
+def _numbers(row: ClaimResult) -> Mapping[str, Any]:
     estimate = row.effect.estimate
     method = "" if row.verdict == Finding.NOT_TESTED else estimate.method
     return {**estimate.as_json(), "method": method}
 
 
-def _reason(row: Tested) -> str:
+def _reason(row: ClaimResult) -> str:
     return row.effect.estimate.method if row.verdict == Finding.NOT_TESTED else ""
 
 
-def _by_place(found: Sequence[Tested]) -> dict[_Place, list[Tested]]:
-    places: dict[_Place, list[Tested]] = defaultdict(list)
-    for row in found:
+def _by_place(claims: Sequence[ClaimResult]) -> dict[_Place, list[ClaimResult]]:
+    places: dict[_Place, list[ClaimResult]] = defaultdict(list)
+    for row in claims:
         places[row.dataset, row.group, row.victim, row.arms].append(row)
     return dict(places)
 
@@ -150,8 +150,8 @@ def _title(place: _Place) -> str:
     return f"{victim} · {dataset} {group} · {arms} arms"
 
 
-def _table(place: _Place, rows: Sequence[Tested], notes: Sequence[str], name: str) -> Table:
-    told = [each for each in rows if each.verdict != Finding.NOT_TESTED]
+def _table(place: _Place, rows: Sequence[ClaimResult], notes: Sequence[str], name: str) -> Table:
+    tested = [each for each in rows if each.verdict != Finding.NOT_TESTED]
     return Table(
         name=name,
         caption=f"Claims of Xian et al. (TMLR 2025), tested: {_title(place)}.",
@@ -165,27 +165,27 @@ def _table(place: _Place, rows: Sequence[Tested], notes: Sequence[str], name: st
                 each.effect.estimate.n,
                 each.p_adjusted,
                 each.verdict.value,
-                rule_above=i > 0 and told[i - 1].claim != each.claim,
+                rule_above=i > 0 and tested[i - 1].claim != each.claim,
             )
-            for i, each in enumerate(told)
+            for i, each in enumerate(tested)
         ),
         notes=tuple(notes),
         n_labels=2,
     )
 
 
-def _own_notes(rows: Sequence[Tested]) -> list[str]:
+def _place_notes(rows: Sequence[ClaimResult]) -> list[str]:
     caution = rows[0].caution
-    return [*([f"Caution: {caution}."] if caution else []), *_untold(rows)]
+    return [*([f"Caution: {caution}."] if caution else []), *_not_tested(rows)]
 
 
-def _untold(rows: Sequence[Tested]) -> list[str]:
-    """What was not tested and why, claims with the same reason together."""
+def _not_tested(rows: Sequence[ClaimResult]) -> list[str]:
+    """Return one sentence per reason with the claims that were not tested for it."""
     reasons: dict[str, dict[str, None]] = defaultdict(dict)
     for row in rows:
         if row.verdict == Finding.NOT_TESTED:
             reasons[_reason(row)][f"{row.claim}. {row.statement}"] = None
-    return [f"Not tested ({reason}): {'; '.join(said)}." for reason, said in reasons.items()]
+    return [f"Not tested ({reason}): {'; '.join(claims)}." for reason, claims in reasons.items()]
 
 
 def _effect(estimate: Estimate) -> Cell:

@@ -13,25 +13,25 @@ from medstress.metrics.contrasts import Effect, Side, side_means, within
 from medstress.report.paper.claim_record import (
     ALL_VICTIMS,
     CLOSE,
+    ClaimResult,
     Judge,
-    Tested,
     caution_of,
     untested,
 )
 from medstress.report.paper.claim_series import Series
 
 
-def across_victims(series: Sequence[Series]) -> Iterator[Tested]:
-    """Test them on every group of series that ask the same questions under the same rules."""
-    found: dict[tuple[str, str, str], list[Series]] = defaultdict(list)
+def across_victims(series: Sequence[Series]) -> Iterator[ClaimResult]:
+    """Test the claims on every group of series with the same questions and rules."""
+    groups: dict[tuple[str, str, str], list[Series]] = defaultdict(list)
     for each in series:
-        found[each.dataset, each.group, each.label].append(each)
-    for members in found.values():
+        groups[each.dataset, each.group, each.label].append(each)
+    for members in groups.values():
         yield from _of_victims(members)
 
 
-def _of_victims(members: Sequence[Series]) -> Iterator[Tested]:
-    """Claims about the size and kind of victims, ASR@1 averaged over the samplers of all."""
+def _of_victims(members: Sequence[Series]) -> Iterator[ClaimResult]:
+    """Test the claims on ASR@1, averaged over the samplers that all victims have."""
     shared = [m for m in ("random", "near", "far") if all(each.of(m) for each in members)]
     points = [_point(each, shared) for each in members if shared]
     sized = [p for p in points if p["parameters"] is not None]
@@ -52,11 +52,13 @@ def _of_victims(members: Sequence[Series]) -> Iterator[Tested]:
     statement = "Specialists are as robust as generalists"
     claims.append((statement, "mean ASR, specialists minus generalists", effect, CLOSE))
     first = members[0]
-    cautions = [f"{each.victim}: {said}" for each in members if (said := caution_of(each.arms))]
-    for statement, what, effect, judge in claims:
-        yield Tested(
+    cautions = [
+        f"{each.victim}: {caution}" for each in members if (caution := caution_of(each.arms))
+    ]
+    for statement, measured, effect, judge in claims:
+        yield ClaimResult(
             dataset=first.dataset, group=first.group, victim=ALL_VICTIMS, arms=first.label,
-            claim=10, statement=statement, quantity=what, budget=1, effect=effect,
+            claim=10, statement=statement, quantity=measured, budget=1, effect=effect,
             verdict=judge(effect.estimate), caution="; ".join(cautions),
         )  # fmt: skip
 
@@ -64,12 +66,12 @@ def _of_victims(members: Sequence[Series]) -> Iterator[Tested]:
 def _point(series: Series, methods: Sequence[str]) -> Mapping[str, Any]:
     victim = series.arms[0].place.victim
     sides = [[arm.trials for arm in series.of(m)] for m in methods]
-    found = {"parameters": victim.parameters, "group": victim.group, "asr": _mean_asr(sides)}
-    ends = ([[settled(t, hits=so) for t in side] for side in sides] for so in (False, True))
-    return {**found, "asr_ends": tuple(map(_mean_asr, ends))}
+    point = {"parameters": victim.parameters, "group": victim.group, "asr": _mean_asr(sides)}
+    ends = ([[settled(t, hits=hits) for t in side] for side in sides] for hits in (False, True))
+    return {**point, "asr_ends": tuple(map(_mean_asr, ends))}
 
 
 def _mean_asr(sides: Sequence[Side]) -> float | None:
-    """ASR of one query, mean over the methods."""
+    """Return ASR@1 averaged over the methods; None if a method has no trial."""
     means = [side_means(side, within(1)).values() for side in sides]
     return fmean(fmean(values) for values in means) if all(means) else None

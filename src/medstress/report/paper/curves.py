@@ -9,18 +9,18 @@ from typing import Any
 
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.plateau import NO_PLATEAU
-from medstress.report.paper.arms import METHODS, NONE_OUT, Arm, Place, in_places
+from medstress.report.paper.arms import METHODS, NO_ITEMS, Arm, Place, in_places
 from medstress.report.paper.exponents import best_exponent, tuning_items
 from medstress.report.paper.made import csv_row
 
 SMALLEST_BUDGET = 3
-"""Queries from which there is a curve to speak of (and DiscreteZOO can act)."""
+"""The smallest budget that makes a curve, and with which DiscreteZOO can act."""
 
 SEARCH = ("random", "near", "far", "discrete_zoo")
 DETERMINISTIC = ("nearest", "farthest", "near", "far")
 
 _OF_ONE_METHOD = ("similarity_threshold", "word_ranking")
-"""Rules of DiscreteZOO alone: its variants stand in one panel, where they can be compared."""
+"""Rules of DiscreteZOO alone; its variants share one panel so that they can be compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +32,15 @@ class Curve:
     method: str
     """A key of `METHODS`, or the attack's name."""
     embedding: str
-    """What measured the distances."""
+    """Embedding that measured the distances."""
     arm: Arm
-    """What was run."""
+    """The arm that it shows."""
     points: tuple[tuple[int, Estimate], ...]
     """(budget, success), for 1, 2, ... queries."""
     inflection: float | None = None
-    """The budget where a plateau begins; None where there is none, or the analyses do not say."""
+    """The budget where a plateau begins; None if there is none or it was not analysed."""
     rises: bool = False
-    """Whether the run's analyses found no plateau within the budget."""
+    """True if the run's analyses found no plateau within the budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +48,11 @@ class CurvePanel:
     """One victim on one group of one data set."""
 
     label: str
-    """Victim, data set, group, and what else tells panels apart."""
+    """Victim, data set, group, and whatever else differs between panels."""
     curves: tuple[Curve, ...]
-    """Its lines."""
+    """The lines of the panel."""
     without: frozenset[str]
-    """Items on which n was chosen, left out of every line."""
+    """Hashes of the tuning items, left out of every line."""
 
     @property
     def largest(self) -> int:
@@ -61,53 +61,52 @@ class CurvePanel:
 
 
 def panels_of(arms: Sequence[Arm], methods: Sequence[str]) -> list[CurvePanel]:
-    """Panels with the curves of these methods, one panel over all embeddings.
+    """Return panels with the curves of these methods; a panel shows all embeddings.
 
-    Where a regime of PDWS has several exponents, the one with the greatest success within its
-    budget on a fifth of the items is drawn, over the other items.
+    If a regime of PDWS has several exponents, the one with the greatest success within its budget
+    on a fifth of the items is drawn, measured on the other items.
     """
     chosen = [arm for arm in arms if arm.method in methods and arm.budget >= SMALLEST_BUDGET]
-    wanted = [arm for arm in chosen if arm.method not in ("near", "far")]
+    not_pdws = [arm for arm in chosen if arm.method not in ("near", "far")]
     several = len({_shared_rule(arm.place) for arm in chosen}) > 1
     panels: dict[str, list[Arm]] = defaultdict(list)
     for arm in chosen:
         panels[_label(arm.place, several)].append(arm)
-    found = []
-    for label, members in panels.items():
-        if methods == DETERMINISTIC and not any(arm in wanted for arm in members):
-            continue
-        found.append(_panel(label, members, methods))
-    return found
+    return [
+        _panel(label, members, methods)
+        for label, members in panels.items()
+        if methods != DETERMINISTIC or any(arm in not_pdws for arm in members)
+    ]
 
 
 def growth_panels(arms: Sequence[Arm]) -> list[CurvePanel]:
-    """Panels with DiscreteZOO at two numbers of candidates or more, and random sampling."""
+    """Return panels with DiscreteZOO at two or more numbers of candidates, and random sampling."""
     several = len({_shared_rule(arm.place) for arm in arms}) > 1
     panels: dict[str, list[Arm]] = defaultdict(list)
     for arm in arms:
         if arm.method in ("discrete_zoo", "random") and arm.budget >= SMALLEST_BUDGET:
             label = f"{_label(arm.place, several)} · {arm.place.embedding}"
             panels[label].append(arm)
-    found = []
+    growth = []
     for label, members in panels.items():
         sizes = {arm.candidates for arm in members if arm.method == "discrete_zoo"}
         if len(sizes) < 2:
             continue
         ordered = sorted(members, key=lambda arm: (arm.candidates is None, arm.candidates or 0))
-        found.append(
+        growth.append(
             CurvePanel(
                 label=label,
-                curves=tuple(_curve(arm, _growth_label(arm, ordered), NONE_OUT) for arm in ordered),
-                without=NONE_OUT,
+                curves=tuple(_curve(arm, _growth_label(arm, ordered), NO_ITEMS) for arm in ordered),
+                without=NO_ITEMS,
             )
         )
-    return found
+    return growth
 
 
 def with_inflections(
     panels: Iterable[CurvePanel], rows: Iterable[Mapping[str, Any]]
 ) -> list[CurvePanel]:
-    """Panels with the inflection of every curve, as the summary's `analysis.curves` holds it."""
+    """Return the panels with inflections from the rows of the summary's `analysis.curves`."""
     known: dict[tuple[Any, ...], Mapping[str, Any]] = {
         (row.get("dataset"), row.get("group"), row.get("victim"), row.get("attack")): (
             row.get("inflection") or {}
@@ -126,15 +125,15 @@ def _marked(curve: Curve, inflection: Mapping[str, Any]) -> Curve:
 
 
 def sentences(panels: Iterable[CurvePanel]) -> list[str]:
-    """What the caption says of marks in the panels."""
-    # A curve may stand in two panels.
+    """Return the caption's sentences about marks in the panels."""
+    # A curve may be in two panels and is counted once.
     drawn = {_key(curve.arm): curve for panel in panels for curve in panel.curves}
-    said = []
+    caption = []
     if any(curve.inflection is not None for curve in drawn.values()):
-        said.append("Circles: where a plateau begins (intervals: analysis-curves.csv).")
+        caption.append("Circles: where a plateau begins (intervals: analysis-curves.csv).")
     if n := sum(curve.rises for curve in drawn.values()):
-        said.append(f"{NO_PLATEAU.capitalize()}: {n} of {len(drawn)} curves.")
-    return said
+        caption.append(f"{NO_PLATEAU.capitalize()}: {n} of {len(drawn)} curves.")
+    return caption
 
 
 def _key(arm: Arm) -> tuple[str, ...]:
@@ -142,7 +141,7 @@ def _key(arm: Arm) -> tuple[str, ...]:
 
 
 def csv_rows(panels: Iterable[CurvePanel]) -> list[dict[str, Any]]:
-    """The numbers of the panels."""
+    """Return the numbers of the panels, one row per point."""
     return [
         {
             **csv_row(estimate, source="ours", victim=curve.arm.place.victim.label),
@@ -175,9 +174,9 @@ def _panel(label: str, arms: Sequence[Arm], methods: Sequence[str]) -> CurvePane
 
 
 def _with_one_exponent(arms: Sequence[Arm]) -> tuple[list[Arm], frozenset[str]]:
-    """One arm a regime and place; items it was chosen on."""
+    """Keep one arm per regime and place; return the arms and the tuning items."""
     kept: list[Arm] = []
-    without: frozenset[str] = NONE_OUT
+    without: frozenset[str] = NO_ITEMS
     split = tuning_items(trial for arm in arms for trial in arm.trials)
     for members in in_places(arms).values():
         for method in dict.fromkeys(arm.method for arm in members):
@@ -187,7 +186,7 @@ def _with_one_exponent(arms: Sequence[Arm]) -> tuple[list[Arm], frozenset[str]]:
                 rows = [trial for arm in same for trial in arm.trials]
                 budget = min(arm.budget for arm in same)
                 choice = best_exponent(rows, budget=budget, split=split)
-                same = [arm for arm in same if choice and arm.n == choice.n]
+                same = [arm for arm in same if choice and arm.n == choice.value]
             kept += same
     return kept, without
 
@@ -208,7 +207,7 @@ def _label(place: Place, with_rule: bool) -> str:
 
 
 def _shared_rule(place: Place) -> str:
-    """The rules that set a place's panel apart from others."""
+    """Return the rules that separate a place's panel from others."""
     parts = place.rule.split(", ")
     return ", ".join(part for part in parts if part.partition(" = ")[0] not in _OF_ONE_METHOD)
 

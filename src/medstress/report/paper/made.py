@@ -1,4 +1,4 @@
-"""What came of the tables and figures of a run, and the page that lists it."""
+"""The tables and figures made from a run, and the page that lists them."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ CSV_FIELDS = (
     "n",
     "interval",
 )
-"""Columns of every CSV file of a table: one number a line, unrounded."""
+"""Columns of every CSV file of a table: one number per line, unrounded."""
 
 
 class Printed(NamedTuple):
     """A table as a paper prints it, and its numbers."""
 
     table: Table
-    """What is printed."""
+    """The table."""
     data: Sequence[Mapping[str, Any]]
     """The same numbers, tidy and unrounded."""
 
 
 def csv_row(estimate: Estimate | None, **labels: Any) -> dict[str, Any]:
-    """One line of the CSV: labels, and a number with its interval."""
+    """Return one line of the CSV: labels, and a number with its interval."""
     row = {**dict.fromkeys(CSV_FIELDS, ""), **labels}
     if estimate is not None:
         row |= {
@@ -61,15 +61,15 @@ class Made:
     """One table or figure."""
 
     name: str
-    """Beginning of its file names."""
+    """Stem of its file names."""
     title: str
-    """What it is."""
+    """Title on the index page."""
     files: Mapping[str, bytes]
     """Contents by file name."""
     notes: tuple[str, ...]
     """The sentences of its caption."""
     body: str = ""
-    """Markdown that the index shows below the caption."""
+    """Markdown below the caption on the index page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,24 +77,24 @@ class Skipped:
     """One table or figure that the run cannot fill."""
 
     name: str
-    """Beginning of what its file names would be."""
+    """Stem that its file names would have."""
     title: str
-    """What it is."""
+    """Title on the index page."""
     reason: str
     """What the run lacks."""
 
 
-def index(found: Sequence[Made | Skipped], name: str) -> str:
-    """A page that lists what was made, with captions, and what was not, with the reason."""
+def index(results: Sequence[Made | Skipped], name: str) -> str:
+    """Return a Markdown page of what was made, with captions, and what was not, with reasons."""
     lines = [f"# Tables and figures of {escape(name)}", ""]
-    for each in found:
+    for each in results:
         if isinstance(each, Made):
             lines += [f"## {escape(each.title)}", "", f"Files: {', '.join(sorted(each.files))}", ""]
             lines += [*(f"* {escape(note)}" for note in each.notes), ""]
             lines += [each.body, ""] if each.body else []
-    skipped = [each for each in found if isinstance(each, Skipped)]
+    skipped = [each for each in results if isinstance(each, Skipped)]
     if skipped:
         lines += ["## Not made", ""]
-        # Reasons are words of ours, with Markdown in them.
+        # Reasons are our own text and contain Markdown, so they are not escaped.
         lines += [f"* {escape(each.title)}: {each.reason}" for each in skipped]
     return "\n".join(lines).rstrip() + "\n"

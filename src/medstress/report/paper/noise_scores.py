@@ -14,10 +14,10 @@ from medstress.report.paper.arms import Arm
 
 SOURCE = "Araujo et al., 2020, Tables 2 and 3"
 ORIGINAL = "original"
-"""The clean data, among the tests."""
+"""Name of the clean data among the test sets."""
 MEASURES = {"f1": "strict F1", "pearson": "Pearson"}
 _TESTS = (ORIGINAL, "synonym", "keyboard_noise", "swap_noise")
-"""In the order of the figure; others follow."""
+"""Test sets in the order of the figure; others follow."""
 CSV_FIELDS = ("source", "dataset", "victim", "test", "measure", "value", "low", "high", "n")
 
 
@@ -26,11 +26,11 @@ class Bars:
     """One victim, or one model of the paper."""
 
     victim: str
-    """Its name."""
+    """Name of the victim or model."""
     scores: Mapping[str, Estimate]
-    """Test -> score; the paper's have no interval."""
+    """Score by test set; the paper's have no interval."""
     published: bool = False
-    """Whether it is the paper's."""
+    """True if the scores are the paper's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +44,18 @@ class ScorePanel:
     tests: tuple[str, ...]
     """`original`, then attacks, in the order of the figure."""
     bars: tuple[Bars, ...]
-    """Victims, then the models of the paper where they were tested on the same data."""
+    """Victims, then the models that the paper tested on the same data."""
 
 
 def panels_of(
     arms: Sequence[Arm], training: Mapping[str, Any] | None
 ) -> list[tuple[ScorePanel, list[Arm]]]:
-    """A panel for each data set of sentences, with what it shows.
+    """Return a panel for each data set of sentences, with the arms it shows.
 
     Args:
-        arms: of a run; those that search have no perturbed data set and are left out.
-        training: of the summary; models trained on perturbed copies are left out, as in the
-            figure.
+        arms: arms of a run; those that search have no perturbed data set and are left out.
+        training: the summary's `training`; models trained on perturbed copies are left out, as
+            in the paper's figure.
     """
     hardened = {
         model["victim"]
@@ -70,15 +70,15 @@ def panels_of(
         and arm.spec.get("search") == "none"
         and arm.place.victim.label not in hardened
     ]
-    found = []
+    panels = []
     for dataset in dict.fromkeys(arm.place.dataset for arm in shown):
         members = [arm for arm in shown if arm.place.dataset == dataset]
-        found.append((_panel(dataset, members), members))
-    return found
+        panels.append((_panel(dataset, members), members))
+    return panels
 
 
 def csv_rows(panels: Sequence[ScorePanel]) -> Iterator[dict[str, Any]]:
-    """The numbers of the figure, one a line."""
+    """Yield the numbers of the figure, one row per score."""
     for panel in panels:
         for bars in panel.bars:
             for test, score in bars.scores.items():
@@ -115,7 +115,7 @@ def _panel(dataset: str, arms: Sequence[Arm]) -> ScorePanel:
         label=" · ".join([dataset, *types]),
         measure=measure,
         tests=(ORIGINAL, *order),
-        bars=(*ours, *_theirs(data, measure, names)),
+        bars=(*ours, *_published_bars(data, measure, names)),
     )
 
 
@@ -123,8 +123,8 @@ def _rank(name: str) -> int:
     return _TESTS.index(name) if name in _TESTS else len(_TESTS)
 
 
-def _theirs(data: str, measure: str, names: Mapping[str, str]) -> Iterator[Bars]:
-    """The paper's models, under our labels of its attacks."""
+def _published_bars(data: str, measure: str, names: Mapping[str, str]) -> Iterator[Bars]:
+    """Yield the paper's models, with its attacks under our labels."""
     for row in _published():
         if (row["data"], row["measure"]) == (data, measure):
             tests = {ORIGINAL: ORIGINAL, **names}

@@ -1,4 +1,4 @@
-"""The sentences that belong below a table or figure: what was counted, and what it can't say."""
+"""The sentences below a table or figure: what was counted, and what it cannot show."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from medstress.report.paper.exponents import EXPONENT, LEARNING_RATE, SHARE
 from medstress.report.paper.rates import Rates
 from medstress.results.formats import decimal
 
-INTERVALS = "Intervals: 95 %, Wilson's; where seeds repeat the items, at the effective sample size."
-INTERVALS_OF_CELLS = "Intervals: 95 %, Wilson's at the effective sample size, as items repeat."
+INTERVALS = "Intervals: 95 %, Wilson; at the effective sample size if seeds repeat the items."
+INTERVALS_OF_CELLS = "Intervals: 95 %, Wilson, at the effective sample size because items repeat."
 OPTIMISTIC = (
     "n is the maximum over the grid on the same items that are reported, as in the paper: "
     "optimistic."
 )
 TUNED = (
     f"n was chosen on {100 * SHARE:.0f} % of the items (drawn by a hash of the item), and the "
-    "whole line is about the others."
+    "whole line is measured on the others."
 )
 GIVEN = "n was given, not chosen."
 OF_RATE = {
     "tuned": f"DiscreteZOO's learning rate λ was chosen on the {100 * SHARE:.0f} % of the items on "
-    "which n is, and the whole line is about the others.",
+    "which n is, and the whole line is measured on the others.",
     "same items": "DiscreteZOO's learning rate λ is the best of its grid on the same items that "
     "are reported: optimistic.",
     "given": "DiscreteZOO's learning rate λ was given, not tuned.",
 }
 PUBLISHED = (
-    "Lines and marks called published repeat {source}; no intervals, seeds or numbers of items are "
-    "printed there, and items, prompts and decoding may differ from ours."
+    "Lines and marks labelled published are from {source}, which prints no intervals, seeds or "
+    "numbers of items; its items, prompts and decoding may differ from ours."
 )
 
 
-def of_rates(rates: Sequence[Rates], summary: Mapping[str, Any], source: str | None) -> list[str]:
-    """Sentences below a table of rates.
+def rate_notes(rates: Sequence[Rates], summary: Mapping[str, Any], source: str | None) -> list[str]:
+    """Return the sentences below a table of rates.
 
     Args:
-        rates: its lines.
-        summary: of the run.
-        source: the reference of published numbers, where some are shown.
+        rates: lines of the table.
+        summary: summary of the run.
+        source: reference of the published numbers; None if none are shown.
     """
     marked = {(r.place.dataset, r.place.entity): r for r in rates}
     counted = ", ".join(
@@ -55,7 +55,7 @@ def of_rates(rates: Sequence[Rates], summary: Mapping[str, Any], source: str | N
         INTERVALS,
         *choice_notes(rates),
         *chance_notes(((r.place, r.baseline) for r in rates), mark="† "),
-        *state(summary),
+        *state_notes(summary),
     ]
     if source:
         sentences.append(PUBLISHED.format(source=source))
@@ -66,28 +66,28 @@ def published_prompts(rates: Iterable[Rates], source: str) -> list[str]:
     """Name the published lines whose victim was asked with another prompt than ours.
 
     Args:
-        rates: what stands beside them.
+        rates: our lines beside the published ones.
         source: `xian2025` or `xian2024`.
     """
     named: dict[str, None] = {}
     for r in rates:
-        said = other_prompt(r)
-        if said and published.find(source, r.place.victim, r.source, r.place.entity):
-            named[f"{r.place.victim.label} on {r.place.dataset} ({said})"] = None
+        prompts = other_prompt(r)
+        if prompts and published.find(source, r.place.victim, r.source, r.place.entity):
+            named[f"{r.place.victim.label} on {r.place.dataset} ({prompts})"] = None
     if not named:
         return []
     return [f"Published beside another prompt than ours: {', '.join(named)}."]
 
 
 def other_prompt(rates: Rates) -> str:
-    """Both prompts where the papers' is another than ours; else empty."""
+    """Return both prompts if the papers' differs from ours, else an empty string."""
     ours = rates.place.prompt
     theirs = published.other_prompt(rates.source, ours)
     return f"prompt {theirs}, ours {ours}" if theirs else ""
 
 
-def of_arms(arms: Sequence[Arm], summary: Mapping[str, Any]) -> list[str]:
-    """Sentences below a figure of arms."""
+def arm_notes(arms: Sequence[Arm], summary: Mapping[str, Any]) -> list[str]:
+    """Return the sentences below a figure of arms."""
     places = in_places(arms)
     clean = {place: baseline(members) for place, members in places.items()}
     counts = [b.accuracy.n for b in clean.values()]
@@ -98,28 +98,31 @@ def of_arms(arms: Sequence[Arm], summary: Mapping[str, Any]) -> list[str]:
         seeds_note(seeds),
         INTERVALS,
         *chance_notes(clean.items()),
-        *state(summary),
+        *state_notes(summary),
     ]
 
 
-def of_cells(arms: Sequence[Arm], summary: Mapping[str, Any]) -> list[str]:
-    """Sentences below a figure whose shares count an item more than once."""
-    return [INTERVALS_OF_CELLS if note == INTERVALS else note for note in of_arms(arms, summary)]
+def cell_notes(arms: Sequence[Arm], summary: Mapping[str, Any]) -> list[str]:
+    """Return the sentences below a figure whose shares count an item more than once."""
+    return [INTERVALS_OF_CELLS if note == INTERVALS else note for note in arm_notes(arms, summary)]
 
 
 def choice_notes(rates: Iterable[Rates]) -> list[str]:
-    """How n was chosen, and DiscreteZOO's learning rate."""
+    """Say how n and DiscreteZOO's learning rate were chosen."""
     choices = [choice for r in rates for choice in r.choices.values()]
     rules = {choice.rule for choice in choices if choice.key == EXPONENT}
-    told = {"tuned": TUNED, "same items": OPTIMISTIC, "given": GIVEN}
+    of_exponent = {"tuned": TUNED, "same items": OPTIMISTIC, "given": GIVEN}
     if len(rules) > 1:
         rules.discard("given")
-    of_rate = {choice.rule for choice in choices if choice.key == LEARNING_RATE}
-    return [*(told[rule] for rule in sorted(rules)), *(OF_RATE[rule] for rule in sorted(of_rate))]
+    rate_rules = {choice.rule for choice in choices if choice.key == LEARNING_RATE}
+    return [
+        *(of_exponent[rule] for rule in sorted(rules)),
+        *(OF_RATE[rule] for rule in sorted(rate_rules)),
+    ]
 
 
 def chance_notes(places: Iterable[tuple[Place, CleanAnswers]], mark: str = "") -> list[str]:
-    """Name the victims that guess, marked by `mark`, and those that cannot be read."""
+    """Name the victims that guess, marked by `mark`, and those whose answers cannot be read."""
     guessing: dict[str, None] = {}
     unread: dict[str, None] = {}
     for place, clean in places:
@@ -127,22 +130,22 @@ def chance_notes(places: Iterable[tuple[Place, CleanAnswers]], mark: str = "") -
         if clean.guesses:
             level = "" if clean.chance is None else f", chance {decimal(clean.chance)}"
             guessing[f"{where}{level}"] = None
-        if clean.unread:
-            unread[f"{where} is {clean.unread}."] = None
-    said = "; ".join(guessing)
-    notes = [f"{mark}Not above chance: {said}. There success cannot be told from guessing."]
+        if clean.unreadable_note:
+            unread[f"{where} is {clean.unreadable_note}."] = None
+    names = "; ".join(guessing)
+    notes = [f"{mark}Not above chance: {names}. There success cannot be told from guessing."]
     return [*(notes if guessing else ()), *unread]
 
 
-def state(summary: Mapping[str, Any]) -> list[str]:
-    """Say where the run is not complete."""
+def state_notes(summary: Mapping[str, Any]) -> list[str]:
+    """Return a warning if the run is not complete."""
     if summary["experiment"].get("complete") is False:
-        return ["The run is not complete: accuracy leans low until it is."]
+        return ["The run is not complete: accuracy is biased low until it is."]
     return []
 
 
 def seeds_note(seeds: Iterable[int]) -> str:
-    """Which seeds random draws are pooled over.
+    """Name the seeds that random draws are pooled over.
 
     >>> seeds_note([0, 1]), seeds_note([])
     ('Random draws are pooled over seeds 0, 1.', 'Nothing was drawn at random.')

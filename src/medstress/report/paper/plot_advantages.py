@@ -1,4 +1,4 @@
-"""Draws what is left of the near regime's advantage when variants of the key do not count."""
+"""Draw what is left of the near regime's advantage if variants of the key do not count."""
 
 from __future__ import annotations
 
@@ -20,42 +20,44 @@ _KINDS = (
 
 
 def plot_advantages(
-    found: Sequence[Advantage], notes: Sequence[str], formats: Sequence[str]
+    advantages: Sequence[Advantage], notes: Sequence[str], formats: Sequence[str]
 ) -> dict[str, bytes]:
     """Draw one line per arm: success of near minus success of random sampling.
 
     Args:
-        found: at least one.
-        notes: sentences below.
-        formats: of the files.
+        advantages: at least one.
+        notes: sentences below the figure.
+        formats: file formats.
     """
 
     def build(figure: Figure) -> None:
         axes = figure.subplots()
         for label, kind, colour in _KINDS:
-            ys = [i + (-0.14 if kind == 0 else 0.14) for i in range(len(found))]
+            ys = [i + (-0.14 if kind == 0 else 0.14) for i in range(len(advantages))]
             for i, y in enumerate(ys):
-                gain = found[i].gain[kind]
+                gain = advantages[i].gain[kind]
                 if gain.value is None:
                     continue
                 _interval(axes, gain, y, colour, label if i == 0 else None)
         axes.set_yticks(
-            range(len(found)), [shorten(label_of(each), 60) for each in found], parse_math=False
+            range(len(advantages)),
+            [shorten(label_of(each), 60) for each in advantages],
+            parse_math=False,
         )
-        axes.set_ylim(len(found) - 0.5, -0.5)
+        axes.set_ylim(len(advantages) - 0.5, -0.5)
         axes.axvline(0, color=canvas.INK, linewidth=0.8, linestyle=(0, (4, 3)))
         axes.set_xlabel("ASR of PDWS near − ASR of RandS (percentage points)")
-        canvas.calm(axes, grid="x")
+        canvas.style_axes(axes, grid="x")
         handles, labels = axes.get_legend_handles_labels()
         canvas.legend(figure, handles, labels, 2)
 
     return canvas.draw(
-        build, width=6.4, height=1.2 + 0.42 * len(found), notes=notes, formats=formats
+        build, width=6.4, height=1.2 + 0.42 * len(advantages), notes=notes, formats=formats
     )
 
 
 def label_of(advantage: Advantage) -> str:
-    """Names a line."""
+    """Return the label of a line."""
     place = advantage.place
     n = f"{advantage.n:g}".replace("-", "−")
     parts = (

@@ -1,4 +1,4 @@
-"""Draws scaling curves: success within a budget, colour by method, dashes by embedding."""
+"""Draw scaling curves: success within a budget, colour by method, dashes by embedding."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 COLUMNS = 2
 WIDTH = 4.3
-"""Inches a panel."""
+"""Width of a panel in inches."""
 _IN_HALF = 28
-"""Characters of a label that fit into half a panel."""
+"""How many characters of a label fit into half a panel."""
 _OTHERS = tuple(canvas.SERIES[i] for i in (1, 3, 7, 2, 4))
 
 
 def plot_curves(
     bands: Sequence[Sequence[CurvePanel]], notes: Sequence[str], formats: Sequence[str]
 ) -> dict[str, bytes]:
-    """Draw panels, each band beginning a line of its own.
+    """Draw panels; each band begins a new line.
 
     Args:
-        bands: panels that belong together; at least one panel in all.
-        notes: sentences below.
-        formats: of the files.
+        bands: panels that belong together; at least one panel in total.
+        notes: sentences below the figure.
+        formats: file formats.
     """
     if all(len(band) == 1 for band in bands):
         bands = [[band[0] for band in bands]]
@@ -71,19 +71,19 @@ def _panel(axes: Axes, panel: CurvePanel, embeddings: Sequence[str]) -> None:
     canvas.budget_axis(axes, panel.largest)
     axes.set_xlabel("budget (perturbed queries per item)")
     axes.set_ylim(bottom=0)
-    canvas.calm(axes)
+    canvas.style_axes(axes)
     n_columns = 1 if max(len(curve.label) for curve in panel.curves) > _IN_HALF else 2
-    made = axes.legend(
+    legend = axes.legend(
         loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=n_columns, frameon=False,
         fontsize=canvas.SMALL, handlelength=3.0, labelspacing=0.3, columnspacing=1.2,
     )  # fmt: skip
-    for text in made.get_texts():
+    for text in legend.get_texts():
         text.set_parse_math(False)
         text.set_color(canvas.INK)
 
 
 def _inflection(axes: Axes, curve: Curve) -> None:
-    """An open circle where a plateau begins, as far as the run's analyses say."""
+    """Draw an open circle where a plateau begins, if the run's analyses found one."""
     if curve.inflection is None:
         return
     budget = min(max(1, round(curve.inflection)), len(curve.points))
@@ -96,7 +96,7 @@ def _inflection(axes: Axes, curve: Curve) -> None:
 
 
 def _colour(curve: Curve, panel: CurvePanel) -> str:
-    """The method's colour; several attacks of one method share out the other colours."""
+    """Return the method's colour, or one of the other colours if attacks share the method."""
     same = [c for c in panel.curves if c.method == curve.method and c.embedding == curve.embedding]
     if len(same) == 1 and curve.method in canvas.METHOD_COLOURS:
         return canvas.METHOD_COLOURS[curve.method]

@@ -1,4 +1,4 @@
-"""Draws Figure 1 of Araujo et al.: groups of bars by test set, published values as diamonds."""
+"""Draw Figure 1 of Araujo et al.: groups of bars by test set, published values as open marks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _GROUP = 0.8
-"""Part of the distance between two tests that their bars fill."""
+"""Share of the distance between two test sets that the bars fill."""
 _LABEL = 12
-"""Letters in a line of a test's name, of which there are three at most."""
+"""Characters per line of a test set's name; a name has three lines at most."""
 
 
 def plot_noise_scores(
@@ -73,11 +73,11 @@ def _panel(axes: Axes, panel: ScorePanel, handles: dict[str, Any]) -> None:
     ]
     axes.set_xticks(list(places.values()), labels, parse_math=False)
     axes.set_ylabel(MEASURES[panel.measure])
-    canvas.calm(axes)
+    canvas.style_axes(axes)
 
 
 def _errors(bars: Bars, tests: Sequence[str]) -> list[list[float]]:
-    """How far each interval reaches below and above its bar."""
+    """Return how far each interval reaches below and above its bar, shape (2, n_tests)."""
     ends: list[list[float]] = [[], []]
     for test in tests:
         score = bars.scores[test]

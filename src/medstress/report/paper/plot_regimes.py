@@ -1,4 +1,4 @@
-"""Draws Figure 2: one column a panel; success on top, then diversity, then prompt similarity."""
+"""Draw Figure 2, one column per panel: success on top, then diversity, then prompt similarity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = 4
-"""Panels side by side; further ones stand below."""
+"""Panels side by side; the others are drawn below."""
 
 _ROWS = (
     ("asr", "ASR@1 (%)", 100.0),
@@ -29,8 +29,8 @@ def plot_regimes(
 
     Args:
         panels: at least one.
-        notes: sentences below.
-        formats: of the files.
+        notes: sentences below the figure.
+        formats: file formats.
     """
     rows = [row for row in _ROWS if any(getattr(s, row[0]) for p in panels for s in p.series)]
     n_columns = min(COLUMNS, len(panels))
@@ -78,11 +78,11 @@ def _panel(axes: Axes, panel: Panel, field: str, scale: float, handles: dict[str
     axes.axvline(0, color=canvas.INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
     if field == "asr":
         axes.set_ylim(bottom=0)
-    canvas.calm(axes)
+    canvas.style_axes(axes)
 
 
 def _unused(grid: Any, panels: Sequence[Panel], rows: Sequence[Any]) -> list[Any]:
-    """Axes of the last band that no panel fills."""
+    """Return the axes that no panel fills."""
     used = {
         (len(rows) * (i // COLUMNS) + j, i % COLUMNS)
         for i in range(len(panels))

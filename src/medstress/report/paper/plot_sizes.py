@@ -1,4 +1,4 @@
-"""Draws Figure 3: bars of single-query success, generalists and specialists each by size."""
+"""Draw Figure 3: bars of single-query success, generalists and specialists each by size."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def plot_sizes(
 
     Args:
         panels: at least one.
-        notes: sentences below.
-        formats: of the files.
+        notes: sentences below the figure.
+        formats: file formats.
     """
     n_columns = min(COLUMNS, len(panels))
     n_rows = -(-len(panels) // COLUMNS)
@@ -47,7 +47,8 @@ def plot_sizes(
             canvas.title(axes, panels[i].label, width / n_columns - 0.4, i)
             if i % n_columns == 0:
                 axes.set_ylabel("ASR@1 (%)")
-        # All panels share it; only now does it know all bars. Room for the names of the groups.
+        # All panels share the y axis, so set its limits after the last bar is drawn; the margin
+        # leaves room for the names of the groups.
         grid[0][0].margins(y=0.14)
         grid[0][0].set_ylim(bottom=0)
         canvas.legend(figure, list(handles.values()), list(handles), 4)
@@ -66,7 +67,7 @@ def _panel(axes: Axes, panel: SizePanel, handles: dict[str, Any]) -> None:
             if (e := bar.asr.get(method)) and e.value is not None
         ]
         if not shown:
-            continue  # only published
+            continue  # there are only published values
         values = [100 * (e.value or 0.0) for _, e in shown]
         errors = [
             [100 * ((e.value or 0.0) - (e.low or 0.0)) for _, e in shown],
@@ -78,18 +79,18 @@ def _panel(axes: Axes, panel: SizePanel, handles: dict[str, Any]) -> None:
             error_kw={"elinewidth": 0.8, "capsize": 1.8, "ecolor": canvas.INK},
         )  # fmt: skip
         handles.setdefault(METHODS[method], bars)
-    _theirs(axes, panel, places, offsets, handles)
+    _published_marks(axes, panel, places, offsets, handles)
     labels = [
         f"{shorten(bar.place.victim.label, 18)}{_mark(bar)}\n{_size(bar)}" for bar in panel.bars
     ]
     axes.set_xticks(places, labels, parse_math=False, rotation=30, ha="right")
     _groups(axes, panel, places)
     axes.set_xlim(places[0] - 0.7, places[-1] + 0.7)
-    canvas.calm(axes)
+    canvas.style_axes(axes)
 
 
 def _offsets(panel: SizePanel) -> dict[str, float]:
-    """Where the bar of each method that occurs stands, from the middle of its victim's."""
+    """Return by method how far its bar is from the middle of the victim's group of bars."""
     printed = any(line is not None for line in panel.published)
     methods = [
         method
@@ -99,14 +100,14 @@ def _offsets(panel: SizePanel) -> dict[str, float]:
     return {m: (k - (len(methods) - 1) / 2) * _WIDTH for k, m in enumerate(methods)}
 
 
-def _theirs(
+def _published_marks(
     axes: Axes,
     panel: SizePanel,
     places: Sequence[float],
     offsets: Mapping[str, float],
     handles: dict[str, Any],
 ) -> None:
-    """Published values as open diamonds on the bars; they have no intervals."""
+    """Draw published values as open diamonds on the bars; they have no intervals."""
     points = [
         (x + offset, 100 * line.asr[method])
         for x, line in zip(places, panel.published, strict=True)
@@ -123,7 +124,7 @@ def _theirs(
 
 
 def _places(panel: SizePanel) -> list[float]:
-    """Where the bars stand: a gap parts generalists from specialists."""
+    """Return the positions of the victims; a gap separates generalists from specialists."""
     generalists = sum(bar.place.victim.group == GROUPS[0] for bar in panel.bars)
     gap = 0.6 if 0 < generalists < len(panel.bars) else 0.0
     return [i + (gap if i >= generalists else 0.0) for i in range(len(panel.bars))]

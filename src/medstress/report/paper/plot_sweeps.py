@@ -1,4 +1,4 @@
-"""Draws success by distance: a thin line an item, a thick one with its interval over items."""
+"""Draw success by distance: a thin line per item, a thick one with its interval over all items."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def plot_sweeps(
 
     Args:
         panels: at least one.
-        notes: sentences below.
-        formats: of the files.
+        notes: sentences below the figure.
+        formats: file formats.
     """
     n_columns = min(COLUMNS, len(panels))
     n_rows = -(-len(panels) // COLUMNS)
@@ -46,7 +46,7 @@ def plot_sweeps(
                 axes.set_ylabel("names on which it errs (%)")
             letter = i if len(panels) > 1 else None
             canvas.title(axes, panels[i].label, width / n_columns - 0.4, letter)
-            canvas.calm(axes)
+            canvas.style_axes(axes)
         canvas.legend(figure, list(handles.values()), list(handles), 6)
 
     return canvas.draw(build, width=width, height=0.5 + 2.6 * n_rows, notes=notes, formats=formats)
@@ -56,7 +56,7 @@ def _sweep(axes: Axes, sweep: Sweep, by_distance: bool, k: int) -> None:
     colour = canvas.ENTITY_COLOURS.get(sweep.arm.place.entity, canvas.SERIES[2 + k % 6])
     alone = sweep.row["n_items"] == 1
     if not alone:
-        alpha = min(0.6, max(0.15, 1.2 / len(sweep.told) ** 0.5))
+        alpha = min(0.6, max(0.15, 1.2 / len(sweep.listed) ** 0.5))
         for line in sweep.lines(by_distance):
             xs, ys = [x for x, _ in line], [100 * y for _, y in line]
             axes.plot(xs, ys, color=colour, linewidth=0.6, alpha=alpha)

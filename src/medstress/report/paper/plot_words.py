@@ -1,4 +1,4 @@
-"""Draws success by words replaced and inserted as small heat maps."""
+"""Draw success by number of words replaced and inserted as small heat maps."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def plot_words(
 
     Args:
         panels: at least one; the first `MOST_PANELS` are drawn.
-        notes: sentences below.
-        formats: of the files.
+        notes: sentences below the figure.
+        formats: file formats.
     """
     shown = panels[:MOST_PANELS]
     cells = [cell for panel in shown for cell in panel.cells]
@@ -64,7 +64,7 @@ def _panel(axes: Axes, panel: WordPanel, size: tuple[int, int]) -> None:
             inserted, replaced, f"{100 * share:.0f}\n({estimate.n:,})", ha="center", va="center",
             fontsize=6, color="white" if share > 0.55 else canvas.INK, linespacing=1.1,
         )  # fmt: skip
-    canvas.calm(axes)
+    canvas.style_axes(axes)
     axes.grid(visible=False)
     axes.set_xlim(0.5, size[1] + 0.5)
     axes.set_ylim(size[0] + 0.5, 0.5)

@@ -1,4 +1,4 @@
-"""The numbers the papers print, to be put beside ours where the same victim was run."""
+"""The numbers that the papers print, to compare with ours if the same victim was run."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ METHODS = ("random", "near", "far")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """One line of a published table; no intervals are printed there."""
+    """One line of a published table; the papers print no intervals."""
 
     source: str
     """`xian2025` or `xian2024`."""
     victim: str
-    """As the paper calls it."""
+    """Name of the victim in the paper."""
     dataset: str
     """`medqa` or `medmcqa`."""
     entity: str
     """`drugs` or `diseases`."""
     accuracy: float
-    """On the clean items."""
+    """Accuracy on the clean items."""
     asr: Mapping[str, float]
-    """Success of one query by method, as a share; R-CAP in the first version."""
+    """Success of one query by method, in [0, 1]; R-CAP in the first version."""
     accuracy_after: Mapping[str, float]
-    """Accuracy under attack by method; printed by the first version only."""
+    """Accuracy under attack by method; only the first version prints it."""
 
 
 def find(source: str, victim: VictimFacts, dataset: str, entity: str) -> Published | None:
-    """The published line of the same victim, data set and group, or None.
+    """Return the published line of the same victim, data set and group, or None.
 
-    A victim is the same by its model's name where it has a model, else by its own name: a
-    stand-in that is merely called like a published victim is another one.
+    Victims are matched by the name of their model; a victim without a model is matched by its own
+    name. So a stand-in that only has the name of a published victim is not matched.
 
     Args:
         source: `xian2025` or `xian2024`.
@@ -54,21 +54,21 @@ def find(source: str, victim: VictimFacts, dataset: str, entity: str) -> Publish
 
 
 def victim_name(victim: VictimFacts) -> str | None:
-    """What the papers call this victim; None where they did not run it."""
-    called = victim.model or victim.name
-    if not called or victim.backend == "mock":
+    """Return the papers' name for this victim; None if they did not run it."""
+    name = victim.model or victim.name
+    if not name or victim.backend == "mock":
         return None
     known = _names()
-    last = called.rstrip("/").rpartition("/")[2]
-    return known.get(_bare(called)) or known.get(_bare(last))
+    last = name.rstrip("/").rpartition("/")[2]
+    return known.get(_bare(name)) or known.get(_bare(last))
 
 
 def other_prompt(dataset: str, prompt: str | None) -> str | None:
-    """The papers' prompt for a data set where ours is another; None where it is not, or unknown.
+    """Return the papers' prompt if it differs from ours; None if it does not, or is unknown.
 
     Args:
         dataset: the data set's kind, such as `medmcqa`.
-        prompt: the name of ours.
+        prompt: name of our prompt.
 
     >>> other_prompt("medmcqa", "qstab"), other_prompt("medmcqa", "medmcqa")
     ('medmcqa', None)
@@ -78,7 +78,7 @@ def other_prompt(dataset: str, prompt: str | None) -> str | None:
 
 
 def source_line(source: str) -> str:
-    """The reference of a source, for captions."""
+    """Return the reference of a source, for captions."""
     return str(_victims()["source"][source])
 
 
@@ -103,11 +103,11 @@ def _names() -> dict[str, str]:
 @lru_cache(maxsize=1)
 def _lines() -> dict[tuple[str, str, str, str], Published]:
     text = (_data() / "published_rates.csv").read_text("utf-8")
-    found = {}
+    lines = {}
     for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
         line = _published(row)
-        found[line.source, line.victim, line.dataset, line.entity] = line
-    return found
+        lines[line.source, line.victim, line.dataset, line.entity] = line
+    return lines
 
 
 def _published(row: Mapping[str, str]) -> Published:

@@ -1,4 +1,4 @@
-"""Accuracy and success by method in every place: what the papers' tables are made of."""
+"""Accuracy and success by method in every place, for the papers' tables."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from medstress.metrics.clean_answers import CleanAnswers
 from medstress.metrics.counts import is_answered
 from medstress.metrics.estimates import Estimate
-from medstress.report.paper.arms import METHODS, NONE_OUT, Arm, Place, baseline, in_places
+from medstress.report.paper.arms import METHODS, NO_ITEMS, Arm, Place, baseline, in_places
 from medstress.report.paper.exponents import (
     EXPONENT,
     LEARNING_RATE,
     SHARE,
     Choice,
     best_exponent,
-    has_rate,
-    searches_of,
+    has_learning_rate,
     tuning_items,
+    zoo_searches,
 )
 
 REGIMES = ("near", "far")
@@ -29,58 +29,58 @@ class Rates:
     """One place: accuracy, and success within a budget by method."""
 
     place: Place
-    """Where."""
+    """Data set, victim, embedding and rules."""
     source: str
     """The data set's kind."""
     baseline: CleanAnswers
-    """On the clean items that are reported."""
+    """Answers to the clean items that are reported."""
     n_items: int
-    """Distinct items that are reported."""
+    """Number of distinct items that are reported."""
     seeds: tuple[int, ...]
     """Seeds of the random arms."""
     budget: int
     """Perturbed queries per item."""
     asr: Mapping[str, Estimate]
-    """Success by method, a key of `METHODS` or an attack's label."""
-    after: Mapping[str, Estimate]
-    """Accuracy after the budget, by method as in `asr`."""
+    """Success by method; the key is a key of `METHODS` or an attack's label."""
+    accuracy_after: Mapping[str, Estimate]
+    """Accuracy after the budget is spent; same keys as `asr`."""
     choices: Mapping[str, Choice]
-    """How n was chosen, by regime; and how DiscreteZOO's learning rate was."""
+    """How n was chosen for each regime, and the learning rate for DiscreteZOO."""
 
     @property
     def tuned(self) -> bool:
-        """Whether some items were used up to choose on, and are not reported."""
+        """True if some items were used for tuning and are not reported."""
         return any(choice.rule == "tuned" for choice in self.choices.values())
 
 
 def rates_of(arms: Sequence[Arm], budget: int, choices: str = "default") -> list[Rates]:
-    """Compute the rates of every place that has an arm with so many queries.
+    """Compute the rates of every place that has an arm with at least this budget.
 
-    Where n or a learning rate is chosen on a part of the items, that part is left out of the
-    whole line, accuracy and random sampling included, so that its columns can be compared.
+    If n or a learning rate is tuned on a part of the items, that part is left out of all columns,
+    accuracy and random sampling included, so that the columns can be compared.
 
     Args:
-        arms: of a run.
+        arms: arms of a run.
         budget: perturbed queries per item.
         choices: `default`, or `as_published` for the maximum over n on the same items.
     """
-    found = []
+    rates = []
     for place, members in in_places(arms).items():
         enough = [arm for arm in members if arm.budget >= budget]
         if enough:
-            found.append(_rates(place, enough, budget, choices))
-    return found
+            rates.append(_rates(place, enough, budget, choices))
+    return rates
 
 
 def has_choice(arms: Sequence[Arm], budget: int) -> bool:
-    """Whether there is something to choose among attacks with so many queries."""
+    """Return True if n or a learning rate is tuned among attacks with at least this budget."""
     return any(rates.tuned for rates in rates_of(arms, budget))
 
 
 def _rates(place: Place, arms: Sequence[Arm], budget: int, choices: str) -> Rates:
     regimes = _regimes(arms)
     several = any(len(members) > 1 for members in regimes.values())
-    split = NONE_OUT
+    split = NO_ITEMS
     if several and choices == "default":
         split = tuning_items((trial for arm in arms for trial in arm.trials), SHARE)
     chosen = {
@@ -107,27 +107,27 @@ def _rates(place: Place, arms: Sequence[Arm], budget: int, choices: str) -> Rate
             for name, arm in columns.items()
             if (estimate := arm.asr(budget, split))
         },
-        after={name: arm.after(budget, split) for name, arm in columns.items()},
+        accuracy_after={name: arm.accuracy_after(budget, split) for name, arm in columns.items()},
         choices=chosen,
     )
 
 
 def _regimes(arms: Sequence[Arm]) -> dict[str, list[Arm]]:
-    """Columns, and the arms that one is chosen from for each."""
-    found = {name: [arm for arm in arms if arm.method == name] for name in REGIMES}
-    searches = searches_of(arms)
+    """Return the columns with a tuned parameter, and the arms to choose from for each."""
+    regimes = {name: [arm for arm in arms if arm.method == name] for name in REGIMES}
+    searches = zoo_searches(arms)
     for members in searches:
-        if has_rate(members[0]):
+        if has_learning_rate(members[0]):
             name = members[0].method if len(searches) == 1 else members[0].attack
-            found[name] = members
-    return found
+            regimes[name] = members
+    return regimes
 
 
 def _choose(arms: Sequence[Arm], budget: int, choices: str, split: frozenset[str]) -> Choice | None:
     rows = [trial for arm in arms for trial in arm.trials]
     if len(arms) == 1 and split:
-        # One value is no choice, but the items that others are chosen on are left out here as
-        # well, so that the columns of a line are about the same items.
+        # A single value needs no tuning, but the tuning items are left out here as well, so that
+        # all columns of a line are about the same items.
         rows = [row for row in rows if row.item_hash not in split]
     key = EXPONENT if arms and arms[0].method in REGIMES else LEARNING_RATE
     return best_exponent(rows, budget=budget, choices=choices, split=split, key=key)
@@ -136,18 +136,18 @@ def _choose(arms: Sequence[Arm], budget: int, choices: str, split: frozenset[str
 def _columns(
     arms: Sequence[Arm], regimes: Mapping[str, Sequence[Arm]], chosen: Mapping[str, Choice]
 ) -> dict[str, Arm]:
-    """The arms that are reported, by column, in the order of `METHODS`."""
+    """Return the reported arms by column, in the order of `METHODS`."""
     of_regimes = {arm.attack for members in regimes.values() for arm in members}
-    found = {_column(arm, arms): arm for arm in arms if arm.attack not in of_regimes}
+    columns = {_column(arm, arms): arm for arm in arms if arm.attack not in of_regimes}
     for name, choice in chosen.items():
-        found[name] = next(arm for arm in regimes[name] if arm.spec[choice.key] == choice.n)
+        columns[name] = next(arm for arm in regimes[name] if arm.spec[choice.key] == choice.value)
     order = list(METHODS)
-    known = sorted((name for name in found if name in METHODS), key=order.index)
-    return {name: found[name] for name in [*known, *sorted(set(found) - set(known))]}
+    known = sorted((name for name in columns if name in METHODS), key=order.index)
+    return {name: columns[name] for name in [*known, *sorted(set(columns) - set(known))]}
 
 
 def _column(arm: Arm, arms: Sequence[Arm]) -> str:
-    """The method, or the attack's label where several attacks of the method are there."""
+    """Return the method, or the attack's label if several attacks share the method."""
     return arm.method if sum(a.method == arm.method for a in arms) == 1 else arm.attack
 
 

@@ -14,28 +14,28 @@ from medstress.report.paper.arms import Arm, Place
 from medstress.report.paper.canvas import Point
 from medstress.report.paper.made import csv_row
 
-FEWEST = 3
-"""Exponents that make a curve."""
+MIN_EXPONENTS = 3
+"""The fewest exponents that make a curve."""
 QUANTITIES = ("asr", "diversity", "diversity_unbiased", "similarity")
-"""What a series holds, all of the first query: in the CSV file."""
+"""Quantities of a series in the CSV file, all about the first query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One group of one panel."""
+    """The curves of one entity group in a panel."""
 
     entity: str
-    """`drugs`, `diseases`, or the group."""
+    """`drugs`, `diseases`, or the label of the group."""
     place: Place
-    """Where it was run."""
+    """Data set, victim, embedding and rules."""
     asr: tuple[Point, ...]
     """(n, success of one query), by ascending n."""
     diversity: tuple[Point, ...]
     """(n, Gini-Simpson index of the names that succeeded with the first query, plain)."""
     diversity_unbiased: tuple[Point, ...]
-    """The same in the unbiased form, which is drawn: the plain one grows with success."""
+    """The same in the unbiased form. It is drawn, because the plain form grows with success."""
     similarity: tuple[Point, ...]
-    """(n, mean similarity of whole prompts, first queries); empty where it was not computed."""
+    """(n, mean similarity of whole prompts, first queries); empty if it was not computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +43,15 @@ class Panel:
     """One victim on one data set."""
 
     label: str
-    """Victim and data set, and what else tells panels apart."""
+    """Victim and data set, and whatever else differs between panels."""
     series: tuple[Series, ...]
-    """Its groups."""
+    """One series per entity group."""
 
 
 def panels_of(arms: Sequence[Arm]) -> list[Panel]:
-    """Panels that have a group with `FEWEST` exponents or more.
+    """Return the panels that have a group with `MIN_EXPONENTS` exponents or more.
 
-    Random sampling is the point at n = 0 where PDWS has none there.
+    Random sampling is the point at n = 0 if PDWS was not run there.
     """
     places: dict[Place, list[Arm]] = defaultdict(list)
     for arm in arms:
@@ -61,15 +61,15 @@ def panels_of(arms: Sequence[Arm]) -> list[Panel]:
     panels: dict[str, list[Series]] = defaultdict(list)
     for place, members in places.items():
         series = _series(place, members)
-        if len(series.asr) >= FEWEST:
+        if len(series.asr) >= MIN_EXPONENTS:
             extra = [place.embedding, place.rule] if several else []
             label = " · ".join(filter(None, (place.victim.label, place.dataset, *extra)))
             panels[label].append(series)
-    return [Panel(label=label, series=tuple(found)) for label, found in panels.items()]
+    return [Panel(label=label, series=tuple(members)) for label, members in panels.items()]
 
 
 def csv_rows(panels: Iterable[Panel]) -> list[dict[str, Any]]:
-    """The numbers of the figure."""
+    """Return the numbers of the figure, one row per point."""
     return [
         {
             **csv_row(estimate, source="ours", victim=series.place.victim.label),
@@ -95,15 +95,15 @@ def _series(place: Place, arms: Sequence[Arm]) -> Series:
         n = 0.0 if arm.method == "random" else float(arm.n or 0.0)
         if n not in by_n or arm.method != "random":
             by_n[n] = arm
-    found = sorted(by_n.items())
-    told = [(n, _of_first_queries(arm)) for n, arm in found]
+    ordered = sorted(by_n.items())
+    successes = [(n, _of_first_queries(arm)) for n, arm in ordered]
     return Series(
         entity=place.entity,
         place=place,
-        asr=tuple((n, e) for n, arm in found if (e := arm.asr(1))),
-        diversity=tuple((n, one.plain) for n, one in told),
-        diversity_unbiased=tuple((n, one.unbiased) for n, one in told),
-        similarity=tuple((n, e) for n, one in told if (e := one.similarity).value is not None),
+        asr=tuple((n, e) for n, arm in ordered if (e := arm.asr(1))),
+        diversity=tuple((n, one.plain) for n, one in successes),
+        diversity_unbiased=tuple((n, one.unbiased) for n, one in successes),
+        similarity=tuple((n, e) for n, one in successes if (e := one.similarity).value is not None),
     )
 
 
@@ -114,7 +114,7 @@ class _Successes(NamedTuple):
 
 
 def _of_first_queries(arm: Arm) -> _Successes:
-    """What the successes of the first query have in common: those that the claims look at."""
+    """Return diversity and similarity of the first query's successes, which the claims use."""
     names = ("diversity", "diversity_unbiased", "prompt_similarity")
     if arm.budget == 1 and all(arm.row.get(name) for name in names):
         return _Successes(*(read_score(arm.row[name]) for name in names))

@@ -1,4 +1,4 @@
-"""The tables of data sets of sentences: scores clean and perturbed, by type, and success."""
+"""Tables for data sets of sentences: scores clean and perturbed, by type, and success."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LABELS = columns(Format.TEXT, "Victim", "Data", "Attack")
 
 
 def scores(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printed:
-    """Scores of the whole data, as the summary has them: one line an attack."""
+    """Return the scores of the whole data from the summary, one line per attack."""
     shown = shown_scores([arm.row for arm in arms])
     table = Table(
         name=name,
@@ -42,7 +42,7 @@ def scores(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printe
 
 
 def by_type(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printed | None:
-    """The same by type of entity; None where no data set has several."""
+    """Return the scores by type of entity; None if there are fewer than two types."""
     typed = [(arm, type_) for arm in arms for type_ in arm.row.get("by_type") or {}]
     if len({type_ for _, type_ in typed}) < 2:
         return None
@@ -66,7 +66,7 @@ def by_type(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
 
 
 def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printed | None:
-    """Entities lost, or pairs changed by too much, by budget; None where nothing can succeed."""
+    """Return entities lost, or pairs changed too much, by budget; None if no arm has an ASR."""
     scores = scores_in([arm.row for arm in arms])
     if scores is None:
         return None
@@ -75,14 +75,14 @@ def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
     shown = [arm for arm in shown if arm.row["asr"]["value"] is not None]
     if not shown:
         return None
-    found = columns(Format.SHARE, "found clean") if judged else ()
+    clean = columns(Format.SHARE, "found clean") if judged else ()
     table = Table(
         name=name,
         caption="Success within the budget.",
         columns=(
             *_LABELS,
             *columns(Format.TEXT, "budget"),
-            *found,
+            *clean,
             *columns(Format.PERCENT, "of 1 query (%)", "of all"),
         ),
         rows=tuple(
@@ -99,7 +99,7 @@ def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
             scores.lost or MOVED,
             _seeds(shown),
             notes.INTERVALS,
-            *notes.state(summary),
+            *notes.state_notes(summary),
         ),
         n_labels=len(_LABELS) + 1,
     )
@@ -107,7 +107,7 @@ def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
 
 
 def _notes(arms: Iterable[Arm], summary: Mapping[str, Any]) -> list[str]:
-    return [_seeds(arms), INTERVALS, *notes.state(summary)]
+    return [_seeds(arms), INTERVALS, *notes.state_notes(summary)]
 
 
 def _seeds(arms: Iterable[Arm]) -> str:
@@ -125,12 +125,12 @@ def _labels(arm: Arm) -> tuple[str, ...]:
 
 
 def _within(arm: Arm, budget: int) -> Estimate | None:
-    found = at_budget(arm.row["asr_at"], budget)
-    return None if found is None else read_share(found)
+    point = at_budget(arm.row["asr_at"], budget)
+    return None if point is None else read_share(point)
 
 
 def _score_rows(arms: Iterable[Arm]) -> Iterator[dict[str, Any]]:
-    """Every score of the summary's rows, also those that have no column."""
+    """Yield every score of the summary's rows, including those without a column."""
     for arm in arms:
         for field, value in arm.row.items():
             if field.startswith(("precision", "recall", "f1", "pearson", "spearman")):

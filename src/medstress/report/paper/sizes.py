@@ -11,7 +11,7 @@ from medstress.report.paper.published import Published
 from medstress.report.paper.rates import Rates
 
 PAPER_PANELS = (("medqa", "drugs"), ("medmcqa", "diseases"))
-"""The panels the paper shows, which come first."""
+"""(data set, group) of the panels that the paper shows; they come first."""
 
 GROUPS = ("generalist", "specialist")
 
@@ -25,14 +25,14 @@ class SizePanel:
     bars: tuple[Rates, ...]
     """Generalists by size, then specialists by size."""
     published: tuple[Published | None, ...]
-    """What the paper prints for each."""
+    """The paper's numbers for each bar; None if it has none."""
 
 
 def panels_of(rates: Sequence[Rates]) -> list[SizePanel]:
-    """Panels of the victims whose size and group the experiment file gives.
+    """Return panels of the victims whose size and group the experiment file gives.
 
     Args:
-        rates: at a budget of 1.
+        rates: rates at a budget of 1.
     """
     several = len({(r.place.embedding, r.place.rule) for r in rates}) > 1
     places: dict[tuple[int, str], list[Rates]] = defaultdict(list)
@@ -50,8 +50,8 @@ def panels_of(rates: Sequence[Rates]) -> list[SizePanel]:
     ]
 
 
-def unplaced(rates: Sequence[Rates]) -> list[str]:
-    """Victims left out, as the file does not say how large or of which group they are."""
+def victims_left_out(rates: Sequence[Rates]) -> list[str]:
+    """Return the victims left out because the file does not give their size or group."""
     return list(
         dict.fromkeys(
             r.place.victim.label

@@ -1,4 +1,4 @@
-"""Success by distance, for attacks that ask every name: lines and sentences of the figure."""
+"""Success by distance, for attacks that try every name: lines and caption of the figure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CSV_FIELDS = (
 )  # fmt: skip
 
 Line = tuple[tuple[float, float], ...]
-"""(middle of a class, share) of one item."""
+"""Points (middle of a class, share) of one item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,36 +30,37 @@ class Sweep:
     """One attack on one group."""
 
     arm: Arm
-    """Which."""
+    """The attack and its place."""
     row: Mapping[str, Any]
     """Its row of `analysis.sweeps`."""
     coverage: str | None
-    """How much of the vocabulary was tried; None where the summary does not say."""
+    """Sentence on how much of the vocabulary was tried; None if the summary does not say."""
 
     @property
     def has_distances(self) -> bool:
-        """Whether the run kept the distances of every item that is told."""
-        told = [*(c["distance"] for c in self.row["classes"]), *(i["distances"] for i in self.told)]
-        return all(each is not None for each in told)
+        """True if the run kept the distances of every class and every listed item."""
+        per_class = (each["distance"] for each in self.row["classes"])
+        per_item = (item["distances"] for item in self.listed)
+        return all(distances is not None for distances in (*per_class, *per_item))
 
     @property
-    def told(self) -> Sequence[Mapping[str, Any]]:
-        """Items that are told one by one."""
-        found: Sequence[Mapping[str, Any]] = self.row["items"]
-        return found
+    def listed(self) -> Sequence[Mapping[str, Any]]:
+        """Items that the summary lists one by one."""
+        items: Sequence[Mapping[str, Any]] = self.row["items"]
+        return items
 
     def mean(self, by_distance: bool) -> list[Point]:
-        """Over items, with interval; classes that hold no name are left out."""
-        found = []
+        """Return the share over all items, with interval; empty classes are left out."""
+        points = []
         for each in self.row["classes"]:
             ends = each["distance"] if by_distance else (each["from"], each["to"])
             if each["success"]["value"] is not None:
-                found.append((sum(ends) / 2, read_share(each["success"])))
-        return found
+                points.append((sum(ends) / 2, read_share(each["success"])))
+        return points
 
     def lines(self, by_distance: bool) -> list[Line]:
-        """One for each item that is told."""
-        return [self._line(item, by_distance) for item in self.told]
+        """Return one line per listed item."""
+        return [self._line(item, by_distance) for item in self.listed]
 
     def _line(self, item: Mapping[str, Any], by_distance: bool) -> Line:
         shares = item["success"]
@@ -74,20 +75,20 @@ class SweepPanel:
     """One victim on one data set."""
 
     label: str
-    """Victim and data set, and what else tells panels apart."""
+    """Victim and data set, and whatever else differs between panels."""
     sweeps: tuple[Sweep, ...]
-    """Its groups."""
+    """One sweep per entity group."""
     by_distance: bool
-    """Whether distances are known; the order of names where not."""
+    """True if the axis shows distances; else it shows the order of names."""
 
 
 def panels_of(
     arms: Sequence[Arm], sweeps: Sequence[Mapping[str, Any]], coverage: Sequence[Mapping[str, Any]]
 ) -> list[SweepPanel]:
-    """Panels of the attacks that asked every name.
+    """Return the panels of the attacks that tried every name.
 
     Args:
-        arms: of the run.
+        arms: arms of the run.
         sweeps: rows of `analysis.sweeps`.
         coverage: rows of `analysis.coverage`.
     """
@@ -95,17 +96,17 @@ def panels_of(
         (arm.place.dataset, arm.group, arm.place.victim.label, arm.attack): arm for arm in arms
     }
     tried = {_key(row): row for row in coverage}
-    found = [
+    drawn = [
         Sweep(arm=by_key[_key(row)], row=row, coverage=coverage_sentence(tried.get(_key(row))))
         for row in sweeps
         if _key(row) in by_key
     ]
     several = {
-        name: len({get(sweep) for sweep in found}) > 1
+        name: len({get(sweep) for sweep in drawn}) > 1
         for name, get in (("attack", _attack), ("embedding", _embedding), ("rule", _rule))
     }
     panels: dict[str, list[Sweep]] = defaultdict(list)
-    for sweep in found:
+    for sweep in drawn:
         place = sweep.arm.place
         extra = [
             _embedding(sweep) if several["embedding"] else "",
@@ -120,35 +121,37 @@ def panels_of(
 
 
 def sentences(panels: Sequence[SweepPanel]) -> list[str]:
-    """What the figure's caption says of what was asked."""
-    found = [
-        "Every allowed name was asked, the nearest first; the names of an item fall into "
-        "20 classes of equally many, each drawn at its middle."
+    """Return the caption's sentences about what was asked."""
+    caption = [
+        "Every allowed name was asked, the nearest first; the names of an item form 20 classes of "
+        "equal size, each drawn at its middle."
     ]
     sweeps = [(panel, sweep) for panel in panels for sweep in panel.sweeps]
     if any(sweep.row["n_items"] > 1 for _, sweep in sweeps):
-        found.append(
+        caption.append(
             "Thin lines are single items, the thick line is the share over all, with its interval."
         )
-    if any(sweep.row["n_items"] > len(sweep.told) for _, sweep in sweeps):
-        found.append("The first 100 items by identifier have a thin line; all count in the share.")
+    if any(sweep.row["n_items"] > len(sweep.listed) for _, sweep in sweeps):
+        caption.append(
+            "The first 100 items by identifier have a thin line; all count in the share."
+        )
     if any(sweep.row["n_items"] == 1 for _, sweep in sweeps):
-        found.append(
+        caption.append(
             "One item: all its names were asked, so nothing is estimated and no interval is drawn."
         )
     if not all(panel.by_distance for panel in panels):
-        found.append("Where the run keeps no distances, names stand in their order.")
+        caption.append("If the run has no distances, the axis shows the order of names.")
     for panel, sweep in sweeps:
         row = sweep.row
-        asked = f"{row['n_wrong']:,} of {row['n_asked']:,} questions answered wrong"
+        wrong = f"{row['n_wrong']:,} of {row['n_asked']:,} questions answered wrong"
         where = f"{panel.label} · {sweep.arm.place.entity}"
-        parts = (f"{plural(row['n_items'], 'item')}, {asked}", sweep.coverage)
-        found.append(f"{where}: {'; '.join(filter(None, parts))}.")
-    return found
+        parts = (f"{plural(row['n_items'], 'item')}, {wrong}", sweep.coverage)
+        caption.append(f"{where}: {'; '.join(filter(None, parts))}.")
+    return caption
 
 
 def csv_rows(panels: Iterable[SweepPanel]) -> list[dict[str, Any]]:
-    """The numbers of the figure: every class over all items (item empty), then item by item."""
+    """Return the numbers of the figure: every class over all items (item empty), then by item."""
     rows = []
     for sweep in (sweep for panel in panels for sweep in panel.sweeps):
         place = sweep.arm.place
@@ -158,13 +161,13 @@ def csv_rows(panels: Iterable[SweepPanel]) -> list[dict[str, Any]]:
         }  # fmt: skip
         classes = sweep.row["classes"]
         for i, each in enumerate(classes):
-            told = csv_row(read_share(each["success"]), **labels, item="")
-            rows.append(told | _class(i, each, each["distance"]))
-        for item in sweep.told:
+            row = csv_row(read_share(each["success"]), **labels, item="")
+            rows.append(row | _class(i, each, each["distance"]))
+        for item in sweep.listed:
             for i, (each, share) in enumerate(zip(classes, item["success"], strict=True)):
                 ends = item["distances"] and item["distances"][i : i + 2]
-                told = {**csv_row(None, **labels), "item": item["item_id"], "value": share}
-                rows.append(told | _class(i, each, ends))
+                row = {**csv_row(None, **labels), "item": item["item_id"], "value": share}
+                rows.append(row | _class(i, each, ends))
     return [{name: row.get(name) for name in CSV_FIELDS} for row in rows]
 
 

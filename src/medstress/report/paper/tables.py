@@ -11,7 +11,7 @@ from medstress.report.paper import published
 from medstress.report.paper.arms import METHODS, Place
 from medstress.report.paper.exponents import EXPONENT, LEARNING_RATE
 from medstress.report.paper.made import Printed, csv_row
-from medstress.report.paper.notes import of_rates, other_prompt, published_prompts
+from medstress.report.paper.notes import other_prompt, published_prompts, rate_notes
 from medstress.report.paper.published import Published
 from medstress.report.paper.rates import Rates
 from medstress.results.formats import decimal, percent
@@ -27,19 +27,19 @@ LABEL_NAMES = {
     "rule": "Rules",
 }
 CSV_NAMES = {EXPONENT: "exponent", LEARNING_RATE: "learning_rate"}
-"""Columns of what is chosen; how it was has a column of its own."""
+"""CSV column of each tuned parameter; how it was chosen is in the column `<name>_rule`."""
 LABELLED_ALWAYS = ("victim", "entity")
 
 Key = tuple[str, ...]
 
 
 def table_1(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "table1") -> Printed:
-    """Single-query success as in Table 1: victims down, data sets across.
+    """Return single-query success as in Table 1: victims down, data sets across.
 
     Args:
-        rates: at a budget of 1.
-        summary: of the run.
-        name: of the files.
+        rates: rates at a budget of 1.
+        summary: summary of the run.
+        name: stem of the file names.
     """
     datasets = list(dict.fromkeys(r.place.dataset for r in rates))
     grouped: dict[Key, dict[str, Rates]] = defaultdict(dict)
@@ -47,15 +47,17 @@ def table_1(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
     for r in rates:
         grouped[_key(r.place)][r.place.dataset] = r
     lines: list[Row] = []
-    found: list[Published] = []
+    printed_lines: list[Published] = []
     for i, members in enumerate(grouped.values()):
         heads = labels(next(iter(members.values())).place)
-        cells = [cell for dataset in datasets for cell in _ours(members.get(dataset))]
+        cells = [cell for dataset in datasets for cell in _run_cells(members.get(dataset))]
         lines.append(as_row(*heads, *cells, rule_above=_new_victim(i, grouped)))
         printed = {dataset: _published("xian2025", r) for dataset, r in members.items()}
         if any(printed.values()):
-            found += [line for line in printed.values() if line]
-            cells = [cell for dataset in datasets for cell in _theirs(printed.get(dataset))]
+            printed_lines += [line for line in printed.values() if line]
+            cells = [
+                cell for dataset in datasets for cell in _published_cells(printed.get(dataset))
+            ]
             labelled = _published_labels(heads, members, printed)
             lines.append(as_row(*labelled, *cells, published=True))
     names = labels.columns
@@ -65,7 +67,7 @@ def table_1(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
         caption="Single-query attack success rates (ASR@1) by victim, in per cent, with the "
         "accuracy on the clean items. Layout: Xian et al., TMLR 2025, Table 1.",
         notes=(
-            *of_rates(rates, summary, _source("xian2025", found)),
+            *rate_notes(rates, summary, _source("xian2025", printed_lines)),
             *published_prompts(rates, "xian2025"),
         ),
         columns=(*names, *shown * len(datasets)),
@@ -73,18 +75,18 @@ def table_1(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
         n_labels=len(names),
         rows=tuple(lines),
     )
-    return Printed(table, [*_csv(rates), *_csv_published(rates, found)])
+    return Printed(table, [*_csv(rates), *_csv_published(rates, printed_lines)])
 
 
 def table_2(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "table2") -> Printed:
-    """Success within a budget as in Table 2: methods crossed with embeddings.
+    """Return success within a budget as in Table 2: methods crossed with embeddings.
 
-    The paper's own numbers are not at hand.
+    We do not have the paper's own numbers.
 
     Args:
-        rates: at the budget, 8 in the paper.
-        summary: of the run.
-        name: of the files.
+        rates: rates at the budget, 8 in the paper.
+        summary: summary of the run.
+        name: stem of the file names.
     """
     crossed = [
         (embedding, method)
@@ -111,9 +113,9 @@ def table_2(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
         caption=f"Attack success rates within {budget} queries (ASR@{budget}) in per cent, by "
         "method and embedding. Layout: Xian et al., TMLR 2025, Table 2.",
         notes=(
-            *of_rates(rates, summary, None),
-            "Random sampling draws without an embedding; it stands under each because the replaced "
-            "distractor is the one nearest to the key.",
+            *rate_notes(rates, summary, None),
+            "Random sampling draws without an embedding; it is listed under each because the "
+            "embedding decides which distractor is replaced: the one nearest to the key.",
         ),
         columns=(
             *names,
@@ -129,15 +131,15 @@ def table_2(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
 def table_rcap(
     rates: Sequence[Rates], summary: Mapping[str, Any], dataset: str, name: str
 ) -> Printed:
-    """Accuracy under single-query attack and its relative change, as in the first version.
+    """Return accuracy under single-query attack and its relative change, as in the first version.
 
     R-CAP = (accuracy before - accuracy after) / accuracy before, which equals ASR.
 
     Args:
-        rates: at a budget of 1.
-        summary: of the run.
-        dataset: the one the table is about.
-        name: of the files.
+        rates: rates at a budget of 1.
+        summary: summary of the run.
+        dataset: label of the data set that the table is about.
+        name: stem of the file names.
     """
     chosen = [r for r in rates if r.place.dataset == dataset]
     entities = list(dict.fromkeys(r.place.entity for r in chosen))
@@ -146,15 +148,17 @@ def table_rcap(
     for r in chosen:
         grouped[r.place.victim.label, r.place.embedding, r.place.rule][r.place.entity] = r
     lines: list[Row] = []
-    found: list[Published] = []
+    printed_lines: list[Published] = []
     for members in grouped.values():
         heads = labels(next(iter(members.values())).place)
         cells = [cell for entity in entities for cell in _before_and_after(members.get(entity))]
         lines.append(as_row(*heads, *cells))
         printed = {entity: _published("xian2024", r) for entity, r in members.items()}
         if any(printed.values()):
-            found += [line for line in printed.values() if line]
-            cells = [cell for entity in entities for cell in _theirs_after(printed.get(entity))]
+            printed_lines += [line for line in printed.values() if line]
+            cells = [
+                cell for entity in entities for cell in _published_after_cells(printed.get(entity))
+            ]
             labelled = _published_labels(heads, members, printed)
             lines.append(as_row(*labelled, *cells, published=True))
     names = labels.columns
@@ -164,7 +168,7 @@ def table_rcap(
         caption=f"Accuracy on {dataset} before and after one substitution, and its relative "
         "change (R-CAP) in per cent. Layout: Xian et al., arXiv 2402.10527v1, Tables 1 and 2.",
         notes=(
-            *of_rates(chosen, summary, _source("xian2024", found)),
+            *rate_notes(chosen, summary, _source("xian2024", printed_lines)),
             *published_prompts(chosen, "xian2024"),
         ),
         columns=(*names, *shown * len(entities)),
@@ -172,11 +176,11 @@ def table_rcap(
         n_labels=len(names),
         rows=tuple(lines),
     )
-    return Printed(table, [*_csv(chosen), *_csv_published(chosen, found)])
+    return Printed(table, [*_csv(chosen), *_csv_published(chosen, printed_lines)])
 
 
 def _measured(accuracy: str, *rates: str) -> tuple[Column, ...]:
-    """An accuracy, and rates in per cent."""
+    """Return the columns of an accuracy, and of rates in per cent."""
     return (
         *columns(Format.SHARE, accuracy),
         *columns(Format.PERCENT, *rates),
@@ -184,7 +188,7 @@ def _measured(accuracy: str, *rates: str) -> tuple[Column, ...]:
 
 
 class _Labels:
-    """Label columns: victim and entity always, the others where they differ."""
+    """Label columns: victim and entity always, the others only if they differ."""
 
     def __init__(self, rates: Sequence[Rates], fields: Iterable[str]) -> None:
         self.fields = [
@@ -211,7 +215,7 @@ def _new_victim(i: int, grouped: Mapping[Key, Any]) -> bool:
     return i > 0 and keys[i][0] != keys[i - 1][0]
 
 
-def _ours(rates: Rates | None) -> list[Value | Cell]:
+def _run_cells(rates: Rates | None) -> list[Value | Cell]:
     if rates is None:
         return [EMPTY] * (1 + len(MAIN))
     return [_accuracy(rates), *(_success(rates, method) for method in MAIN)]
@@ -229,15 +233,15 @@ def _success(rates: Rates | None, method: str) -> Value | Cell:
 
 
 def _chosen(rates: Rates, method: str) -> tuple[str, ...]:
-    """The n, or the learning rate, where one was chosen and there is a rate at it."""
+    """Return the n or learning rate that was chosen, as a line; nothing if there is no interval."""
     choice = rates.choices.get(method)
     if choice is None or rates.asr[method].low is None:
         return ()
     name = "n" if choice.key == EXPONENT else "λ"
-    return (f"{name} = {choice.n:g}".replace("-", "−"),)
+    return (f"{name} = {choice.value:g}".replace("-", "−"),)
 
 
-def _theirs(line: Published | None) -> list[Value]:
+def _published_cells(line: Published | None) -> list[Value]:
     if line is None:
         return [EMPTY] * (1 + len(MAIN))
     return [line.accuracy, *(line.asr[method] for method in MAIN)]
@@ -248,7 +252,7 @@ def _before_and_after(rates: Rates | None) -> list[Value | Cell]:
         return [EMPTY] * (1 + len(MAIN))
     cells: list[Value | Cell] = [_accuracy(rates)]
     for method in MAIN:
-        after, change = rates.after.get(method), rates.asr.get(method)
+        after, change = rates.accuracy_after.get(method), rates.asr.get(method)
         if after is None or change is None or after.value is None:
             cells.append(EMPTY)
             continue
@@ -259,7 +263,7 @@ def _before_and_after(rates: Rates | None) -> list[Value | Cell]:
     return cells
 
 
-def _theirs_after(line: Published | None) -> list[Value]:
+def _published_after_cells(line: Published | None) -> list[Value]:
     if line is None:
         return [EMPTY] * (1 + len(MAIN))
     return [
@@ -275,18 +279,18 @@ def _published(source: str, rates: Rates) -> Published | None:
 def _published_labels(
     heads: Sequence[str], members: Mapping[str, Rates], printed: Mapping[str, Published | None]
 ) -> list[Value | Cell]:
-    """The labels of a published line, with the prompts where they are not ours."""
-    said = {
+    """Return the labels of a published line, with the prompts if they differ from ours."""
+    prompts = {
         r.place.dataset: words
         for key, r in members.items()
         if printed[key] and (words := other_prompt(r))
     }
-    shown = [f"{dataset}: {words}" for dataset, words in said.items()]
+    shown = [f"{dataset}: {words}" for dataset, words in prompts.items()]
     return [Cell(value="published", lines=tuple(shown)), *heads[1:]]
 
 
-def _source(source: str, found: Sequence[Published]) -> str | None:
-    return published.source_line(source) if found else None
+def _source(source: str, lines: Sequence[Published]) -> str | None:
+    return published.source_line(source) if lines else None
 
 
 def _in_order(methods: Iterable[str]) -> list[str]:
@@ -301,7 +305,7 @@ def _csv(rates: Iterable[Rates]) -> list[dict[str, Any]]:
         rows.append(csv_row(r.baseline.accuracy, **place, quantity="accuracy"))
         quantities: tuple[tuple[str, Callable[[str], Estimate]], ...] = (
             ("asr", r.asr.__getitem__),
-            ("accuracy_after", r.after.__getitem__),
+            ("accuracy_after", r.accuracy_after.__getitem__),
         )
         for method in r.asr:
             choice = r.choices.get(method)
@@ -312,21 +316,21 @@ def _csv(rates: Iterable[Rates]) -> list[dict[str, Any]]:
             }
             if choice is not None:
                 name = CSV_NAMES[choice.key]
-                labels |= {name: choice.n, f"{name}_rule": choice.rule}
+                labels |= {name: choice.value, f"{name}_rule": choice.rule}
             rows += [csv_row(get(method), **labels, quantity=name) for name, get in quantities]
     return rows
 
 
-def _csv_published(rates: Iterable[Rates], found: Iterable[Published]) -> list[dict[str, Any]]:
-    lines = {(line.victim, line.dataset, line.entity): line for line in found}
+def _csv_published(rates: Iterable[Rates], printed: Iterable[Published]) -> list[dict[str, Any]]:
+    lines = {(line.victim, line.dataset, line.entity): line for line in printed}
     rows = []
     for r in rates:
         name = published.victim_name(r.place.victim)
         line = lines.get((name or "", r.source, r.place.entity))
         if line is None:
             continue
-        said = other_prompt(r)
-        source = f"published: {line.source}" + (f" ({said})" if said else "")
+        prompt = other_prompt(r)
+        source = f"published: {line.source}" + (f" ({prompt})" if prompt else "")
         place = {**_place_labels(r.place), "source": source}
         rows.append({**csv_row(None, **place, quantity="accuracy"), "value": line.accuracy})
         for quantity, values in (("asr", line.asr), ("accuracy_after", line.accuracy_after)):

@@ -1,4 +1,4 @@
-"""Success of the first query by words replaced and words inserted: cells and sentences."""
+"""Success of the first query by number of words replaced and inserted: cells and caption."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CSV_FIELDS = (
     "words_inserted", "n_items", "value", "low", "high", "n", "interval",
 )  # fmt: skip
 MOST_PANELS = 12
-"""Panels that are drawn; the CSV has all."""
+"""How many panels are drawn; the CSV has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,56 +25,58 @@ class WordPanel:
     """One attack in one place."""
 
     label: str
-    """Attack, group, and what else tells panels apart."""
+    """Attack, group, and whatever else differs between panels."""
     arm: Arm
-    """Which."""
+    """The attack and its place."""
     cells: Mapping[tuple[int, int], Estimate]
     """Success of the first query by (words replaced, words inserted)."""
     n_items: Mapping[tuple[int, int], int]
-    """Items of each cell."""
+    """Number of items by cell."""
 
 
 def panels_of(arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> list[WordPanel]:
-    """One panel for each attack and place, in the order of the rows.
+    """Return one panel per attack and place, in the order of the rows.
 
     Args:
-        arms: of the run.
-        rows: of `analysis.words`.
+        arms: arms of the run.
+        rows: rows of `analysis.words`.
     """
     by_key = {
         (arm.place.dataset, arm.group, arm.place.victim.label, arm.attack): arm for arm in arms
     }
-    cells: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    by_place: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        cells[row["dataset"], row["group"], row["victim"], row["attack"]].append(row)
-    known = {key: found for key, found in cells.items() if key in by_key}
-    # The attack always, and of the others what differs between panels.
+        by_place[row["dataset"], row["group"], row["victim"], row["attack"]].append(row)
+    known = {key: members for key, members in by_place.items() if key in by_key}
+    # A label names the attack always, and the other parts only if they differ between panels.
     varying = [i for i in (2, 0, 1) if len({key[i] for key in known}) > 1]
     return [
         WordPanel(
             label=" · ".join((_short(key[3]), *(key[i] for i in varying))),
             arm=by_key[key],
-            cells={_cell(row): read_share(row["asr_at_1"]) for row in found},
-            n_items={_cell(row): row["n_items"] for row in found},
+            cells={_cell(row): read_share(row["asr_at_1"]) for row in members},
+            n_items={_cell(row): row["n_items"] for row in members},
         )
-        for key, found in known.items()
+        for key, members in known.items()
     ]
 
 
 def sentences(panels: Sequence[WordPanel]) -> list[str]:
-    """What the figure's caption says of its cells."""
-    found = [
+    """Return the caption's sentences about the cells."""
+    caption = [
         "Cells: success of the first query in per cent, below it the number of first queries. "
-        f"{MOST_WORDS}+ is {MOST_WORDS} words and more; empty cells did not occur. The CSV has the "
-        "intervals; a cell of few queries says little."
+        f"{MOST_WORDS}+ is {MOST_WORDS} or more words; empty cells did not occur. The CSV has the "
+        "intervals; a cell with few queries says little."
     ]
     if len(panels) > MOST_PANELS:
-        found.append(f"The first {MOST_PANELS} of {len(panels)} panels are drawn; the CSV has all.")
-    return found
+        caption.append(
+            f"The first {MOST_PANELS} of {len(panels)} panels are drawn; the CSV has all."
+        )
+    return caption
 
 
 def csv_rows(panels: Iterable[WordPanel]) -> list[dict[str, Any]]:
-    """The numbers of the figure."""
+    """Return the numbers of the figure, one row per cell."""
     rows = []
     for panel in panels:
         place = panel.arm.place
@@ -90,7 +92,7 @@ def csv_rows(panels: Iterable[WordPanel]) -> list[dict[str, Any]]:
 
 
 def _short(attack: str) -> str:
-    """A label that was not given begins with the attack's name; its parameters tell more."""
+    """Drop the attack's name from a default label and keep its parameters."""
     return attack.removeprefix("entity_substitution ")
 
 
