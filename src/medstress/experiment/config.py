@@ -109,7 +109,8 @@ class DatasetTable(Table):
 
     name: NonEmpty
     """`sample`, `jsonl`, `parquet`, `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`,
-    `bigbio`, `brat`, `pairs`, `hub`, or a plug-in's."""
+    `bigbio`, `brat`, `pairs`, `hub`, another that `medstress list datasets` shows, or a
+    plug-in's."""
     path: str | None = None
     """The file, where the source needs one; bc5cdr: or a folder with one for each split; brat: the
     folder."""
@@ -129,7 +130,7 @@ class DatasetTable(Table):
     scheme: Scheme | None = None
     """iob, bc5cdr, bigbio, hub: labels are written in `iob2` (default), `iobes` or `io`."""
     columns: dict[str, str] | None = None
-    """pairs: the file's names of `id`, `text_a`, `text_b`, `score`."""
+    """Pairs of texts: the file's names of the fields, such as `text_a`."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; default: 0 to 4."""
     documents: NonEmpty | None = None
