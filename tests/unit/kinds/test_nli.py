@@ -328,10 +328,11 @@ def test_a_server_is_asked_for_one_of_the_labels(folder: Path) -> None:
         )
     (row,) = run.summary()["results"]
     assert (row["accuracy"]["value"], row["n_flipped"]) == (pytest.approx(5 / 6), 3)
-    assert min(asked) == (
+    prompt = (
         "Premise: Aspirin a works\nHypothesis: It helps Which label describes the hypothesis, "
         "given the premise?\nReply with one of these labels and no explanation:\ncontradiction\n"
         "entailment\nneutral\nLabel:"
     )
+    assert prompt in asked
     trial = next(row for row in run.rows() if row.verdict.value == "flipped")
     assert trial.prompt_before in asked
