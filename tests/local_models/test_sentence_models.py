@@ -15,7 +15,7 @@ import pytest
 from medstress import registry
 from medstress.backends.options import BackendOptions
 from medstress.backends.piece_windows import PieceTokenizer
-from medstress.calls import Compare, Compared, Failure, Generate, Tag, Tagged
+from medstress.calls import Classify, Compare, Compared, Failure, Generate, Tag, Tagged
 from medstress.errors import UsageError
 from medstress.experiment import sentence_encoders
 from medstress.label_schemes import in_iob2
@@ -261,6 +261,27 @@ def test_a_cross_encoder_keeps_the_contract_and_gives_the_models_output(tmp_path
     (reply,) = backend.answer([pairs[1]])
     assert reply.score == pytest.approx(expected, abs=1e-5)
     assert isinstance(backend.answer([Generate("?")])[0], Failure)
+
+
+def test_a_classifier_of_pairs_gives_log_probabilities_in_the_order_asked(tmp_path: Path) -> None:
+    tokenizer, labels = word_pieces(), ["no", "yes", "maybe"]
+    folder = saved(tmp_path, tokenizer, bert(tokenizer, "SequenceClassification", labels))
+    backend = opened(folder, "classification", answer_by="head")
+    assert backend.traits.labels == tuple(labels)
+    pairs = [
+        Classify(" ".join(a), " ".join(b), ("yes", "maybe", "no")) for a in SENTENCES for b in SHORT
+    ]
+    check_backend(backend, pairs)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        inputs = tokenizer(pairs[1].text_a, pairs[1].text_b, return_tensors="pt")
+        expected = model(**inputs).logits[0].log_softmax(-1)[[1, 2, 0]].tolist()
+    (reply,) = backend.answer([pairs[1]])
+    assert reply.log_probs == pytest.approx(expected, abs=1e-5)
+    assert isinstance(backend.answer([Generate("?")])[0], Failure)
+    one = saved(tmp_path / "one", tokenizer, bert(tokenizer, "SequenceClassification"))
+    with pytest.raises(UsageError, match="one output"):
+        opened(one, "classification", answer_by="head")
 
 
 def test_a_pair_too_long_for_a_cross_encoder_fails_alone(tmp_path: Path) -> None:

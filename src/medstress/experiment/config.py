@@ -110,7 +110,8 @@ class DatasetTable(Table):
 
     name: NonEmpty
     """`sample`, `jsonl`, `parquet`, `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`,
-    `bigbio`, `brat`, `pairs`, `hub`, or a plug-in's."""
+    `bigbio`, `brat`, `pairs`, `hub`, another that `medstress list datasets` shows, or a
+    plug-in's."""
     path: str | None = None
     """The file, if the source needs one; bc5cdr: or a folder with a file for each split; brat: the
     folder."""
@@ -132,7 +133,7 @@ class DatasetTable(Table):
     scheme: Scheme | None = None
     """iob, bc5cdr, bigbio, hub: label scheme, `iob2` (default), `iobes` or `io`."""
     columns: dict[str, str] | None = None
-    """pairs: the file's column names for `id`, `text_a`, `text_b`, `score`."""
+    """pairs, nli: the file's names for the fields, such as `text_a`, `text_b`, `score`."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; default: 0 to 4."""
     documents: NonEmpty | None = None

@@ -10,7 +10,7 @@ from medstress.errors import UsageError
 from medstress.kinds.examples import draw_examples
 from medstress.kinds.kind import Asked
 from medstress.kinds.victim_keys import VictimKeys
-from medstress.kinds.victim_prompts import prompt_for
+from medstress.kinds.victim_prompts import SHIPPED, prompt_for
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.parsers import DEFAULT as DEFAULT_PARSER
 from medstress.tasks.task import Task
@@ -27,7 +27,7 @@ _CALLS = {
 
 
 def prompted_tasks(
-    asked: Asked, likely: AnswerBy = AnswerBy.LETTER
+    asked: Asked, likely: AnswerBy = AnswerBy.LETTER, usual: str = SHIPPED
 ) -> tuple[Task, tuple[tuple[str, Task], ...]]:
     """The task of a victim that is asked questions, and those of data sets with a prompt of their
     own, by label.
@@ -35,6 +35,7 @@ def prompted_tasks(
     Args:
         asked: who is asked.
         likely: how a model answers where `answer_by` does not say.
+        usual: the prompt where `prompt` does not say; a shipped one or a file.
 
     Raises:
         UsageError: a combination the back end cannot do, or examples that cannot be had.
@@ -43,6 +44,7 @@ def prompted_tasks(
     examples = draw_examples(table, base, label)
 
     def task(prompt: str) -> Task:
+        prompt = usual if prompt == SHIPPED else prompt
         own = task_of(table, base, asked.backend.traits.calls, label, prompt, likely)
         return wrapped(own, table.wrap, base, label, examples)
 

@@ -99,6 +99,7 @@ TAKES = {
     "pubtator": "path types",
     "bigbio": "path types scheme columns scale on_bad_labels",
     "brat": "path types",
+    "nli": "path columns",
     "pairs": "path columns scale",
     "hub": "hub split types scheme columns scale on_bad_labels",
 }

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from typing import Any
 
 from medstress.attacks.noise.texts import Side
@@ -18,6 +19,7 @@ from medstress.kinds.nli.task import NAME, DirectLabelling, PromptedLabelling
 from medstress.kinds.noise_words import two_texts
 from medstress.kinds.prompted import prompted_tasks
 from medstress.kinds.scores import DatasetScores
+from medstress.kinds.victim_prompts import SHIPPED
 from medstress.outcomes import Outcome, Prediction
 from medstress.tasks.multiple_choice import AnswerBy
 from medstress.tasks.task import AnyTask
@@ -144,7 +146,9 @@ class Inference(Kind):
                 + ("" if table.answer_by is None else f" by {table.answer_by}")
             )
         likely = AnswerBy.TEXT if table.backend in _LIKELIHOOD else AnswerBy.GENERATE
-        default, by_dataset = prompted_tasks(asked, likely)
+        # A letter is asked for where it is read.
+        usual = SHIPPED if table.answer_by == AnswerBy.LETTER.value else _prompt()
+        default, by_dataset = prompted_tasks(asked, likely, usual)
         return Tasks(
             default=PromptedLabelling(inner=default),
             by_dataset=tuple((label, PromptedLabelling(inner=task)) for label, task in by_dataset),
@@ -155,6 +159,11 @@ class Inference(Kind):
         if prompt is None:
             return DirectLabelling(names=spec["names"])
         return PromptedLabelling(inner=task_from_spec(spec["prompted"], stored_template(prompt)))
+
+
+def _prompt() -> str:
+    """The file of the prompt that lists labels."""
+    return str(files(__name__) / "labels.jinja")
 
 
 def _direct(asked: Asked) -> DirectLabelling:

@@ -1,0 +1,100 @@
+"""What every registered kind of items promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from medstress.errors import StoreError
+from medstress.items import Mention, Question
+from medstress.kinds import KINDS, Kind, kind_of, kind_of_all
+from medstress.kinds.nli.item import LabelledPair
+from medstress.outcomes import Outcome
+from medstress.sentences import SentencePair, TaggedText
+from medstress.store.codec import decode_item, encode_item
+from medstress.text import Edit
+
+ITEMS: dict[str, Any] = {
+    "questions": Question(
+        id="q",
+        context="He coughs.",
+        stem="Why?",
+        options=("Flu", "Gout"),
+        key="A",
+        mentions=(Mention(field="A", start=0, end=3, type="T047"),),
+        metadata={"topic": "lungs"},
+    ),
+    "tagged texts": TaggedText(
+        id="t", tokens=("no", "aspirin"), labels=("O", "B-Drug"), metadata={"document": "7"}
+    ),
+    "sentence pairs": SentencePair(id="s", text_a="A cat.", text_b="A dog.", score=1.5),
+    "labelled pairs": LabelledPair(
+        id="n",
+        text_a="He has flu.",
+        text_b="Is he ill?",
+        label="yes",
+        labels=("yes", "no", "maybe"),
+        asks=True,
+        mentions=(Mention(field="text_a", start=7, end=10, type="T047"),),
+    ),
+}
+EDITS = {
+    "questions": Edit(field="B", start=0, end=4, replacement="Scurvy"),
+    "tagged texts": Edit(field="tokens", start=1, end=2, replacement="salicylic acid"),
+    "sentence pairs": Edit(field="text_a", start=2, end=5, replacement="cow"),
+    "labelled pairs": Edit(field="text_b", start=0, end=2, replacement="Was"),
+}
+
+every = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+
+
+def test_every_kind_has_its_own_name_task_mark_and_items() -> None:
+    for name in ("name", "task", "tag", "item"):
+        assert len({getattr(kind, name) for kind in KINDS}) == len(KINDS)
+    assert {kind.name for kind in KINDS} == set(ITEMS)
+    assert kind_of_all([]) is KINDS[0]
+    with pytest.raises(TypeError, match="got int"):
+        kind_of(3)
+
+
+@every
+def test_a_stored_item_is_the_item_and_its_units_come_back_by_name(kind: Kind) -> None:
+    item = ITEMS[kind.name]
+    assert kind_of(item) is kind
+    back = decode_item(encode_item(item))
+    assert back == item
+    assert (back.hash, dict(back.metadata)) == (item.hash, dict(item.metadata))
+    for unit in kind.units(item):
+        assert kind_of(unit) is kind
+        assert kind.with_unit(back, unit.unit) == unit
+        assert kind.whole(unit) == item
+        assert (unit.hash, unit.shared_texts) == (item.hash, item.shared_texts)
+
+
+@every
+def test_an_edit_shows_in_the_candidate_and_in_the_item_that_it_becomes(kind: Kind) -> None:
+    (unit, edit) = kind.units(ITEMS[kind.name])[0], EDITS[kind.name]
+    candidate = unit.candidate((edit,))
+    assert unit.replaced(edit) != edit.replacement
+    changed = kind.changed(candidate)
+    assert kind.values(kind.units(changed)[0].candidate()) == kind.values(candidate)
+    assert kind.values(candidate) != kind.values(unit.candidate())
+    assert changed.hash != unit.hash
+
+
+@every
+def test_a_made_up_answer_is_right_or_wrong_and_its_score_says_so(kind: Kind) -> None:
+    unit = kind.units(ITEMS[kind.name])[0]
+    right, wrong = (kind.answered(unit, right=given) for given in (True, False))
+    assert (right.outcome, wrong.outcome) == (Outcome.RIGHT, Outcome.WRONG)
+    if right.scores is not None and wrong.scores is not None:
+        assert kind.score(unit, right.scores) > kind.score(unit, wrong.scores)
+    if kind.letters(unit):
+        assert right.answer == kind.key(unit)
+        assert wrong.answer in set(kind.letters(unit)) - {kind.key(unit)}
+
+
+def test_an_item_of_a_kind_that_is_not_known_is_refused() -> None:
+    with pytest.raises(StoreError, match="'video'"):
+        decode_item('{"kind": "video", "id": "1"}')
