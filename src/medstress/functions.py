@@ -29,7 +29,7 @@ class Loaded:
 
     module: Any
     """The module object."""
-    place: str
+    label: str
     """Its name without folders: the file's name, or the dotted name."""
     path: Path | None
     """Its file, if it has one."""
@@ -85,20 +85,20 @@ def load_module(target: str, base: Path, what: str) -> Loaded:
     """
     where = target.rpartition(":")[0]
     if not where.endswith(".py"):
-        return _import_from(base, where, what, place=where)
+        return _import_from(base, where, what, label=where)
     path = base / where
     if not path.is_file():
         raise UsageError(f"{what}: there is no file {path}")
-    place = path.name
+    label = path.name
     n_up = deepest_relative_import(path)
     if not n_up:
-        return _import_from(path.parent, path, what, place=place)
+        return _import_from(path.parent, path, what, label=label)
     folders = path.resolve().parents
     n_up = min(n_up, len(folders) - 1)
     while (folders[n_up] / "__init__.py").is_file():
         n_up += 1
     name = ".".join([*(folders[i].name for i in reversed(range(n_up))), path.stem])
-    loaded = _import_from(folders[n_up], name, what, place=place)
+    loaded = _import_from(folders[n_up], name, what, label=label)
     if loaded.path is None or loaded.path.resolve() != path.resolve():
         loaded.close()
         raise UsageError(
@@ -108,7 +108,7 @@ def load_module(target: str, base: Path, what: str) -> Loaded:
     return loaded
 
 
-def _import_from(folder: Path, module: Path | str, what: str, *, place: str) -> Loaded:
+def _import_from(folder: Path, module: Path | str, what: str, *, label: str) -> Loaded:
     """Import a file or a module with `folder` first on `sys.path`."""
     first = str(folder.resolve())
     sys.path.insert(0, first)
@@ -129,7 +129,7 @@ def _import_from(folder: Path, module: Path | str, what: str, *, place: str) -> 
     own = isinstance(module, Path) or module in imports
     return Loaded(
         module=imported,
-        place=place,
+        label=label,
         path=module if isinstance(module, Path) else Path(source) if source else None,
         imports=imports,
         packages=() if own else _packages_of(str(module)),

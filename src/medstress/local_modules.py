@@ -43,7 +43,7 @@ def local_imports(*, file: Path | None = None, module: str | None = None) -> dic
         Dotted name -> file, sorted by name. Namespace packages, which have no file, are left out.
     """
     importlib.invalidate_caches()
-    found: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     seen: set[str] = set()
     waiting = [module] if module is not None else []
     if file is not None:
@@ -54,12 +54,12 @@ def local_imports(*, file: Path | None = None, module: str | None = None) -> dic
             continue
         seen.add(name)
         for known, spec in _specs(name):
-            if known in found or spec.origin is None:
+            if known in modules or spec.origin is None:
                 continue
-            found[known] = path = Path(spec.origin)
+            modules[known] = path = Path(spec.origin)
             is_package = spec.submodule_search_locations is not None
             waiting += _names_in(path, known if is_package else known.rpartition(".")[0])
-    return dict(sorted(found.items()))
+    return dict(sorted(modules.items()))
 
 
 def forget_changed(modules: Mapping[str, Path]) -> None:

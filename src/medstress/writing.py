@@ -65,7 +65,7 @@ def refuse_link(path: Path) -> None:
         )
 
 
-def refuse_taken(path: Path) -> None:
+def refuse_occupied(path: Path) -> None:
     """Refuse a path unless it is free or an ordinary file without a second name.
 
     For files that are changed in place. The second name (a hard link) could be anywhere.
@@ -81,7 +81,7 @@ def refuse_taken(path: Path) -> None:
 
 
 @contextmanager
-def beside(path: Path, access: Access | None = None) -> Iterator[Path]:
+def atomic_path(path: Path, access: Access | None = None) -> Iterator[Path]:
     """Yield the path of a new, empty file that replaces `path` at the end.
 
     After any error, such as a full disk or an interrupt, the new file is removed and `path` stays
@@ -113,20 +113,20 @@ def beside(path: Path, access: Access | None = None) -> Iterator[Path]:
 
 
 @contextmanager
-def replacing(path: Path, access: Access | None = None) -> Iterator[BinaryIO]:
-    """Yield a stream whose content replaces `path` at the end; see `beside`."""
-    with beside(path, access) as part, part.open("r+b") as stream:
+def atomic_stream(path: Path, access: Access | None = None) -> Iterator[BinaryIO]:
+    """Yield a stream whose content replaces `path` at the end; see `atomic_path`."""
+    with atomic_path(path, access) as part, part.open("r+b") as stream:
         yield stream
 
 
 def write_bytes(path: Path, data: bytes | memoryview, access: Access | None = None) -> None:
-    """Write a file completely or not at all; see `beside`."""
-    with replacing(path, access) as stream:
+    """Write a file completely or not at all; see `atomic_path`."""
+    with atomic_stream(path, access) as stream:
         stream.write(data)
 
 
 def write_text(path: Path, text: str, access: Access | None = None) -> None:
-    """Write a file as UTF-8 with unchanged line ends; see `beside`."""
+    """Write a file as UTF-8 with unchanged line ends; see `atomic_path`."""
     write_bytes(path, text.encode("utf-8"), access)
 
 
@@ -153,7 +153,7 @@ def make_folder(folder: Path, access: Access = Access.OWNER) -> None:
         folder.chmod(access.folder)
 
 
-def take_place(path: Path, access: Access | None) -> None:
+def create_in_place(path: Path, access: Access | None) -> None:
     """Create an empty file that will be changed in place, or set the mode of the existing one.
 
     Args:
@@ -162,9 +162,9 @@ def take_place(path: Path, access: Access | None) -> None:
             private to its owner.
 
     Raises:
-        OSError: see `refuse_taken`.
+        OSError: see `refuse_occupied`.
     """
-    refuse_taken(path)
+    refuse_occupied(path)
     mode = (access or Access.OWNER).file
     # An existing file is not opened, because closing it would release SQLite's locks on it.
     with suppress(FileExistsError):
@@ -175,7 +175,7 @@ def take_place(path: Path, access: Access | None) -> None:
         path.chmod(mode)
 
 
-def give_access(folder: Path, access: Access) -> None:
+def set_access(folder: Path, access: Access) -> None:
     """Set the access of a folder that a library filled, and of everything in it."""
     for place, _, files in os.walk(folder):
         Path(place).chmod(access.folder)

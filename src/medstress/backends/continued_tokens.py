@@ -64,8 +64,8 @@ def tokens_of_each(
         encode: the tokenizer.
         by_words: the result of `reads_by_words`.
     """
-    given = [(one.text, not one.is_whole) for one in texts]
-    of_text = _from_beginnings(given, encode) if by_words else _encoded(given, encode)
+    alone = [(one.text, not one.is_whole) for one in texts]
+    of_text = _from_beginnings(alone, encode) if by_words else _encoded(alone, encode)
     ends = [_last_words(one.text) if by_words and one.continuations else "" for one in texts]
     of_end = _encoded(
         [
@@ -108,16 +108,16 @@ def _from_beginnings(
 ) -> dict[tuple[str, bool], Tokens]:
     """Return the same as `_encoded`, but encode a beginning that several texts share once."""
     groups = [(group, _rest(group)) for group in _alike(texts)]
-    found = _encoded([group[0] for group, _ in groups], encode)
+    tokens = _encoded([group[0] for group, _ in groups], encode)
     ends = _encoded([(text[at:], False) for group, at in groups for text, _ in group if at], encode)
-    whole = []
+    in_full = []
     for group, at in groups:
-        before = _before(found[group[0]], ends[group[0][0][at:], False]) if at else None
+        before = _before(tokens[group[0]], ends[group[0][0][at:], False]) if at else None
         if before is None:
-            whole += group[1:]
+            in_full += group[1:]
         else:
-            found.update({one: before + ends[one[0][at:], False] for one in group[1:]})
-    return {**found, **_encoded(whole, encode)}
+            tokens.update({one: before + ends[one[0][at:], False] for one in group[1:]})
+    return {**tokens, **_encoded(in_full, encode)}
 
 
 def _alike(texts: Sequence[tuple[str, bool]]) -> list[list[tuple[str, bool]]]:
@@ -165,10 +165,10 @@ def _before(tokens: Tokens, of_end: Tokens) -> Tokens | None:
 
 def _encoded(texts: Sequence[tuple[str, bool]], encode: Encode) -> dict[tuple[str, bool], Tokens]:
     """Return tokens by text and by whether special tokens are added; one batch for each kind."""
-    found: dict[tuple[str, bool], Tokens] = {}
+    encoded: dict[tuple[str, bool], Tokens] = {}
     for special in (False, True):
         chosen = list(dict.fromkeys(text for text, how in texts if how is special))
         if chosen:
             tokens = encode(chosen, special)
-            found.update(zip([(text, special) for text in chosen], tokens, strict=True))
-    return found
+            encoded.update(zip([(text, special) for text in chosen], tokens, strict=True))
+    return encoded

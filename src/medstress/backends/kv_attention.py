@@ -369,10 +369,10 @@ def _attend_block(
 
     by_part = (len(block.mask), -1)
     if not _plain_products_are_faster(lines):
-        given = (one.unflatten(0, by_part) for one in (lines, keys, values))
+        parts = (one.unflatten(0, by_part) for one in (lines, keys, values))
         out.unflatten(0, by_part).copy_(
             torch.nn.functional.scaled_dot_product_attention(
-                *given, attn_mask=block.mask, scale=scaling
+                *parts, attn_mask=block.mask, scale=scaling
             )
         )
         return

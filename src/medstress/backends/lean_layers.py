@@ -161,11 +161,11 @@ def _lean_rotation(own: Callable[..., Any]) -> Callable[..., Any]:
     """
     import torch
 
-    def rotated(*given: Any, **named: Any) -> Any:
-        sizes = {one.shape[-1] for one in given if hasattr(one, "shape")}
-        if not _in_use.get() or named or len(given) != 4 or len(sizes) != 1:
-            return own(*given, **named)
-        *states, cos, sin = given
+    def rotated(*args: Any, **named: Any) -> Any:
+        sizes = {one.shape[-1] for one in args if hasattr(one, "shape")}
+        if not _in_use.get() or named or len(args) != 4 or len(sizes) != 1:
+            return own(*args, **named)
+        *states, cos, sin = args
         half = sizes.pop() // 2
         first, second = sin.split(half, -1)
         signed, cos = torch.cat([-first, second], -1).unsqueeze(2), cos.unsqueeze(2)
@@ -202,9 +202,9 @@ def _rotation_matches(own: Callable[..., Any], lean: Callable[..., Any]) -> bool
     drawn = torch.Generator().manual_seed(0)
     queries, keys = (torch.randn(1, n, 3, 8, generator=drawn) for n in (4, 2))
     cos, sin = (torch.randn(1, 3, 8, generator=drawn) for _ in range(2))
-    given = (queries, keys, cos, sin)
+    args = (queries, keys, cos, sin)
     token = _in_use.set(True)
     try:
-        return outputs_match(lambda: torch.cat(own(*given), 1), lambda: torch.cat(lean(*given), 1))
+        return outputs_match(lambda: torch.cat(own(*args), 1), lambda: torch.cat(lean(*args), 1))
     finally:
         _in_use.reset(token)

@@ -42,7 +42,7 @@ def packed_forwards(model: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
     layers = [one for one in model.modules() if is_plain(one) and min(one.weight.shape) >= _NARROW]
     if sum(one.weight.nbytes for one in layers) > MOST_BYTES:
         return []
-    found, compared = [], set()
+    forwards, compared = [], set()
     try:
         for layer in layers:
             forward = _packed(layer)
@@ -50,11 +50,11 @@ def packed_forwards(model: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
             if kind not in compared and not products_match(layer, forward, _COMPARED_ROWS):
                 return []
             compared.add(kind)
-            found.append((layer, forward))
+            forwards.append((layer, forward))
     except (RuntimeError, MemoryError) as error:
         log.debug("weights are not packed", exc_info=error)
         return []
-    return found
+    return forwards
 
 
 def _packed(layer: Any) -> Callable[[Any], Any]:

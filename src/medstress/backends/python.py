@@ -307,6 +307,6 @@ def _identity(
             )
         packages = () if loaded is None else loaded.packages
         state = ["source", *files, *packages]
-    place = getattr(function, "__module__", None) if loaded is None else loaded.place
+    module = getattr(function, "__module__", None) if loaded is None else loaded.label
     name = target.rpartition(":")[2]
-    return ModelIdentity(name=target, hash=content_hash(["python", place, name, *state]))
+    return ModelIdentity(name=target, hash=content_hash(["python", module, name, *state]))

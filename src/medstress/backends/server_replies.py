@@ -71,10 +71,10 @@ def most_tokens(texts: Sequence[str]) -> int:
 def usage_of(reply: dict[str, Any], sent: Sequence[str], text: str) -> tuple[int, int]:
     """Return tokens in and out, from the server or else estimated from the characters."""
     usage = reply.get("usage")
-    given = usage if isinstance(usage, dict) else {}
+    reported = usage if isinstance(usage, dict) else {}
     counted: list[int] = []
     for key, texts in (("prompt_tokens", sent), ("completion_tokens", [text])):
-        value: Any = given.get(key)
+        value: Any = reported.get(key)
         known = type(value) is int and 0 <= value <= _MAX_COUNT
         counted.append(value if known else sum(map(len, texts)) // _CHARACTERS_PER_TOKEN)
     return counted[0], counted[1]

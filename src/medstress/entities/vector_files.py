@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from medstress.errors import UsageError
-from medstress.writing import replacing
+from medstress.writing import atomic_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,7 +109,7 @@ def write_vectors(
         UsageError: the folder cannot be written to.
     """
     try:
-        with replacing(path) as stream:
+        with atomic_stream(path) as stream:
             return _write(stream, key, n_rows, blocks)
     except OSError as error:
         raise UsageError(

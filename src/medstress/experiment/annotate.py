@@ -18,7 +18,7 @@ from medstress.experiment.parts import DatasetPart, load_datasets
 from medstress.experiment.recognising import recognise_mentions
 from medstress.experiment.run import Watcher, resolve
 from medstress.items import LETTERS, Question
-from medstress.writing import replacing
+from medstress.writing import atomic_stream
 
 NEEDS = ("experiment", "dataset", "entities")
 """Tables that `annotate` needs; no victim is asked."""
@@ -128,7 +128,7 @@ def _check_ids(datasets: Sequence[DatasetPart]) -> None:
 
 
 def _write_jsonl(rows: Sequence[Row], to: Path, _: Sequence[str]) -> None:
-    with replacing(to) as stream:
+    with atomic_stream(to) as stream:
         for row in rows:
             stream.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
 

@@ -22,7 +22,7 @@ from medstress.rows import NOT_SHOWN
 from medstress.spreadsheets import Writer
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.reader import RunReader, StoredExchange
-from medstress.writing import replacing, write_bytes
+from medstress.writing import atomic_stream, write_bytes
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -72,7 +72,7 @@ def export(run: StoredRun, table: str, to: Path) -> int:
     try:
         if form == "parquet":
             return _write_parquet(rows, to)
-        with replacing(to) as file, TextIOWrapper(file, "utf-8", newline="") as stream:
+        with atomic_stream(to) as file, TextIOWrapper(file, "utf-8", newline="") as stream:
             return (_write_jsonl if form == "jsonl" else _write_csv)(rows, stream)
     except OSError as error:
         raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error

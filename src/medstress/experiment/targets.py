@@ -124,7 +124,7 @@ def watched(backend: Backend) -> list[str] | None:
     if backend.version is not None or backend.loaded is None:
         return []
     loaded = backend.loaded
-    own = loaded.place
+    own = loaded.label
     if loaded.path is not None and not own.endswith(".py"):
         own = f"{own} ({loaded.path.name})"
     behind = [f"{name} ({path.name})" for name, path in loaded.dependencies.items()]

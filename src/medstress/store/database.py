@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from medstress.errors import StoreError
-from medstress.writing import Access, PlaceTaken, take_place
+from medstress.writing import Access, PlaceTaken, create_in_place
 
 R = TypeVar("R")
 
@@ -183,7 +183,7 @@ def _open(
     # keep theirs.
     for side in SIDES:
         if not side or Path(f"{file}{side}").exists():
-            take_place(Path(f"{file}{side}"), access)
+            create_in_place(Path(f"{file}{side}"), access)
     db = sqlite3.connect(file, isolation_level=None)
     try:
         db.execute("PRAGMA journal_mode = WAL")

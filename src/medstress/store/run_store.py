@@ -35,10 +35,10 @@ from medstress.store.spending import Spending, read_spending
 from medstress.writing import (
     DATABASE,
     Access,
+    create_in_place,
     make_folder,
     refuse_link,
-    refuse_taken,
-    take_place,
+    refuse_occupied,
 )
 
 FILE = DATABASE
@@ -68,10 +68,10 @@ def lock_folder(
     with translated(folder):
         make_folder(folder, access or Access.OWNER)
         for name in (*(f"{FILE}{side}" for side in SIDES), LOCK):
-            refuse_taken(folder / name)
+            refuse_occupied(folder / name)
         for name in others:
             refuse_link(folder / name)
-        take_place(folder / LOCK, access)
+        create_in_place(folder / LOCK, access)
         lock = FileLock(folder / LOCK, mode=(folder / LOCK).stat().st_mode & 0o777)
         try:
             lock.acquire(timeout=0)

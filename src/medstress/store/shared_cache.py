@@ -19,7 +19,7 @@ from medstress.errors import StoreError
 from medstress.hashing import digest
 from medstress.paths import cache_dir
 from medstress.store.codec import decode_answer, encode_answer
-from medstress.writing import PlaceTaken, make_folder, take_place
+from medstress.writing import PlaceTaken, create_in_place, make_folder
 
 FILE = "answers.sqlite"
 FORMAT = 1
@@ -77,7 +77,7 @@ class SharedCache:
             raise StoreError(f"there is no answer cache in {folder} (no {FILE})")
         with self._translated():
             make_folder(folder)
-            take_place(self._path, None)
+            create_in_place(self._path, None)
             # It may be closed by another thread; only one thread at a time uses it.
             self._db = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:

@@ -14,7 +14,7 @@ from typing import Any
 
 from medstress.errors import StoreError
 from medstress.input_files import loading
-from medstress.writing import beside, make_folder, write_text
+from medstress.writing import atomic_path, make_folder, write_text
 
 _WEIGHTS, _OPTIMISER, _STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
 _UNFINISHED = ".part"
@@ -104,7 +104,7 @@ def _save(path: Path, tensors: Mapping[str, Any]) -> None:
     # Tied weights share memory, which safetensors refuses; the copies are few and small.
     copies = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
     try:
-        with beside(path) as part:
+        with atomic_path(path) as part:
             save_file(copies, part)
     except SafetensorError as error:
         raise StoreError(f"cannot write {path}: {error}") from error

@@ -24,7 +24,7 @@ from medstress.store.run_store import lock_folder
 from medstress.training.learner import Learner, Start, find_start
 from medstress.training.loop import Point, fit
 from medstress.training.plan import ModelPlan, TrainingPlan, plan_training
-from medstress.writing import Access, give_access, make_folder, refuse_link, write_text
+from medstress.writing import Access, make_folder, refuse_link, set_access, write_text
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -170,7 +170,7 @@ def _save(learner: Learner, folder: Path, access: Access) -> None:
         building = Path(mkdtemp(prefix=".medstress-", suffix=".part", dir=folder.parent))
         try:
             learner.save(building)
-            give_access(building, access)
+            set_access(building, access)
             if folder.is_dir():
                 shutil.rmtree(folder)
             building.rename(folder)

@@ -15,12 +15,12 @@ from medstress.paths import cache_dir
 from medstress.writing import (
     Access,
     PlaceTaken,
-    beside,
-    give_access,
+    atomic_path,
+    atomic_stream,
+    create_in_place,
     make_folder,
-    refuse_taken,
-    replacing,
-    take_place,
+    refuse_occupied,
+    set_access,
     write_bytes,
     write_text,
 )
@@ -57,7 +57,7 @@ def disk_of(n_bytes: int):
 def test_a_file_is_replaced_as_a_whole(tmp_path):
     page = tmp_path / "report.html"
     page.write_text("old")
-    with replacing(page) as stream:
+    with atomic_stream(page) as stream:
         stream.write(b"new")
         assert page.read_text() == "old"
     assert page.read_text() == "new"
@@ -70,7 +70,7 @@ def test_what_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path, error):
     page.write_text("old")
 
     def write_half() -> None:
-        with replacing(page) as stream:
+        with atomic_stream(page) as stream:
             stream.write(b"half")
             raise error
 
@@ -129,7 +129,7 @@ def test_a_folder_that_is_there_keeps_its_mode_unless_the_group_is_let_in(tmp_pa
         assert mode(folder) == expected
 
 
-@pytest.mark.parametrize("write", [write_text, lambda p, t: take_place(p, None)])
+@pytest.mark.parametrize("write", [write_text, lambda p, t: create_in_place(p, None)])
 @pytest.mark.parametrize("is_dangling", [True, False])
 def test_no_link_is_written_through(tmp_path, write, is_dangling):
     outside = tmp_path / "outside"
@@ -149,7 +149,7 @@ def test_a_second_name_of_a_file_is_replaced_and_not_written_through(tmp_path):
     outside.write_text("mine")
     os.link(outside, name)
     with pytest.raises(PlaceTaken, match="hard link"):
-        refuse_taken(name)
+        refuse_occupied(name)
     write_text(name, "text")
     assert (outside.read_text(), name.read_text()) == ("mine", "text")
 
@@ -175,7 +175,7 @@ def test_pipes_devices_and_folders_are_not_replaced(tmp_path):
 
 
 def test_a_file_that_a_library_renames_into_place_has_the_mode_as_well(tmp_path):
-    with beside(tmp_path / "weights") as part:
+    with atomic_path(tmp_path / "weights") as part:
         other = tmp_path / "other"
         other.write_text("tensors")
         other.chmod(0o644)
@@ -191,7 +191,7 @@ def test_a_folder_that_a_library_filled_gets_one_access_and_its_links_stay(tmp_p
     (folder / "1_Pooling").mkdir(parents=True)
     (folder / "1_Pooling" / "config.json").touch(0o644)
     (folder / "link").symlink_to(outside)
-    give_access(folder, Access.OWNER)
+    set_access(folder, Access.OWNER)
     assert [mode(folder), mode(folder / "1_Pooling")] == [0o700, 0o700]
     assert mode(folder / "1_Pooling" / "config.json") == 0o600
     assert mode(outside) == 0o644
