@@ -74,10 +74,10 @@ def prompt_for(prompt: str | Mapping[str, str], label: str = "", name: str = "")
     return prompt.get(label) or prompt.get(name) or prompt.get(DEFAULT, SHIPPED)
 
 
-def told_prompt(prompt: str | Mapping[str, str]) -> str:
+def shown_prompt(prompt: str | Mapping[str, str]) -> str:
     """The key as labels show it.
 
-    >>> told_prompt({"medmcqa": "medmcqa", "default": "qstab"})
+    >>> shown_prompt({"medmcqa": "medmcqa", "default": "qstab"})
     'medmcqa: medmcqa, default: qstab'
     """
     if isinstance(prompt, str):
