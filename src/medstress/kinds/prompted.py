@@ -1,4 +1,4 @@
-"""What a victim of questions is asked: prompt, way of answering, examples and defences."""
+"""Build the tasks of victims of questions: prompt, way of answering, examples, defences."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ _CALLS = {
     AnswerBy.GENERATE: "generate",
     AnswerBy.HEAD: "rank",
 }
-"""The kind of call each way of answering makes."""
+"""Way of answering -> its kind of call."""
 
 
 def prompted_tasks(asked: Asked) -> Tasks:
-    """The task of a victim that is asked questions, and those of data sets with a prompt of their
-    own.
+    """Build the task of a victim of questions, and tasks for data sets with their own prompts.
 
     Raises:
-        UsageError: a combination the back end cannot do, or examples that cannot be had.
+        UsageError: the back end cannot do the task, or there are not enough examples.
     """
     table, base, label = asked.table, asked.base, asked.label
     examples = draw_examples(table, base, label)
@@ -51,9 +50,12 @@ def prompted_tasks(asked: Asked) -> Tasks:
 def task_of(
     table: VictimKeys, base: Path, kinds: frozenset[str], label: str, prompt: str | None = None
 ) -> MultipleChoice:
-    """The multiple-choice task of a victim; checks what its back end can do.
+    """Build the multiple-choice task of a victim and check that its back end can do it.
 
-    `prompt` is one of the table's; default: that for data sets which the table does not name.
+    `prompt` is one of the table's prompts; default: the one for data sets without an entry.
+
+    Raises:
+        UsageError: the back end cannot do the task with this prompt.
     """
     prompt = prompt or prompt_for(table.prompt)
     template = load_template(prompt, base)
@@ -100,10 +102,10 @@ def task_of(
 
 
 def head_template(prompt: str, base: Path) -> Template:
-    """The template of the first text of a pair.
+    """Load the template of the question that a head reads beside each option.
 
     Raises:
-        UsageError: it lists the options or is a chat, which a head does not read.
+        UsageError: it lists the options or is a chat, which a head cannot read.
     """
     template = load_template(prompt, base)
     if template.lists_options or template.chat:
