@@ -16,11 +16,11 @@ LETTERS = "ABCDEFGHIJ"
 
 
 class Item(Protocol):
-    """What a trial is about: a question, an entity in its sentence, a pair of texts."""
+    """The subject of a trial: a question, an entity in its sentence, a pair of texts."""
 
     @property
     def id(self) -> str:
-        """Unique within its data set, but for the entities of one sentence."""
+        """Unique within its data set, except that entities of one sentence share it."""
 
     @property
     def hash(self) -> str:
@@ -28,25 +28,25 @@ class Item(Protocol):
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Further fields of the row, kept as they came."""
+        """Other fields of the row, unchanged."""
 
     @property
     def unit(self) -> str:
-        """What of the item the trial is about, as rows name it; `item` for all of it."""
+        """Name of the part that the trial is about; `item` for the whole item."""
 
     @property
     def is_judged(self) -> bool:
-        """Whether an answer is right or wrong; else only how far it moves is measured."""
+        """True if answers are right or wrong; False if only their change is measured."""
 
     @property
     def shared_texts(self) -> tuple[str, ...]:
-        """Texts that link items: two items that have one in common are one cluster."""
+        """Texts that link items: items with a common text form one cluster."""
 
     def candidate(self, edits: tuple[Edit, ...] = ()) -> Edited:
-        """The item with edits."""
+        """Return the item with edits."""
 
     def replaced(self, edit: Edit) -> str:
-        """What an edit replaces, as it stands in the original item."""
+        """Return the text of the original item that an edit replaces."""
 
 
 class Edited(Protocol):
@@ -62,7 +62,7 @@ class Edited(Protocol):
 
 
 def changes_nothing(candidate: Edited) -> bool:
-    """Whether every edit of a candidate puts in what stood there already."""
+    """Return whether every edit of a candidate replaces a text by itself."""
     return all(candidate.item.replaced(edit) == edit.replacement for edit in candidate.edits)
 
 
@@ -77,7 +77,7 @@ class Mention:
     end: int
     """One past the last character."""
     type: str
-    """A UMLS semantic type identifier, or the empty string where unknown."""
+    """A UMLS semantic type identifier, or empty if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class Question:
     context: str = ""
     """Everything before the stem; may be empty."""
     stem: str
-    """The sentence that asks."""
+    """The sentence that asks the question."""
     options: tuple[str, ...]
     """2 to 10 distinct texts, lettered A, B, ... in order."""
     key: str
@@ -101,13 +101,13 @@ class Question:
     mentions: tuple[Mention, ...] = ()
     """Typed entities in options and vignette."""
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """Further fields of the row, kept as they came."""
+    """Other fields of the row, unchanged."""
 
     def __post_init__(self) -> None:
         check_question(self)
 
     def __hash__(self) -> int:
-        # Of equal questions the ids are equal; hashing every text would cost more than rendering.
+        # Equal questions have equal ids; hashing all texts would cost more than rendering.
         return hash(self.id)
 
     @property
@@ -126,37 +126,37 @@ class Question:
         return self.option(self.key)
 
     def option(self, letter: str) -> str:
-        """The text of one option."""
+        """Return the text of one option."""
         return self.options[LETTERS.index(letter)]
 
     def text_of(self, name: str) -> str:
-        """The text of a field: an option letter, `context`, `stem` or `question`."""
+        """Return the text of a field: an option letter, `context`, `stem` or `question`."""
         if name in ("context", "stem", "question"):
             return str(getattr(self, name))
         return self.option(name)
 
     def candidate(self, edits: tuple[Edit, ...] = ()) -> Candidate:
-        """The question with edits."""
+        """Return the question with edits."""
         return Candidate(item=self, edits=edits)
 
     def replaced(self, edit: Edit) -> str:
-        """What an edit replaces."""
+        """Return the text that an edit replaces."""
         return self.text_of(edit.field)[edit.start : edit.end]
 
     def with_mentions(self, mentions: Iterable[Mention]) -> Question:
-        """This question with other mentions; only new ones are checked, all else was.
+        """Return this question with other mentions; only new mentions are checked.
 
         Raises:
             DataError: a mention lies outside its field.
         """
-        given, known = tuple(mentions), set(self.mentions)
-        for mention in given:
-            if mention not in known:
+        new, checked = tuple(mentions), set(self.mentions)
+        for mention in new:
+            if mention not in checked:
                 _check_mention(self, mention)
-        made = object.__new__(type(self))
-        vars(made).update({each.name: vars(self)[each.name] for each in fields(self)})
-        vars(made)["mentions"] = given
-        return made
+        copy = object.__new__(type(self))
+        vars(copy).update({each.name: vars(self)[each.name] for each in fields(self)})
+        vars(copy)["mentions"] = new
+        return copy
 
     @cached_property
     def hash(self) -> str:
@@ -169,7 +169,7 @@ def check_question(item: Question) -> None:
     """Check the contract of a question.
 
     Raises:
-        DataError: naming the item, the field, what was expected and what came.
+        DataError: it is broken; the message names the item, the field and the value.
     """
     n = len(item.options)
     if not 2 <= n <= len(LETTERS):
@@ -209,12 +209,12 @@ def _check_mention(item: Question, mention: Mention) -> None:
 
 
 def check_words(item: Question) -> None:
-    """Refuse mentions that begin or end inside a word: what replaced them would leave its rest.
+    """Check that no mention begins or ends inside a word: replacing it would leave a rest.
 
-    No part of the contract, for folders of the first edition hold such items.
+    This is not part of the contract, because folders of the first edition hold such items.
 
     Raises:
-        DataError: naming the item, the mention and the word.
+        DataError: a mention cuts a word; the message names the item, the mention and the word.
     """
     for mention in item.mentions:
         text = item.text_of(mention.field)
@@ -223,7 +223,7 @@ def check_words(item: Question) -> None:
             raise DataError(
                 f"item {item.id!r}, field 'mentions': expected whole words, got "
                 f"{text[mention.start : mention.end]!r} at [{mention.start}, {mention.end}) of "
-                f"{mention.field}, which cuts {word!r}; mend start or end"
+                f"{mention.field}, which cuts {word!r}; correct start or end"
             )
 
 
@@ -241,7 +241,7 @@ class Candidate:
         """Return this candidate with one more replacement, at `span` of the original item.
 
         Raises:
-            ValueError: the span lies in `question`; edits are of `context` or `stem`.
+            ValueError: the span lies in `question`; edit `context` or `stem` instead.
         """
         if span.field == "question":
             raise ValueError("edit context or stem: an edit of question would reach no prompt")
@@ -250,7 +250,7 @@ class Candidate:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options as they will be asked."""
+        """The options with edits."""
         options = list(self.item.options)
         for letter in {edit.field for edit in self.edits} & set(self.item.letters):
             place = LETTERS.index(letter)
@@ -259,12 +259,12 @@ class Candidate:
 
     @property
     def context(self) -> str:
-        """The context as it will be asked."""
+        """The context with edits."""
         return self._edited("context", self.item.context)
 
     @property
     def stem(self) -> str:
-        """The stem as it will be asked."""
+        """The stem with edits."""
         return self._edited("stem", self.item.stem)
 
     def _edited(self, name: str, text: str) -> str:

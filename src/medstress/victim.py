@@ -18,16 +18,16 @@ class Victim:
     """A model under attack."""
 
     label: str
-    """How it is called in rows and tables."""
+    """Name in rows and tables."""
     task: AnyTask
-    """What it is asked and how its answers are read."""
+    """Builds its requests and reads its answers."""
     backend: Backend
-    """Who answers."""
+    """Answers its calls."""
     by_dataset: tuple[tuple[str, AnyTask], ...] = ()
-    """Data sets that it is asked about with another prompt: label and task."""
+    """(label, task) of each data set with a prompt of its own."""
 
     def on(self, dataset: str) -> Victim:
-        """The victim as it is asked about the items of a data set."""
+        """Return the victim with its task for a data set."""
         task = dict(self.by_dataset).get(dataset)
         return self if task is None else replace(self, task=task, by_dataset=())
 
@@ -36,28 +36,28 @@ class Victim:
         return self.task.flow(candidate)
 
     def listing(self, candidate: Edited) -> str:
-        """The prompt with the options listed, for people."""
+        """Return the prompt with the options listed, for people."""
         return self.task.listing(candidate)
 
     @property
     def is_told(self) -> bool:
-        """Whether its requests are stored as they are (`medstress.tasks.task.Task`)."""
+        """True if its requests are stored in full (`medstress.tasks.task.Task`)."""
         return bool(getattr(self.task, "is_told", False))
 
     @property
     def prompt(self) -> dict[str, Any] | None:
-        """Name, source and form of the prompt; None where sentences are read as they are."""
-        return None if self._template is None else self._template.as_told()
+        """Name, source and form of the prompt; None if sentences are read without a prompt."""
+        return None if self._template is None else self._template.as_json()
 
     def kept_listings(self, candidates: Sequence[Edited]) -> list[str] | None:
-        """Listings that must be stored; None where the form of the prompt gives them back."""
+        """Return listings that must be stored; None if the prompt's form can reproduce them."""
         template = self._template
         if template is None or template.form is not None or not template.lists_options:
             return None
         return [self.listing(candidate) for candidate in candidates]
 
     def prompt_specs(self) -> dict[str, dict[str, Any]]:
-        """What defines the tasks of data sets with another prompt, by data set."""
+        """Return the specs of tasks with a prompt of their own, by data set."""
         return {dataset: task.spec() for dataset, task in self.by_dataset}
 
     @property
@@ -65,8 +65,8 @@ class Victim:
         return getattr(self.task, "template", None)
 
     def spec(self) -> dict[str, Any]:
-        """What defines the victim, for fingerprints: task and model, no paths, no devices.
+        """Return what defines the victim, for fingerprints: task and model, no paths or devices.
 
-        What differs by data set is not in it (`prompt_specs`): another data set may join a run.
+        Prompts by data set are left out (see `prompt_specs`), because a data set may join a run.
         """
         return {"task": self.task.spec(), "model": self.backend.identity.hash}

@@ -169,7 +169,7 @@ def test_a_file_of_a_run_may_be_annotated_and_its_victims_are_still_checked(meds
         (
             ('recogniser = "gazetteer"', 'recogniser = "given"'),
             ["--to", "o.jsonl"],
-            "dataset 'jsonl' carries no mentions at all, which recogniser = 'given' needs",
+            "dataset 'jsonl' has no mentions, but recogniser = 'given' needs them",
         ),
     ],
 )

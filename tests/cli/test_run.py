@@ -326,7 +326,7 @@ def test_a_further_field_may_hold_any_number(bench, workbench, medstress, tmp_pa
 def test_a_data_set_without_any_mention_is_refused(bench, workbench, refused):
     bench.write_items([{**row, "mentions": []} for row in workbench.questions(5)])
     message = refused()
-    assert message.startswith("dataset 'cases' carries no mentions at all")
+    assert message.startswith("dataset 'cases' has no mentions, but")
     assert "gazetteer" in message
 
 
@@ -640,13 +640,14 @@ def test_what_is_watched_of_a_function_is_said(bench, medstress):
     (bench.root / "helper.py").write_text("", "utf-8")
     told = medstress(*bench.arguments("--dry-run"))
     assert told.out.splitlines()[-1] == (
-        "victim 'careful': watched: victim.py, helper (helper.py); not watched: what else is "
-        "installed, modules whose names are computed, files that it reads, such as weights"
+        "victim 'careful': watched for changes: victim.py, helper (helper.py); not watched: other "
+        "installed packages, modules imported by computed names, and files that it reads, such as "
+        "weights"
     )
     bench.tables["victim"][0]["version"] = "mine-2"
     told = medstress(*bench.arguments("--dry-run"))
     assert told.out.splitlines()[-1] == (
-        "victim 'careful': version 'mine-2' is taken at your word, no file is watched"
+        "victim 'careful': identified by version 'mine-2', so no file is watched"
     )
 
 

@@ -94,10 +94,9 @@ def test_two_files_of_one_name_and_version_do_not_share_a_cache(small):
             run(small.write(), small.root / f"second{number}")
         first, second = (small.root.resolve() / name.rpartition(":")[0] for name in order)
         assert str(caught.value) == (
-            f"victim 'v0': target {order[1]!r} is {second}, and the answers of version '1' of a "
-            "function and file of these names in the cache "
-            f"{small.root / f'cache{number}'} are of {first}; give it a version of its own, or "
-            "another cache"
+            f"victim 'v0': target {order[1]!r} is {second}, but the cache "
+            f"{small.root / f'cache{number}'} holds answers of version '1' of {first}, whose file "
+            "and function have the same names; give it another version or cache"
         )
         victims(small, order[1], version="2")
         found = accuracies(run(small.write(), small.root / f"third{number}"))
@@ -177,8 +176,8 @@ def test_functions_that_cannot_be_told_apart_are_refused(small, given, what):
         run(small.write(), small.out)
     assert str(caught.value) == (
         "victim 'v0' and victim 'v1': targets 'a/model.py:answer' and 'b/model.py:answer' have "
-        f"files and functions of one name and {what}, so each would be given the other's answers; "
-        "give each a version of its own, or another file name"
+        f"files and functions of the same names and {what}, so each would get the other's "
+        "answers; give them different versions or file names"
     )
     if not given:  # what differs in content is told apart without a version
         source(small, "b/model.py", WRONG)
@@ -215,8 +214,8 @@ def test_two_modules_of_one_name_are_refused(small):
     root = small.root.resolve()
     assert str(caught.value) == (
         f"victim 'v0' and victim 'v1': both import a module 'helper', from {root}/a/helper.py and "
-        f"from {root}/b/helper.py, and Python holds one of a name; rename one, or run the two in "
-        "experiments of their own"
+        f"from {root}/b/helper.py, but Python can load only one module of a name; rename one, or "
+        "use two experiments"
     )
 
 
@@ -316,7 +315,7 @@ def test_what_is_watched_of_a_module_names_its_file(small):
     backend = open_backend(BackendOptions(target="slow:slow", base=small.root))
     (line,) = watched_lines([("victim 'slow'", backend)])
     backend.close()
-    assert "watched: slow (slow.py), helper (helper.py); not watched" in line
+    assert "watched for changes: slow (slow.py), helper (helper.py); not watched" in line
 
 
 def test_an_installed_function_is_known_by_its_source_and_its_version(monkeypatch):

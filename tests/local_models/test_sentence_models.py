@@ -367,5 +367,5 @@ def test_a_transformers_victim_of_pairs_without_a_head_is_told_of_sentence_vecto
 
 
 def test_a_sentence_encoder_answers_no_questions(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="its data set must be one of sentence pairs"):
+    with pytest.raises(UsageError, match="give it a data set of sentence pairs"):
         opened(tmp_path, "ner", "sentence_transformers")

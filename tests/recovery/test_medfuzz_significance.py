@@ -467,7 +467,7 @@ def test_a_sheet_from_a_spreadsheet_that_writes_semicolons_is_read(
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"\xff\xfe\x00", "it is no UTF-8 text"), (b"", "the column 'trial_id' is missing")],
+    [(b"\xff\xfe\x00", "not a UTF-8 text"), (b"", "the column 'trial_id' is missing")],
 )
 def test_a_file_that_is_no_sheet_is_refused_in_one_sentence(
     tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, said: str

@@ -248,7 +248,7 @@ def test_beside_original_twice_no_kind_stops_on_its_own(synonyms: dict[str, Any]
     assert {plan.schedule(model).patience for model in plan.models} == {0}
     assert any("no training stops early (patience = 0)" in line for line in training_costs(plan))
     synonyms["train"]["patience"] = 3
-    with pytest.raises(MedstressError, match="with patience = 3 each would stop on its own"):
+    with pytest.raises(MedstressError, match="with patience = 3 each may stop early"):
         plan_training(synonyms)
     synonyms["train"] |= {"twice": False}
     assert plan_training(synonyms).table.patience == 3

@@ -271,8 +271,8 @@ def test_tagged_texts_are_cross_validated_and_rows_are_read_back(
             "folds = 21: there are 20 documents (pairs that share a sentence are one); give more "
             "data, or fewer folds",
         ),
-        ({"dev": {"split": "dev"}}, "with folds the dev data are a share of those trained on"),
-        ({"data": {"path": "x.tsv"}}, "with folds the data attacked are trained on"),
+        ({"dev": {"split": "dev"}}, "with folds the dev data are a share of the training data"),
+        ({"data": {"path": "x.tsv"}}, "with folds the attacked data are the training data"),
         ({"encoder": "cross_encoder"}, "untrained = true is for sentence pairs with encoder"),
         (
             {"adversarial": [{"attack": "swap_noise", "label": "untrained"}]},

@@ -9,7 +9,7 @@ from typing import Any
 from medstress.errors import UsageError
 from medstress.experiment.config import EntitiesTable
 from medstress.experiment.model_tables import VictimTable
-from medstress.kinds.victim_prompts import told_prompt
+from medstress.kinds.victim_prompts import shown_prompt
 
 
 def unique_labels(
@@ -65,7 +65,7 @@ def victim_name(table: VictimTable) -> str:
 def _victim_keys(table: VictimTable) -> dict[str, Any]:
     """Return the keys that tell victims of one name apart, as labels show them."""
     wraps = "+".join(entry["name"] for entry in table.wrap)
-    own = {"wrap": wraps or None, "prompt": told_prompt(table.prompt)}
+    own = {"wrap": wraps or None, "prompt": shown_prompt(table.prompt)}
     return {**table.model_dump(exclude={"use", "wrap"}), **own}
 
 

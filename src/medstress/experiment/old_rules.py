@@ -13,7 +13,7 @@ from medstress.experiment.sentence_groups import SentenceGroupPart, sentence_res
 from medstress.hashing import content_hash
 from medstress.tasks.reading import reading_of
 from medstress.tasks.task import Task
-from medstress.tasks.ties import rule_of, with_rule
+from medstress.tasks.ties import ties_of, with_ties
 from medstress.tasks.wrapping import parser_of, reading_with
 
 
@@ -58,7 +58,7 @@ def _keep_readers(prepared: Prepared, known: Mapping[str, Any]) -> None:
             continue
         stored, task = known[victim.label]["task"], victim.task
         if hasattr(task, "ties"):
-            task = with_rule(task, rule_of(stored))
+            task = with_ties(task, ties_of(stored))
         first_parser = parser_of(stored)
         if first_parser is not None:  # tasks of sentences have no parser
             kept = {"parser": first_parser} if table.parser is None else {}

@@ -1,4 +1,4 @@
-"""From a TOML file to a checked experiment; every refusal names the line."""
+"""Read and check an experiment file; every error names the line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TABLES_BUILT: dict[str, type[Table]] = {
 
 
 NEEDS = ("experiment", "dataset", "victim", "attack")
-"""The tables that a run cannot do without; questions need `entities` as well."""
+"""The tables that a run needs; attacks that draw names also need `entities`."""
 
 
 def read_experiment(
@@ -61,8 +61,8 @@ def read_experiment(
     Args:
         path: the TOML file, or the name of a shipped recipe.
         overrides: `table.key=value` or `table.NAME.key=value`, values as in TOML.
-        needs: the tables that must be there.
-        complete: fills in what a command decides itself, before the check.
+        needs: the tables that are required.
+        complete: fills in what the command decides, before the check.
 
     Raises:
         UsageError: one sentence: what was expected, what came, in which line, what to do.
@@ -88,7 +88,7 @@ def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
         name = ".".join(parts[1:-1])
         try:
             value = tomllib.loads(f"value = {value_text.strip()}")["value"]
-        except (ValueError, RecursionError):  # no TOML: a text, and where it is none, refused below
+        except (ValueError, RecursionError):  # not TOML: a text, which is checked below
             value = value_text.strip()
         check_toml({key: value}, f"--set {target}")
         for entry in _entries(raw, table, name, override):
@@ -118,7 +118,7 @@ def check_experiment(
             raise UsageError(f"{where.table(table)}: expected one [{table}], got {len(rows)}")
         if not all(isinstance(row, dict) for row in rows):
             raise UsageError(f"{where.table(table)}: {table} must be a table, got {value!r}")
-        # An entry that is switched off may name what is not built or not installed.
+        # An entry that is switched off may name something that is not built or not installed.
         kept = [dict(row) for row in rows]
         used = [i for i, row in enumerate(kept) if not _is_off(table, row)]
         for i in used:
@@ -144,10 +144,10 @@ def _is_off(table: str, row: Mapping[str, Any]) -> bool:
 def require_tables(
     raw: Mapping[str, Any], needs: Sequence[str] = NEEDS, file: str = "experiment"
 ) -> None:
-    """Refuse an experiment without one of the tables it needs.
+    """Check that an experiment has the tables that it needs.
 
     Raises:
-        UsageError: naming the table.
+        UsageError: a table is missing; the message names it.
     """
     for table in needs:
         if table not in raw or (table in ARRAYS and not raw[table]):
@@ -156,7 +156,7 @@ def require_tables(
 
 
 def check_table(table: str, values: Mapping[str, Any]) -> Any:
-    """Check one table given from Python; returns its type from `config`.
+    """Check one table given from Python and return it as its type from `config`.
 
     Raises:
         UsageError: one sentence.
@@ -192,9 +192,9 @@ def _validate(raw: Mapping[str, Any], where: _Where) -> Experiment:
 
 
 def _attack_table(row: Mapping[str, Any], where: _Where, index: int) -> Any:
-    """The table with its attacks built, so that what they refuse is told with its line.
+    """Return the table with its attacks built, so that their errors name the line.
 
-    What is no table is left as it is, for the check of the whole experiment to refuse.
+    A malformed table is returned unchanged; the check of the whole experiment refuses it.
     """
     from pydantic import ValidationError
 
@@ -223,8 +223,8 @@ def _attack_table(row: Mapping[str, Any], where: _Where, index: int) -> Any:
     try:
         _ = table.attacks
     except UsageError as error:
-        said = re.findall(r"[a-z_]+", str(error))
-        key = next((word for word in said if word in known), "")
+        words = re.findall(r"[a-z_]+", str(error))
+        key = next((word for word in words if word in known), "")
         raise UsageError(f"{where.key('attack', key, index)}: {error}") from None
     return table
 
@@ -292,16 +292,16 @@ class _Where:
         self._lines = text.splitlines()
 
     def place_of(self, table: str, index: int) -> int:
-        """The number in the file of the index-th entry that is switched on."""
+        """Return the number, counting all entries, of the index-th entry that is switched on."""
         used = self.used.get(table, [])
         return used[index] if index < len(used) else index
 
     def table(self, table: str) -> str:
-        """The place of the first header of a table."""
+        """Return the place of the first header of a table."""
         return self._place(self._header(table, 0))
 
     def key(self, table: str, key: str, index: int) -> str:
-        """The place of a key in the index-th entry of a table."""
+        """Return the place of a key in the index-th entry of a table."""
         header = self._header(table, index)
         if header is None:
             return f"{self.file}, [{table}]"

@@ -1,4 +1,4 @@
-"""A run folder read back: its numbers, rows, figures and report."""
+"""Read a run folder: its numbers, rows, figures and report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def report_of(run: StoredRun) -> str:
-    """A run as one self-contained HTML page."""
+    """Return a run as one self-contained HTML page."""
     from medstress.experiment.rows import trial_rows
     from medstress.experiment.summary import summarise_run
     from medstress.report.page import render_report
@@ -30,63 +30,63 @@ def report_of(run: StoredRun) -> str:
 class Run:
     """A run folder, finished or not: its numbers, rows and report.
 
-    Every method opens the folder anew, so it shows what a run that is still writing has by then.
+    Every method opens the folder anew, so it shows the current state of a run in progress.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
     def opened(self) -> AbstractContextManager[StoredRun]:
-        """The run opened once, for several results of one moment."""
+        """Open the run once, for several results from the same state."""
         return open_run(self.folder)
 
     def manifest(self) -> dict[str, Any]:
-        """What the run is."""
+        """Return the manifest, which describes the run."""
         return self._read(lambda run: run.manifest)
 
     def rows(self) -> list[TrialRow]:
-        """All finished trials."""
+        """Return all finished trials."""
         from medstress.experiment.rows import trial_rows
 
         return self._read(lambda run: list(trial_rows(run)))
 
     def trials(self) -> polars.DataFrame:
-        """All finished trials as a data frame (docs: schema)."""
+        """Return all finished trials as a data frame (docs: schema)."""
         from medstress.experiment.export import frame_of, trial_dicts
 
         return self._read(lambda reader: frame_of(trial_dicts(reader)))
 
     def summary(self) -> dict[str, Any]:
-        """The numbers of the run (docs: schema)."""
+        """Return the numbers of the run (docs: schema)."""
         from medstress.experiment.summary import summarise_run
 
         return self._read(summarise_run)
 
     def tuning(self) -> dict[str, Any] | None:
-        """How n was chosen (docs: tuning); None where it was not."""
+        """Return how n was chosen (docs: tuning); None if the run tuned nothing."""
         from medstress.experiment.rows import trial_rows
         from medstress.experiment.tuning_summary import describe_tuning
 
         return self._read(lambda run: describe_tuning(run, trial_rows(run)))
 
     def report(self) -> str:
-        """One self-contained HTML page."""
+        """Return the report as one self-contained HTML page."""
         return self._read(report_of)
 
     def figures(
         self, out: str | Path, formats: Sequence[str] = ("pdf", "svg", "png")
     ) -> list[Made | Skipped]:
-        """Write the tables and figures of the papers that the run can fill; says which.
+        """Write the tables and figures of the papers that the run has data for; list them.
 
         Raises:
-            UsageError: an unknown format, or a folder that cannot be written.
+            UsageError: an unknown format, or the folder cannot be written.
         """
         from medstress.experiment.figures import write_figures
 
         return self._read(lambda run: write_figures(run, Path(out), formats))
 
     def export(self, table: str, to: str | Path) -> int:
-        """Write one table as JSONL, CSV or parquet; returns the number of rows."""
+        """Write one table as JSONL, CSV or parquet and return the number of rows."""
         from medstress.experiment.export import export
 
         return self._read(lambda run: export(run, table, Path(to)))

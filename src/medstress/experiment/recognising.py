@@ -1,4 +1,4 @@
-"""Mentions before anything else: each group's recogniser, run once over every data set."""
+"""Find the mentions of every entity group with its recogniser."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ GIVEN: dict[str, Any] = {"name": "given"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognised:
-    """Data sets with the mentions that their groups' recognisers give them."""
+    """Data sets with the mentions that recognisers found."""
 
     datasets: list[DatasetPart]
-    """As they came, with other mentions; the items' hashes are over these."""
+    """The data sets with new mentions, which enter the items' hashes."""
     recognisers: list[dict[str, Any]]
-    """What found the mentions of each group, in the order of the groups."""
+    """Spec of each group's recogniser, in the order of the groups."""
 
 
 def recognise_mentions(
@@ -38,13 +38,12 @@ def recognise_mentions(
 ) -> Recognised:
     """Find the mentions of every group.
 
-    An item is one thing for all groups, so that its baseline is asked once. Hence mentions belong
-    to types: those of a group's types come from that group's recogniser alone. Groups that share
-    a type must share the recogniser.
+    All groups share the same items, so that the baseline is asked once. Therefore each type has
+    one recogniser: groups that share a type must share the recogniser.
 
     Raises:
-        UsageError: a recogniser cannot be had, two of them claim one type, or a data set has
-            no mention at all.
+        UsageError: a recogniser is not available, two recognisers claim one type, or a data set
+            has no mentions.
         DataError: a given mention cuts a word.
     """
     from medstress.entities.recognisers.recogniser import recognise
@@ -78,7 +77,7 @@ def recognise_mentions(
 
 
 def _open(tables: Sequence[EntitiesTable], base: Path) -> Recogniser:
-    """One recogniser for all groups that use it."""
+    """Open one recogniser for all groups that use it."""
     table = tables[0]
     if table.recogniser == "spacy":
         from medstress.entities.recognisers.spacy_pipeline import SpacyPipeline
@@ -104,7 +103,7 @@ def _open(tables: Sequence[EntitiesTable], base: Path) -> Recogniser:
 
 
 def _one_type(table: EntitiesTable) -> str:
-    """The type of the names in a group's vocabulary."""
+    """Return the type of the names in a group's vocabulary."""
     types = [table.type] if isinstance(table.type, str) else list(table.type)
     if len(types) > 1:
         raise UsageError(
@@ -116,7 +115,7 @@ def _one_type(table: EntitiesTable) -> str:
 
 
 def _key(table: EntitiesTable) -> str:
-    """Equal for groups that one recogniser serves."""
+    """Return a key that is equal for groups with the same recogniser."""
     if table.recogniser != "spacy":
         return table.recogniser
     return repr([table.model, sorted((table.labels or {}).items()), table.linker])
@@ -139,14 +138,14 @@ def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
     for dataset in datasets:
         if not any(item.mentions for item in dataset.all_items):
             raise UsageError(
-                f"dataset {dataset.label!r} carries no mentions at all, which recogniser = "
-                "'given' needs: add mentions to the rows, or annotations = \"...\", or have them "
-                'found with recogniser = "gazetteer"'
+                f"dataset {dataset.label!r} has no mentions, but recogniser = 'given' needs them: "
+                'add mentions to the rows, or set annotations = "...", or find them with '
+                'recogniser = "gazetteer"'
             )
 
 
 def _require_words(datasets: Sequence[DatasetPart]) -> None:
-    """Refuse mentions that cut a word in items that no row named: a plug-in's, or a caller's."""
+    """Check that no mention cuts a word; plug-ins and callers may give such items."""
     for dataset in datasets:
         for item in dataset.all_items:
             check_words(item)

@@ -1,4 +1,4 @@
-"""Cases out to experts, and their judgements back in."""
+"""Write cases to sheets for experts, and read their judgements."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ FORM: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("interest", "Of clinical or of advocacy interest?", INTEREST),
     ("note", "Anything else", ()),
 )
-"""(column, question, allowed answers; none: free text). The questions are those that the paper
-asks of its cases."""
+"""(column, question, allowed answers; empty: free text). The paper asks these questions about its
+cases."""
 SHOWN = (
     "trial_id",
     "dataset",
@@ -60,18 +60,18 @@ SHOWN = (
     "guess",
     "valid",
 )
-"""Columns that are there to be read; only `trial_id` is read back."""
+"""Columns for the reader of the sheet; the import reads only `trial_id`."""
 
 
 def export_sheet(run: StoredRun, to: Path) -> int:
-    """Write the cases of a run as an HTML or CSV sheet; returns how many there are.
+    """Write the cases of a run as an HTML or CSV sheet and return their number.
 
     Raises:
-        UsageError: another ending, or a file that cannot be written.
+        UsageError: another extension, or the file cannot be written.
     """
     cases = cases_of(run)
     if to.suffix == ".html":
-        form = [(column, asked, " / ".join(values)) for column, asked, values in FORM]
+        form = [(column, question, " / ".join(values)) for column, question, values in FORM]
         text = render_sheet(cases, run.manifest["config"]["experiment"]["name"], form)
     elif to.suffix == ".csv":
         text = _as_csv(cases)
@@ -85,18 +85,18 @@ def export_sheet(run: StoredRun, to: Path) -> int:
 
 
 def import_sheet(store: RunStore, known: Sequence[str], path: Path) -> int:
-    """Read experts' judgements from a CSV sheet and keep them; returns how many.
+    """Store experts' judgements from a CSV sheet and return their number.
 
-    A row without any answer is not reviewed yet and is left out. A reviewer who judges a case
-    again replaces the earlier judgement.
+    A row without answers is not reviewed yet and is left out. A reviewer who judges a case again
+    replaces the earlier judgement.
 
     Args:
         store: the run, open for writing.
-        known: its trials' identifiers.
+        known: the identifiers of its trials.
         path: the sheet.
 
     Raises:
-        UsageError: naming file, row and column.
+        UsageError: a wrong cell; the message names file, row and column.
     """
     reviews = list(_read(path, set(known)))
     store.write_reviews(reviews)
@@ -115,11 +115,15 @@ def _csv_row(case: Case) -> dict[str, Any]:
     item, success = case.item, case.success
     options = " | ".join(f"{k}: {v}" for k, v in zip(item.letters, item.options, strict=True))
     stated = [
-        f"{one.number}: " + ", ".join(f"{c:g}" for c in one.confidences)
-        for one in case.attempts
-        if one.confidences
+        f"{attempt.number}: " + ", ".join(f"{c:g}" for c in attempt.confidences)
+        for attempt in case.attempts
+        if attempt.confidences
     ]
-    gates = [f"attempt {one.number}: {why}" for one in case.attempts for why in one.objections]
+    gates = [
+        f"attempt {attempt.number}: {objection}"
+        for attempt in case.attempts
+        for objection in attempt.objections
+    ]
     return {
         "trial_id": case.trial_id,
         "dataset": case.dataset,
@@ -151,22 +155,22 @@ def _read(path: Path, known: set[str]) -> Iterator[Review]:
         raise UsageError(f"--import {path}: cannot read it: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"--import {path}: it is no UTF-8 text; save the sheet as CSV, UTF-8"
+            f"--import {path}: not a UTF-8 text; save the sheet as CSV, UTF-8"
         ) from error
     head = text.partition("\n")[0]
-    # Spreadsheets of many countries write semicolons.
+    # In many countries, spreadsheets separate with semicolons.
     separator = ";" if head.count(";") > head.count(",") else ","
     try:
         rows = Reader(io.StringIO(text, newline=""), separator)
         given = list(rows)
     except csv.Error as error:
         raise UsageError(
-            f"--import {path}: it is no CSV ({error}); save the sheet as CSV, UTF-8"
+            f"--import {path}: not a CSV file ({error}); save the sheet as CSV, UTF-8"
         ) from error
     needed = ("trial_id", "reviewer", "human_valid")
     if missing := [name for name in needed if name not in rows.fields]:
         raise UsageError(
-            f"--import {path}: the column {missing[0]!r} is missing; make a sheet with: medstress "
+            f"--import {path}: the column {missing[0]!r} is missing; write a sheet with: medstress "
             "review DIR --export FILE.csv"
         )
     for number, row in enumerate(given, start=2):

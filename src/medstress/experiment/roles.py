@@ -1,4 +1,4 @@
-"""Roles beside the victim, such as MedFuzz's attacker: who needs them, and their back ends."""
+"""Roles other than the victim, such as MedFuzz's attacker: checks, and their back ends."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ _OPTIONS = {field.name for field in fields(BackendOptions)} - {"base", "timeout_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolePart:
-    """One role, its back end opened."""
+    """One role with its open back end."""
 
     name: str
-    """`attacker` or `judge`; of several judges the others are `judge.2`, `judge.3`, ..."""
+    """`attacker` or `judge`; further judges are `judge.2`, `judge.3`, ..."""
     backend: Backend
-    """Who answers."""
+    """Answers its calls."""
     decoding: Decoding
     """How it generates."""
     table: RoleTable
-    """As configured."""
+    """Its table in the experiment file."""
     is_shared: bool
-    """Whether a victim or another role has the same back end, and closes it."""
+    """True if a victim or another role has the same back end, and closes it."""
 
     @property
     def label(self) -> str:
-        """As in the experiment file."""
+        """Its name in the experiment file."""
         return f"role.{self.name}"
 
     @property
     def hash(self) -> str:
-        """What the role is by content."""
+        """Hash of model and decoding."""
         decoding = [self.decoding.max_new_tokens, self.decoding.temperature]
         return content_hash([self.backend.identity.hash, decoding])
 
 
 def tables_of(roles: RolesTable | None) -> dict[str, RoleTable]:
-    """The roles that are configured and used; of several judges the second is `judge.2`."""
+    """Return the roles that are switched on, by name; a second judge is `judge.2`."""
     if roles is None:
         return {}
     judges = [table for table in roles.judge if table.use]
@@ -63,23 +63,23 @@ def check_roles(
     attacks: Sequence[AttackPart],
     test: SignificanceTable | None = None,
 ) -> None:
-    """Refuse an attack without a role that it needs, and a role that nobody asks.
+    """Check that attacks have the roles that they need, and that every role is asked.
 
     Args:
-        roles: the experiment's.
-        attacks: likewise.
+        roles: the experiment's roles.
+        attacks: the experiment's attacks.
         test: `[test]`, which may ask a judge about reasonings.
 
     Raises:
-        UsageError: naming both.
+        UsageError: a role is missing or is never asked; the message names it.
     """
     known, used = tables_of(roles), set()
     if test is not None and (test.faithfulness or test.faithfulness_slope):
         used.add(JUDGE)
     for part in attacks:
-        wanted = part.traits.roles
-        used |= set(wanted)
-        for name, is_needed in wanted.items():
+        roles_of_attack = part.traits.roles
+        used |= set(roles_of_attack)
+        for name, is_needed in roles_of_attack.items():
             if is_needed and name not in known:
                 raise UsageError(
                     f"attack {part.label!r} asks the role {name!r}: add a table [role.{name}] "
@@ -105,18 +105,20 @@ def open_roles(
     victims: Sequence[tuple[VictimTable, Victim]] = (),
     timeout_seconds: float = ANSWER_SECONDS,
 ) -> list[RolePart]:
-    """Open every role's back end; what a victim or another role has open already is shared, so
-    that a model is loaded once and a server's limits hold for all who ask it.
+    """Open every role's back end.
+
+    A role shares the back end of a victim or role with the same options, so that a model is loaded
+    once and a server's limits hold for all calls to it.
 
     Raises:
-        UsageError: a back end that cannot be opened or generates no text, or one judge twice.
+        UsageError: a back end cannot be opened or generates no text, or two judges are the same.
     """
     parts: list[RolePart] = []
-    known: list[tuple[VictimTable, Backend]] = [(own, victim.backend) for own, victim in victims]
+    backends = [(own, victim.backend) for own, victim in victims]
     with ExitStack() as opened:
         for name, table in tables_of(roles).items():
             note(f"role {name} ({table.backend})")
-            same = [backend for own, backend in known if _options(own) == _options(table)]
+            same = [backend for own, backend in backends if _options(own) == _options(table)]
             if same:
                 backend = same[0]
             else:
@@ -124,11 +126,11 @@ def open_roles(
                 options = BackendOptions(base=base, timeout_seconds=timeout_seconds, **given)
                 backend = registry.open_backend(table.backend, options)
                 opened.callback(backend.close)
-                known.append((table, backend))
+                backends.append((table, backend))
             if "generate" not in backend.traits.calls:
                 raise UsageError(
-                    f"[role.{name}]: backend {table.backend!r} generates no text, and a role has "
-                    "to write its replies"
+                    f"[role.{name}]: backend {table.backend!r} generates no text, but a role "
+                    "writes replies"
                 )
             part = RolePart(
                 name=name,
@@ -137,10 +139,12 @@ def open_roles(
                 table=table,
                 is_shared=bool(same),
             )
-            if again := [one for one in parts if is_judge(name) and _is_equal_judge(one, part)]:
+            if equal := [
+                other for other in parts if is_judge(name) and _is_equal_judge(other, part)
+            ]:
                 raise UsageError(
-                    f"[role.{name}]: it is [{again[0].label}] again, whose answers it would "
-                    "repeat: judges need another model, max_new_tokens or temperature"
+                    f"[role.{name}]: it would repeat the answers of [{equal[0].label}], which is "
+                    "the same judge: give it another model, max_new_tokens or temperature"
                 )
             parts.append(part)
         opened.pop_all()
@@ -152,11 +156,11 @@ def _is_equal_judge(one: RolePart, other: RolePart) -> bool:
 
 
 def decoding_of(table: RoleTable) -> Decoding:
-    """How a role generates."""
+    """Return how a role generates."""
     return Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature)
 
 
 def _options(table: VictimTable) -> dict[str, Any]:
-    """What makes a back end; by head is the only way of answering that needs another one."""
+    """Return the keys that determine a back end; of `answer_by` only `head` matters."""
     found = {"backend": table.backend, **table.model_dump(include=_OPTIONS)}
     return {**found, "answer_by": table.answer_by == "head"}

@@ -1,4 +1,4 @@
-"""From what is stored to trial rows, with prompts derived from item, edits and template."""
+"""Build trial rows from a stored run; prompts are derived from item, edits and template."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _SHOWN = (
 _SHOWN_AT_LEAST = 64 << 20
 _SHOWN_A_BYTE = 64
 Requests: TypeAlias = Callable[[int, str, int], list[str]]
-"""(row of a trial, purpose, query) -> its calls that are stored in full, as JSON."""
+"""(number of a trial, purpose, query) -> its calls that are stored in full, as JSON."""
 
 _LOST = (Verdict.FAILED.value, Verdict.CUT_SHORT.value)
 
 
 def trial_rows(run: StoredRun) -> Sequence[TrialRow]:
-    """All finished trials as rows, in the plan's order; built once while the run is open."""
+    """Return all finished trials as rows, in the plan's order; cached with the open run."""
     return run.once(_trial_rows)
 
 
@@ -62,35 +62,35 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
     for trial in run.trials():
         item = items[trial.item][1]
         row = trial_row(name, trial, item, prompts, clusters[trial.dataset][item.id], run.requests)
-        # Prompts are made anew for each row, so a small folder could ask for any amount of memory.
-        made = {row.prompt_after, row.listing_after, row.first_success_prompt}
-        room -= sum(len(each) for each in made if isinstance(each, str))
+        # Prompts are rendered anew for each row, so a forged small folder could use up all memory.
+        rendered = {row.prompt_after, row.listing_after, row.first_success_prompt}
+        room -= sum(len(each) for each in rendered if isinstance(each, str))
         if room < 0:
             raise StoreError(
-                f"{run.folder / FILE} asks for more prompts than a run of its size can hold; "
-                "it is no file that medstress wrote"
+                f"{run.folder / FILE} gives more prompts than a run of its size can have; "
+                "medstress did not write this file"
             )
         row = replace(row, prompt_similarity=prompt_similarity(trial, embedder))
-        rows.append(overridden(row, reviewed.get(row.trial_id, ())))
+        rows.append(with_reviews(row, reviewed.get(row.trial_id, ())))
     return rows
 
 
 def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
-    """That of its first success by an embedder, by its hash; None where that has not seen it."""
-    known, value, *of = trial.result.get("prompt_similarity", (None, None))
-    # Earlier folders hold that of the pick, and do not say of what.
-    if known and known == embedder and (of or "first_edits" not in trial.result):
+    """Return the similarity of the first success by an embedder's hash; None if not computed."""
+    stored, value, *of = trial.result.get("prompt_similarity", (None, None))
+    # Earlier folders hold the similarity of the pick, without saying so.
+    if stored and stored == embedder and (of or "first_edits" not in trial.result):
         return cast("float", value)
     return None
 
 
 def _most_shown(folder: Path) -> int:
-    """Characters of prompts that a run of a folder's size can have in its rows."""
+    """Return the most characters of prompts that a run of a folder's size can have in its rows."""
     return max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * (folder / FILE).stat().st_size)
 
 
 def human_validity(reviews: Iterable[Review]) -> dict[str, list[bool]]:
-    """What experts say of each trial's key: trial -> one entry a reviewer who says."""
+    """Return trial -> the judgements of its reviewers on whether the key still holds."""
     found: dict[str, list[bool]] = {}
     for review in reviews:
         if review.human_valid is not None:
@@ -98,16 +98,16 @@ def human_validity(reviews: Iterable[Review]) -> dict[str, list[bool]]:
     return found
 
 
-def overridden(row: TrialRow, said: Sequence[bool]) -> TrialRow:
-    """A success with the validity that most of its reviewers see; a tie leaves it unknown.
+def with_reviews(row: TrialRow, judgements: Sequence[bool]) -> TrialRow:
+    """Return a success with the validity that most reviewers give it; a tie leaves it unknown.
 
-    Where they refute one at which the search ended with queries left, it is censored: nobody
-    looked for another.
+    A refuted success is censored if the search ended there with queries left, because another
+    success might have been found.
     """
-    if not said or row.verdict is not Verdict.FLIPPED:
+    if not judgements or row.verdict is not Verdict.FLIPPED:
         return row
-    yes = sum(said)
-    valid = None if 2 * yes == len(said) else 2 * yes > len(said)
+    yes = sum(judgements)
+    valid = None if 2 * yes == len(judgements) else 2 * yes > len(judgements)
     return replace(
         row,
         valid=valid,
@@ -118,14 +118,14 @@ def overridden(row: TrialRow, said: Sequence[bool]) -> TrialRow:
 
 
 def _ended_at_its_pick(row: TrialRow) -> bool:
-    """Whether nobody looked for another success than the pick, though queries were left.
+    """True if the search looked for no success after the pick although queries were left.
 
-    A search whose successes were all refuted as they came went on as long as it might.
+    If all successes were refuted during the search, it used its whole budget.
     """
     if row.first_unrefuted_success is None:
         return False
     if row.n_asked != pick_success(row):
-        return True  # what came later was not judged
+        return True  # later queries were not judged
     spec = json.loads(row.attack_spec)
     if row.attempts is not None and "attempts" in spec:
         made = max(entry["attempt"] or 0 for entry in entries(row))
@@ -141,18 +141,18 @@ def trial_row(
     cluster: str,
     requests: Requests,
 ) -> TrialRow:
-    """A finished trial of a run as a row, before reviews.
+    """Return a finished trial as a row, before reviews.
 
     Args:
         run: name of the experiment.
-        trial: as stored.
-        stored: its item as stored.
-        prompts: of the run's victims.
-        cluster: the document of the item, or what else makes a cluster.
-        requests: the calls of a query of a trial that are stored in full.
+        trial: the stored trial.
+        stored: its stored item.
+        prompts: prompts of the run's victims.
+        cluster: name of the item's cluster, such as its document.
+        requests: gives the calls of a query that are stored in full.
     """
     row = _row(run, trial, stored, prompts, cluster)
-    # Calls are stored in full where no form gives them back, and of conversations.
+    # Conversations, and prompts that no form can reproduce, are stored in full.
     is_stored = row.attempts is not None or not prompts.has_form(trial.victim, trial.dataset)
     return (
         _as_sent(row, requests, trial.trial)
@@ -230,7 +230,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
 def _chose_edited(
     verdict: str, item: Item, candidate: Edited, after: Sequence[Any] | None
 ) -> bool | None:
-    """Whether a success is the choice of an edited option."""
+    """Return whether a success chose an edited option; None if that is unknown."""
     if verdict != Verdict.FLIPPED.value:
         return None
     edited = kind_of(item).edited_options(item, candidate.edits)
@@ -238,32 +238,32 @@ def _chose_edited(
 
 
 def _check_counts(trial: StoredTrial) -> None:
-    """Hold what a trial says it asked to what the ledger holds of it.
+    """Check a trial's counts against the ledger.
 
     Raises:
-        StoreError: it says more.
+        StoreError: the trial counts more queries than the ledger has.
     """
     asked, first = trial.result.get("n_asked", 0), trial.result.get("first_success")
     in_ledger = trial.n_paid + trial.n_cached + trial.n_failed
     if not 0 <= asked <= in_ledger:
         raise StoreError(
-            f"trial {trial.trial_id} says that it asked {asked} queries, and the ledger holds "
-            f"{in_ledger} of it; the run was damaged or changed"
+            f"trial {trial.trial_id} counts {asked} queries, but the ledger has {in_ledger}; the "
+            "run was damaged or changed"
         )
     if first is not None and not 1 <= first <= asked:
         raise StoreError(
-            f"trial {trial.trial_id} says that query {first} of {asked} was its first success; "
-            "the run was damaged or changed"
+            f"trial {trial.trial_id} has query {first} of {asked} as its first success; the run "
+            "was damaged or changed"
         )
 
 
 def _shown(trial: StoredTrial, item: Item, pick: Edited, prompts: Prompts) -> dict[str, Any]:
-    """The prompts of a success before, after the pick, and at the first success."""
+    """Return the prompts of a success: before, after the pick, and at the first success."""
     edits = trial.result.get("first_edits")
-    if kept := trial.result.get("listings"):
-        # Folders that kept two prompts have none of a first success that is not the pick.
-        first = kept[2] if len(kept) > 2 else None if edits else kept[1]
-        return dict(zip(_SHOWN, (kept[0], kept[0], kept[1], kept[1], first), strict=True))
+    if stored := trial.result.get("listings"):
+        # Folders with two prompts lack the one of a first success that is not the pick.
+        first = stored[2] if len(stored) > 2 else None if edits else stored[1]
+        return dict(zip(_SHOWN, (stored[0], stored[0], stored[1], stored[1], first), strict=True))
     before = prompts.clean(trial.victim, trial.dataset, trial.item, item)
     after = prompts.shown(trial.victim, trial.dataset, pick)
     first = after[1]
@@ -273,7 +273,7 @@ def _shown(trial: StoredTrial, item: Item, pick: Edited, prompts: Prompts) -> di
 
 
 def _as_sent(row: TrialRow, requests: Requests, trial: int) -> TrialRow:
-    """A success with its prompts as its calls hold them, where these are stored in full."""
+    """Return a success with the prompts that were sent, if its calls are stored in full."""
     before = stored_prompt(requests(trial, Purpose.BASELINE.value, 0))
     if before is None:
         return row
@@ -283,14 +283,14 @@ def _as_sent(row: TrialRow, requests: Requests, trial: int) -> TrialRow:
 
 
 def _first_successes(item: Item, result: Mapping[str, Any]) -> dict[str, Any]:
-    """What the search found first, and first of what nothing refutes."""
+    """Return the fields of the first success and of the first success that nothing refutes."""
     if result.get("first_success") is None:
         return dict.fromkeys(_FIRST)
-    # What belongs to the first success is stored apart only where it is not the pick.
+    # The first success is stored separately only if it is not the pick.
     answer = result.get("first_after", result.get("after"))
     edits = result.get("first_edits", result.get("edits"))
-    # Folders of the first edition call valid what their rules did not refute, and those of its
-    # first version have one success a trial, and do not say so twice.
+    # Folders of the first edition call a success valid if no rule refutes it. Its first version
+    # has one success for each trial and stores it once.
     first = result.get("first_success")
     claimed = result.get("first_valid_success", first)
     is_refuted = result.get("valid") is False
@@ -309,7 +309,7 @@ def _first_successes(item: Item, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _edit_fields(item: Item, candidate: Edited) -> dict[str, Any]:
-    """What was replaced by what, and how far apart the two are."""
+    """Return the fields of the first edit: what was replaced by what, and their distance."""
     fields: dict[str, Any] = dict.fromkeys(
         (
             "option",
@@ -339,7 +339,7 @@ def _edit_fields(item: Item, candidate: Edited) -> dict[str, Any]:
 
 
 def _score(item: Item, prediction: list[Any] | None) -> float | None:
-    """P(key) of a choice, the similarity of a pair; None where there are no scores."""
+    """Return P(key) of a choice or the similarity of a pair; None without scores."""
     if prediction is None or prediction[1] is None:
         return None
     return kind_of(item).score(item, prediction[1])

@@ -1,4 +1,4 @@
-"""Scores of several victims as one: models of one kind, a training seed each."""
+"""Scores of several victims as one: models of one kind with different training seeds."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from medstress.metrics.training_seeds import Measured, estimated, method_of, min
 
 
 def together(arms: Mapping[Place, Arm], place: Place, victims: Sequence[str]) -> Json:
-    """The fields of `add_scores` of several victims, means over them; seeds drawn with the items.
+    """Return the fields of `add_scores` as means over victims; seeds are resampled with items.
 
     Args:
-        arms: by place.
-        place: of the attack; its victim does not matter.
-        victims: each of them has an arm there.
+        arms: arms by place.
+        place: the attack's place; its victim is ignored.
+        victims: victims that have an arm there.
     """
     dataset, group, _, attack = place
     members = [arms[dataset, group, victim, attack] for victim in victims]
@@ -40,17 +40,17 @@ def together(arms: Mapping[Place, Arm], place: Place, victims: Sequence[str]) ->
 
 
 def f1_of(readings: Sequence[Iterable[Reading]], clusters: Sequence[str]) -> Measured:
-    """Strict F1, the mean over lists of readings: one of each training."""
+    """Return the mean strict F1 over lists of readings, one list for each training."""
     return _mean([sums_of(each, clusters) for each in readings], "f1")
 
 
 def coefficient_of(arms: Sequence[Arm], answers: str, name: str = "pearson") -> Measured:
-    """A correlation of the pairs that every arm has answered, the mean over arms and their seeds.
+    """Return the mean correlation over arms and their seeds, on pairs that every arm has answered.
 
     Args:
-        arms: of pairs, one of each training.
+        arms: arms of pairs, one for each training.
         answers: `before` or `after`.
-        name: of the coefficient.
+        name: name of the coefficient.
     """
     names, seeds = _shared(arms)
     pairs = [arms[0].before[seeds[0], each] for each in names]
@@ -65,11 +65,11 @@ def coefficient_of(arms: Sequence[Arm], answers: str, name: str = "pearson") -> 
 
 
 def _shared(arms: Sequence[Arm]) -> tuple[list[str], list[int | None]]:
-    """Names of the pairs that all arms and seeds have answered, and the seeds of the attack."""
-    known = set.intersection(*(set(arm.after) for arm in arms))
-    seeds = sorted({seed for seed, _ in known}, key=lambda seed: (seed is not None, seed))
-    names = sorted({name for _, name in known})
-    return [name for name in names if all((seed, name) in known for seed in seeds)], seeds
+    """Return the pairs that all arms and seeds have answered, and the seeds of the attack."""
+    answered = set.intersection(*(set(arm.after) for arm in arms))
+    seeds = sorted({seed for seed, _ in answered}, key=lambda seed: (seed is not None, seed))
+    names = sorted({name for _, name in answered})
+    return [name for name in names if all((seed, name) in answered for seed in seeds)], seeds
 
 
 def _pairs(members: Sequence[Arm]) -> Json:
@@ -114,7 +114,7 @@ def _measures(
     match: str,
     type_: str | None = None,
 ) -> Json:
-    """Every measure before, after, and how much it falls."""
+    """Return every measure before and after the attack, and its drop."""
     ending = MATCHES[match]
     first, second = (
         [sums_of(readings, clusters, match, type_) for readings in side] for side in (before, after)
@@ -129,8 +129,8 @@ def _measures(
             ("_drop", minus(clean, attacked), second),
         ):
             n = _COUNTED[name](np.sum(sums, axis=(0, 1)))
-            told = estimated(score, n, method, (-1.0 if suffix == "_drop" else 0.0, 1.0))
-            row[f"{name}{ending}{suffix}"] = told.as_json()
+            estimate = estimated(score, n, method, (-1.0 if suffix == "_drop" else 0.0, 1.0))
+            row[f"{name}{ending}{suffix}"] = estimate.as_json()
     return row
 
 
@@ -139,11 +139,11 @@ _COUNTED: dict[str, Callable[[Any], int]] = {
     "recall": lambda total: int(total[2]),
     "f1": lambda total: int(total[1] + total[2]),
 }
-"""What a measure divides by, of (matches, found, gold)."""
+"""Denominator of each measure, from (matches, found, gold)."""
 
 
 def _net_drop(members: Sequence[Arm], controls: Sequence[Arm]) -> Any:
-    """F1 under the control minus F1 under the attack, on the sentences of both."""
+    """Return F1 under the control minus F1 under the attack, on the sentences of both."""
     if len(controls) < len(members):
         return unknown("there is no control with this noise in the run")
     ours, theirs = [], []

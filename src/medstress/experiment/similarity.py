@@ -1,4 +1,4 @@
-"""Prompt similarity of successes: computed once a trial, kept in the run folder."""
+"""Prompt similarity of successes: computed once for each trial and stored in the run folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Prompts: TypeAlias = tuple[int, str, str]
 
 
 def prompt_encoder(table: AnalysisTable, base: Path) -> PromptEncoder | None:
-    """The encoder that `[analysis]` asks for, checked before anything is asked; None without.
+    """Return the encoder that `[analysis]` asks for, after checking it; None if it asks for none.
 
     Raises:
         UsageError: the model is not installed or not found.
@@ -35,7 +35,7 @@ def prompt_encoder(table: AnalysisTable, base: Path) -> PromptEncoder | None:
 
 
 def prompts_to_embed(run: StoredRun, encoder: PromptEncoder) -> list[Prompts]:
-    """The prompts of all successes that an encoder has not seen yet."""
+    """Return the prompts of all successes that have no similarity by an encoder yet."""
     return [
         (stored.trial, row.listing_before, row.first_success_prompt)
         for stored, row in zip(run.trials(), trial_rows(run), strict=True)
@@ -48,9 +48,9 @@ def prompts_to_embed(run: StoredRun, encoder: PromptEncoder) -> list[Prompts]:
 def store_similarities(
     store: RunStore, encoder: PromptEncoder, table: AnalysisTable, prompts: Sequence[Prompts]
 ) -> None:
-    """Embed prompts and keep how similar they are.
+    """Embed prompts and store their similarities.
 
-    Every chunk is committed, so that an interruption loses one chunk at most.
+    Every chunk is committed, so an interruption loses at most one chunk.
     """
     store.write_manifest({"similarity": {"embedder": table.embedder, "hash": encoder.identity}})
     store.commit()

@@ -1,4 +1,4 @@
-"""Where an experiment's text comes from: a file, or a recipe that comes with medstress."""
+"""The source of an experiment's text: a file, or a recipe shipped with medstress."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from medstress.input_files import read_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The text of an experiment and what its relative paths start from."""
+    """The text of an experiment and its base folder."""
 
     text: str
     """TOML."""
     name: str
-    """How messages call it."""
+    """Its name in messages."""
     base: Path
-    """Folder that relative paths start from; for a recipe the current one."""
+    """Folder that relative paths start from; for a recipe the current folder."""
 
 
 def find_source(experiment: str | Path) -> Source:
@@ -29,7 +29,7 @@ def find_source(experiment: str | Path) -> Source:
     A file that exists wins over a recipe of its name; a folder does not.
 
     Raises:
-        UsageError: neither a file nor a recipe, or a file that cannot be read.
+        UsageError: neither a file nor a recipe, or the file cannot be read.
     """
     path = Path(experiment)
     if str(experiment) in recipes.names() and not path.is_file():

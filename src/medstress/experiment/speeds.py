@@ -1,4 +1,4 @@
-"""A victim's speed as measured before: a dry run asks nothing, so it measures nothing itself."""
+"""A victim's speed in earlier runs, for dry runs, which ask nothing."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Speed:
     """How fast a model answered."""
 
     calls_per_second: float
-    """With all workers busy."""
+    """Speed with all workers busy."""
     n_calls: int
-    """Measured over so many."""
+    """Number of calls measured."""
     source: str
-    """Where they were stored."""
+    """Folder that stores these calls."""
 
 
 def measured_speed(victim: Victim, prepared: Prepared, folder: Path | None) -> Speed | None:
-    """The speed of a victim's model: of the run folder, of the newest of its neighbours that asked
-    the same model, or of the shared cache; None where nobody knows.
+    """Return the measured speed of a victim's model; None if it is unknown.
 
-    The time a call took is multiplied by the workers that the victim has now.
+    The speed comes from the run folder, or else from its newest neighbour that asked the same
+    model, or else from the shared cache. It is scaled to the victim's current number of workers.
     """
     model = victim.backend.identity.hash
     for each in _folders(folder):

@@ -1,4 +1,4 @@
-"""What victims were sent, from item, edits, template and the calls that are stored in full."""
+"""Rebuild the prompts that victims were sent, from items, edits, templates and stored calls."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Prompts:
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         self._tasks: dict[tuple[str, str | None], AnyTask] = {}
-        """By victim and data set; None stands for all data sets without a prompt of their own."""
+        """By victim and data set; None is for all data sets without a prompt of their own."""
         for label, victim in manifest["victims"].items():
-            # Those that share the items have one name in rows, and the same task.
-            called = victim.get("part_of", label)
-            for dataset, told in {None: victim, **victim.get("by_dataset", {})}.items():
-                self._tasks[called, dataset] = kind_described(told["task"]).task_from_spec(
-                    told["task"], told["prompt"]
+            # Victims that share the items have one name in rows, and the same task.
+            name = victim.get("part_of", label)
+            for dataset, stored in {None: victim, **victim.get("by_dataset", {})}.items():
+                self._tasks[name, dataset] = kind_described(stored["task"]).task_from_spec(
+                    stored["task"], stored["prompt"]
                 )
         self._clean: dict[tuple[str, int], tuple[Prompt | None, str | None]] = {}
 
     def call(self, victim: str, dataset: str, candidate: Edited, number: int) -> Call | None:
-        """The number-th call of a query about a candidate; None where no form gives it back."""
+        """Return the number-th call of a query; None if the template cannot reproduce it."""
         template = self._template(victim, dataset)
         if template is not None and not template.is_shown:
             return None
@@ -39,11 +39,11 @@ class Prompts:
     def outcome(
         self, victim: str, dataset: str, candidate: Edited, answers: Sequence[Answer]
     ) -> Outcome:
-        """What a victim's stored answers about a candidate are worth."""
-        flow, given = self._task(victim, dataset).flow(candidate), list(answers)
+        """Return the outcome of a victim's stored answers about a candidate."""
+        flow, left = self._task(victim, dataset).flow(candidate), list(answers)
         requests = next(flow)
         while True:
-            taken, given = given[: len(requests)], given[len(requests) :]
+            taken, left = left[: len(requests)], left[len(requests) :]
             try:
                 requests = flow.send(tuple(taken))
             except StopIteration as stop:
@@ -51,9 +51,9 @@ class Prompts:
                 return outcome
 
     def listing(self, victim: str, dataset: str, candidate: Edited) -> str | None:
-        """The prompt with the options listed; None where no form gives it back."""
+        """Return the prompt with the options listed; None if it cannot be reproduced."""
         template = self._template(victim, dataset)
-        # A prompt that does not list the options is shown in the words of one that does.
+        # A prompt that does not list the options is shown with a template that does.
         if template is not None and template.lists_options and not template.is_shown:
             return None
         return self._task(victim, dataset).listing(candidate)
@@ -61,7 +61,7 @@ class Prompts:
     def shown(
         self, victim: str, dataset: str, candidate: Edited
     ) -> tuple[Prompt | None, str | None]:
-        """The prompt of a single question as it is sent, and with the options listed."""
+        """Return the prompt of a single question as it is sent, and with the options listed."""
         call, template = self.call(victim, dataset, candidate, 0), self._template(victim, dataset)
         sent = _as_text(getattr(call, "prompt", None))
         if isinstance(sent, str) and template and template.lists_options and not template.chat:
@@ -73,13 +73,13 @@ class Prompts:
     def clean(
         self, victim: str, dataset: str, row: int, item: Item
     ) -> tuple[Prompt | None, str | None]:
-        """The same of an unperturbed item; `row` is its row in the run, whose trials share it."""
+        """Return `shown` for a clean item; `row` is its number in the run, for caching."""
         if (victim, row) not in self._clean:
             self._clean[victim, row] = self.shown(victim, dataset, item.candidate())
         return self._clean[victim, row]
 
     def has_form(self, victim: str, dataset: str) -> bool:
-        """Whether the calls of single questions follow from item, edits and template."""
+        """True if the calls of single questions follow from item, edits and template."""
         template = self._template(victim, dataset)
         return template is None or template.form is not None
 
@@ -91,15 +91,17 @@ class Prompts:
 
 
 def _as_text(prompt: Prompt | None) -> Prompt | None:
-    """A prompt as one text, where the model has said nothing in it yet; else its turns."""
+    """Return a prompt as one text, or its turns if the model has spoken in it."""
     if prompt is None or isinstance(prompt, str) or any(m.role == "assistant" for m in prompt):
         return prompt
     return "\n\n".join(message.content for message in prompt)
 
 
 def stored_prompt(requests: Sequence[str]) -> Prompt | None:
-    """What was sent by a query whose calls are stored: the longest prompt, since the last turn of
-    a conversation repeats the others."""
+    """Return the longest prompt of a query's stored calls.
+
+    The last turn of a conversation repeats the turns before it, so the longest prompt has all.
+    """
     prompts = [json.loads(request)[1] for request in requests]
     if not prompts:
         return None

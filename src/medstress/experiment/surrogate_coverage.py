@@ -1,4 +1,4 @@
-"""Which mentions of the attacked data have another name, and where it comes from."""
+"""Count the mentions of the attacked data that have another name, by its source."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ UNCHANGED = "unchanged"
 
 
 def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:
-    """A row for each data set and attack by synonyms: mentions by the source of their name.
+    """Yield a row for each data set and synonym attack: its mentions by source of their name.
 
-    Of a pair the text is counted that the attack perturbs; both, where either is drawn.
+    Of a pair, the text that the attack perturbs counts; both count if it is drawn.
     """
     for group in prepared.groups:
         noise = group.resources

@@ -1,4 +1,4 @@
-"""Attacks that ask every name: each answer read again, in the order of distance."""
+"""Read the answers of attacks that ask every name, in order of distance."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ _ENDED = (Verdict.FLIPPED, Verdict.HELD)
 
 
 def sweeps(run: StoredRun, rows: Sequence[TrialRow]) -> Iterator[Swept]:
-    """What every trial of an `exhaustive` attack found, query by query.
+    """Yield the outcomes of every trial of an `exhaustive` attack, query by query.
 
-    A query that was not answered readably counts as not wrong. A trial that did not end is left
-    out: it asked the nearest names alone. So are deletions, which probe and put no name in.
+    An unreadable answer counts as not wrong. Unfinished trials are left out, because they asked
+    only the nearest names. Deletions, which are probes, are left out too.
     """
-    chosen = {
+    exhaustive = {
         row.trial_id: row
         for row in rows
         if row.verdict in _ENDED and spec_of([row]).get("sampler") == "exhaustive"
     }
-    if not chosen:
+    if not exhaustive:
         return
     prompts, items = Prompts(run.manifest), run.items()
-    stored = {one.trial: one for one in run.trials() if one.trial_id in chosen}
+    stored = {each.trial: each for each in run.trials() if each.trial_id in exhaustive}
     answers: dict[int, dict[int, list[Answer]]] = defaultdict(lambda: defaultdict(list))
     edits: dict[tuple[int, int], str] = {}
-    for trial, query, text, body, tokens in run.answered_queries(list(stored)):
-        answers[trial][query].append(decode_answer(body, *tokens))
+    for number, query, text, body, tokens in run.answered_queries(list(stored)):
+        answers[number][query].append(decode_answer(body, *tokens))
         if text is not None:
-            edits[trial, query] = text
-    for trial, queries in answers.items():
-        one = stored[trial]
-        row, item = chosen[one.trial_id], items[one.item][1]
+            edits[number, query] = text
+    for number, queries in answers.items():
+        trial = stored[number]
+        row, item = exhaustive[trial.trial_id], items[trial.item][1]
         wrong = []
         for query in sorted(queries):
-            put_in = decode_edits(edits[trial, query])
-            if not all(edit.replacement for edit in put_in):
+            substitution = decode_edits(edits[number, query])
+            if not all(edit.replacement for edit in substitution):
                 continue
-            candidate = Candidate(item=item, edits=put_in)
+            candidate = Candidate(item=item, edits=substitution)
             outcome = prompts.outcome(row.victim, row.dataset, candidate, queries[query])
             wrong.append(outcome is Outcome.WRONG)
         if wrong:
@@ -56,5 +56,5 @@ def sweeps(run: StoredRun, rows: Sequence[TrialRow]) -> Iterator[Swept]:
                 attack=row.attack,
                 item_id=row.item_id,
                 wrong=tuple(wrong),
-                distances=tuple(one.result.get("distances", ())),
+                distances=tuple(trial.result.get("distances", ())),
             )

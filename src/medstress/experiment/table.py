@@ -1,4 +1,4 @@
-"""What every table of the experiment file has in common."""
+"""The base of all tables of the experiment file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Table(BaseModel):
-    """Base of all tables."""
+    """A table of the experiment file; unknown keys raise errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)

@@ -1,4 +1,4 @@
-"""Functions of the user's as victims and roles: told apart, and what is watched of each."""
+"""Users' functions as victims and roles: how they are told apart, and what is watched."""
 
 from __future__ import annotations
 
@@ -14,65 +14,67 @@ from medstress.experiment.prepared import Prepared
 from medstress.hashing import file_hash
 
 Named = tuple[str, Backend]
-"""What a table is called in messages, and its back end."""
+"""Name of a victim or role in messages, and its back end."""
 
 
 def named_backends(prepared: Prepared) -> list[Named]:
-    """The victims of an experiment and the roles that no victim shares."""
+    """Return the victims of an experiment and the roles with back ends of their own."""
     roles = [(part.label, part.backend) for part in prepared.roles if not part.is_shared]
     return [*((f"victim {v.label!r}", v.backend) for v in prepared.victims), *roles]
 
 
 def check_targets(backends: Sequence[Named]) -> None:
-    """Refuse functions whose answers or modules would be taken for each other's.
+    """Check that no two functions can be confused by their answers or modules.
 
     Raises:
-        UsageError: naming both.
+        UsageError: two functions can be confused; the message names both.
     """
-    asked = [(label, backend) for label, backend in backends if isinstance(backend, PythonBackend)]
-    for (one, first), (other, second) in combinations(asked, 2):
+    functions = [
+        (name, backend) for name, backend in backends if isinstance(backend, PythonBackend)
+    ]
+    for (one, first), (other, second) in combinations(functions, 2):
         if _function(first) == _function(second):
             continue
         if first.identity.hash == second.identity.hash:
             what = "the same source" if first.version is None else f"version {first.version!r}"
             raise UsageError(
                 f"{one} and {other}: targets {first.identity.name!r} and {second.identity.name!r} "
-                f"have files and functions of one name and {what}, so each would be given the "
-                "other's answers; give each a version of its own, or another file name"
+                f"have files and functions of the same names and {what}, so each would get the "
+                "other's answers; give them different versions or file names"
             )
         for name, path in _modules(first).items():
             if _modules(second).get(name, path) != path:
                 raise UsageError(
                     f"{one} and {other}: both import a module {name!r}, from {path} and from "
-                    f"{_modules(second)[name]}, and Python holds one of a name; rename one, or "
-                    "run the two in experiments of their own"
+                    f"{_modules(second)[name]}, but Python can load only one module of a name; "
+                    "rename one, or use two experiments"
                 )
 
 
 def check_same_targets(prepared: Prepared, known: Mapping[str, Any], folder: Path) -> None:
-    """Refuse a folder whose victims and roles were functions of other files.
+    """Check that the functions of a folder's victims and roles are in the same files.
 
-    A version is the user's word for one file, which may be edited, moved and copied. No file that
-    the folder names is opened.
+    A version names one file, which may be edited, moved and copied. No file that the folder names
+    is opened.
 
     Args:
-        prepared: with victims and roles opened.
+        prepared: the experiment, with victims and roles open.
         known: the folder's manifest.
         folder: the run folder.
 
     Raises:
-        StoreError: naming the victim or role, and both targets.
+        StoreError: a target changed; the message names the victim or role, and both targets.
     """
-    held = {**known["victims"], **{f"role.{k}": v for k, v in known.get("roles", {}).items()}}
-    asked = [(f"victim {v.label!r}", v.label, v.backend) for v in prepared.victims]
-    asked += [(part.label, part.label, part.backend) for part in prepared.roles]
-    for what, label, backend in asked:
-        if "watched" not in held.get(label, ()) or not isinstance(backend, PythonBackend):
+    stored = {**known["victims"], **{f"role.{k}": v for k, v in known.get("roles", {}).items()}}
+    current = [(f"victim {v.label!r}", v.label, v.backend) for v in prepared.victims]
+    current += [(part.label, part.label, part.backend) for part in prepared.roles]
+    for what, label, backend in current:
+        if "watched" not in stored.get(label, ()) or not isinstance(backend, PythonBackend):
             continue
-        was, now = held[label]["model"], backend.identity.name
-        began, path = _place(was, Path(known["base"])), _place(now, prepared.base)
-        is_same_file = began == path or _place(was, Path()) == _place(now, Path())
-        is_same_text = held[label].get("target_hash", "") == target_hash(backend)
+        was, now = stored[label]["model"], backend.identity.name
+        old_path, path = _place(was, Path(known["base"])), _place(now, prepared.base)
+        is_same_file = old_path == path or _place(was, Path()) == _place(now, Path())
+        is_same_text = stored[label].get("target_hash", "") == target_hash(backend)
         if was.rpartition(":")[2] != now.rpartition(":")[2] or not (is_same_file or is_same_text):
             raise StoreError(
                 f"{folder} holds another experiment: the target of {what} was {was!r}, is {now!r}. "
@@ -82,10 +84,10 @@ def check_same_targets(prepared: Prepared, known: Mapping[str, Any], folder: Pat
 
 
 def claim_answers(prepared: Prepared) -> None:
-    """Refuse functions whose name and version stand for another file in the shared cache.
+    """Check that no function has the name and version of another file in the shared cache.
 
     Raises:
-        UsageError: naming the victim or role, and both files.
+        UsageError: it has; the message names the victim or role, and both files.
     """
     if prepared.shared is None:
         return
@@ -98,10 +100,10 @@ def claim_answers(prepared: Prepared) -> None:
         file, text = prepared.shared.file_of(identity.hash) or (path, target_hash(backend))
         if file != path and text != target_hash(backend) and file.is_file():
             raise UsageError(
-                f"{what}: target {identity.name!r} is {path}, and the answers of version "
-                f"{backend.version!r} of a function and file of these names in the cache "
-                f"{prepared.shared.folder} are of {file}; give it a version of its own, or "
-                "another cache"
+                f"{what}: target {identity.name!r} is {path}, but the cache "
+                f"{prepared.shared.folder} holds answers of version {backend.version!r} of "
+                f"{file}, whose file and function have the same names; give it another version "
+                "or cache"
             )
         prepared.shared.keep_file(identity.hash, path, target_hash(backend))
 
@@ -113,12 +115,12 @@ def target_hash(backend: PythonBackend) -> str | None:
 
 
 def _place(target: str, base: Path) -> Path:
-    """The file that a target names, of which nothing is opened; dotted names stay apart."""
+    """Return the path that a target names, without opening it; dotted names differ from paths."""
     return (base / target.rpartition(":")[0]).resolve()
 
 
 def watched(backend: Backend) -> list[str] | None:
-    """What makes a function another one when it changes; None for what is no function."""
+    """List the files and packages that identify a function; None for other back ends."""
     if not isinstance(backend, PythonBackend):
         return None
     if backend.version is not None or backend.loaded is None:
@@ -132,18 +134,17 @@ def watched(backend: Backend) -> list[str] | None:
 
 
 def watched_lines(backends: Sequence[Named]) -> Iterator[str]:
-    """A line for each function: what is watched of it, and what is not."""
+    """Yield a line for each function: which files are watched for changes, and which are not."""
     for label, backend in backends:
         if not isinstance(backend, PythonBackend):
             continue
         if backend.version is not None:
-            yield (
-                f"{label}: version {backend.version!r} is taken at your word, no file is watched"
-            )
+            yield (f"{label}: identified by version {backend.version!r}, so no file is watched")
             continue
         yield (
-            f"{label}: watched: {', '.join(watched(backend) or ())}; not watched: what else is "
-            "installed, modules whose names are computed, files that it reads, such as weights"
+            f"{label}: watched for changes: {', '.join(watched(backend) or ())}; not watched: "
+            "other installed packages, modules imported by computed names, and files that it "
+            "reads, such as weights"
         )
 
 

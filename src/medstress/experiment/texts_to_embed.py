@@ -1,4 +1,4 @@
-"""Texts of questions that need vectors and synonyms: keys, and the entities in options."""
+"""The texts of questions that need vectors or synonyms: keys, and entities in options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from medstress.items import Question
 
 
 def key_texts(questions: Iterable[Question]) -> set[str]:
-    """Key texts, and the entities in them: what synonyms are looked up for."""
+    """Return key texts and the entities in them; synonyms are looked up for these."""
     return {
         text
         for item in questions
@@ -23,7 +23,7 @@ def key_texts(questions: Iterable[Question]) -> set[str]:
 def texts_to_embed(
     questions: Iterable[Question], types: frozenset[str]
 ) -> tuple[list[str], list[str]]:
-    """Key texts (anchors) of all attackable items in their order, and typed distractor spans."""
+    """Return key texts (anchors) of attackable items, and distractor spans of these types."""
     anchors: dict[str, None] = {}
     spans: dict[str, None] = {}
     for item in questions:

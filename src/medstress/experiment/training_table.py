@@ -1,4 +1,4 @@
-"""`[train]`: what `medstress train` fine-tunes, and on what."""
+"""`[train]`: the models and data of `medstress train`."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from pydantic_core import PydanticCustomError
 from medstress.experiment.table import Count, NonEmpty, Seed, Table
 
 ORIGINAL = "original"
-"""The model that is trained on the data as they are."""
+"""The model trained on the original data."""
 ORIGINAL_TWICE = "original twice"
-"""The model that reads two plain copies: as many steps as those trained on a perturbed copy."""
+"""The model trained on two plain copies, with as many steps as models of a perturbed copy."""
 UNTRAINED = "untrained"
-"""The model as it comes."""
+"""The model before training."""
 PUBLISHED_EPOCHS = 30
 TRAIN_SPLIT = {"split": "train"}
 
 
 class AdversarialTable(Table):
-    """An entry of `adversarial`: one model more for each seed."""
+    """An entry of `adversarial`: one more model for each seed."""
 
     attack: Annotated[tuple[NonEmpty, ...], Field(min_length=1)]
-    """A label of `[[attack]]`, or a list: each item is then perturbed by one of them, drawn."""
+    """A label of `[[attack]]`, or a list; each item is then perturbed by a random one of them."""
     redraw: Literal["once", "epoch"] = "once"
     """Perturb the training data once, or anew for every epoch."""
     held_out_names: bool = False
-    """Synonyms: train on no name that the attacked data are given, so that names of training and
-    test do not meet: what has a mention that is called so is left out."""
+    """Synonyms: keep the names that the attack puts into the test data out of training; training
+    items that mention such a name are left out."""
     label: NonEmpty | None = None
-    """Name in results; default: that of its attacks."""
+    """Name in results; default: the labels of its attacks."""
 
     @field_validator("attack", mode="before")
     @classmethod
@@ -39,7 +39,7 @@ class AdversarialTable(Table):
 
     @property
     def name(self) -> str:
-        """What it is called in results."""
+        """Name in results."""
         redrawn = ", redrawn" if self.redraw == "epoch" else ""
         held_out = ", held-out names" if self.held_out_names else ""
         return self.label or "+".join(self.attack) + redrawn + held_out
@@ -49,55 +49,55 @@ class TrainTable(Table):
     """`[train]`."""
 
     choices: Literal["default", "as_published", "as_released"] = "default"
-    """`as_published` and `as_released` set epochs = 30 and dev = 0, as the paper fine-tunes; the
-    data trained on are those of the default: the originals and one perturbed copy."""
+    """`as_published` and `as_released` set epochs = 30 and dev = 0, as in the paper. The training
+    data stay the default: the originals and one perturbed copy."""
     model: NonEmpty
-    """What is fine-tuned: a folder, a hub id, or `minilm`."""
+    """The model to fine-tune: a folder, a hub id, or `minilm`."""
     data: dict[str, Any] = TRAIN_SPLIT
-    """Keys of `[[dataset]]` in which the data trained on differ from those attacked."""
+    """Keys of `[[dataset]]` in which the training data differ from the attacked data."""
     dev: Annotated[float, Field(ge=0, lt=1)] | dict[str, Any] = 0.1
-    """Data that decide which epoch is kept: a share of the data trained on (whole documents), or
-    keys of `[[dataset]]` as in data; 0: none, and the last epoch is kept."""
+    """Data that decide which epoch is kept: a share of the training data (whole documents), or
+    keys of `[[dataset]]` as in data. With 0 there are none, and the last epoch is kept."""
     folds: Annotated[int, Field(ge=2)] | None = None
-    """Cross-validate the data attacked: every document is tested by a model trained on the other
-    folds. Each seed parts the data anew, so that three seeds are three repeats."""
+    """Cross-validate the attacked data: every document is tested by a model trained on the other
+    folds. Each seed splits the data anew, so that three seeds are three repeats."""
     untrained: bool = False
-    """Pairs, with `bi_encoder`: attack the model as it comes as well."""
+    """Pairs, with `bi_encoder`: also attack the model before training."""
     epochs: Count = 4
-    """Times that every item is read."""
+    """Passes over the training data."""
     batch_size: Count = 32
-    """Items a step; of long sentences windows."""
+    """Items in a step; for long sentences, windows."""
     learning_rate: Annotated[float, Field(gt=0, lt=1)] = 5e-5
-    """The highest; it rises and falls linearly."""
+    """The highest learning rate; it rises and falls linearly."""
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """Part of the training in which the learning rate rises."""
+    """Share of the training in which the learning rate rises."""
     max_length: Annotated[int, Field(ge=8)] = 128
-    """Pieces that are read at once; longer sentences are read in windows, longer pairs are cut."""
+    """Most word pieces of one input; longer sentences are read in windows, longer pairs are cut."""
     patience: Annotated[int, Field(ge=0)] = 2
-    """Stop after so many epochs without a better score on the dev data; 0: never, the default with
-    twice = true."""
+    """Stop after this many epochs without a better score on the dev data; 0: never, the default
+    with twice = true."""
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
     """One model of each kind for every seed."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Arithmetic of the forward passes; weights stay float32."""
+    """Number type of the forward passes; weights stay float32."""
     device: NonEmpty = "auto"
-    """`auto` (CUDA where there is one), `cpu`, `cuda`, `cuda:1`."""
+    """`auto` (CUDA if available), `cpu`, `cuda`, `cuda:1`."""
     encoder: Literal["cross_encoder", "bi_encoder"] = "cross_encoder"
     """Pairs: one output for both texts together, or the cosine of two sentence vectors."""
     prompt: NonEmpty = "question"
-    """Questions: the template before each option; one that does not list the options."""
+    """Questions: the template before each option; it must not list the options."""
     twice: bool = False
-    """Train models on two plain copies as well (`original twice`): as many steps as adversarial
-    ones, so that what more training gives is told from what perturbed copies give. No training
-    then ends early: patience is 0."""
+    """Also train models on two plain copies (`original twice`), with as many steps as adversarial
+    ones, to separate the effect of more training from that of perturbed copies. No training then
+    stops early: patience is 0."""
     adversarial: tuple[AdversarialTable, ...] = ()
-    """Models that are trained on perturbed copies as well: tables such as
+    """Models that are also trained on perturbed copies: tables such as
     `{attack = "swap_noise"}`."""
 
     @model_validator(mode="before")
     @classmethod
     def _choices(cls, data: Any) -> Any:
-        """Change the defaults of other keys; what the file says wins."""
+        """Change the defaults of other keys; keys in the file win."""
         if not isinstance(data, dict):
             return data
         is_published = data.get("choices") in ("as_published", "as_released")
@@ -112,9 +112,9 @@ class TrainTable(Table):
         if self.twice and self.patience:
             raise PydanticCustomError(
                 "patience",
-                "twice = true compares models that make as many steps, and with patience = "
-                "{patience} each would stop on its own; leave patience out or set it to 0, or "
-                "leave out twice",
+                "twice = true compares models with equal numbers of steps, but with patience = "
+                "{patience} each may stop early; set patience to 0 or leave it out, or leave out "
+                "twice",
                 {"patience": self.patience},
             )
         return self
@@ -124,11 +124,11 @@ class TrainTable(Table):
         if self.folds and isinstance(self.dev, dict):
             raise PydanticCustomError(
                 "folds",
-                "with folds the dev data are a share of those trained on, such as dev = 0.2, or 0",
+                "with folds the dev data are a share of the training data, such as dev = 0.2, or 0",
             )
         if self.folds and self.data not in ({}, TRAIN_SPLIT):
             raise PydanticCustomError(
-                "folds", "with folds the data attacked are trained on; leave the key 'data' out"
+                "folds", "with folds the attacked data are the training data; leave out 'data'"
             )
         return self
 

@@ -1,4 +1,4 @@
-"""Choosing the exponent n on a tuning split, then the report on the rest."""
+"""Choose the exponent n on a tuning split, then report on the rest."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ RESULT_FILE = "tune.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedFolders:
-    """The run folders that tuning left behind."""
+    """The run folders of tuning."""
 
     tuning: Path
     """The trials that n was chosen from."""
     report: Path | None
-    """The report with the chosen n; None while the tuning trials are not complete, or too many
-    of them failed. The same as `tuning` where n is chosen on the items that are reported."""
+    """The report with the chosen n; None if the tuning trials are not complete or too many of them
+    failed. The same as `tuning` if n is chosen on the reported items."""
 
 
 def plan_tuning(
@@ -57,7 +57,7 @@ def plan_tuning(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
 ) -> TuningPlan:
-    """Read and check what is to be tuned, and load everything but the models.
+    """Read and check the experiment to tune, and load everything but the models.
 
     Raises:
         UsageError, DataError: one sentence.
@@ -84,10 +84,10 @@ def tune_experiment(
 ) -> TunedFolders:
     """Choose n of every `pdws` attack on a tuning split, then report on the rest; or resume.
 
-    For each data set, group, victim and regime (n < 0, n > 0) the n with the largest attack
-    success rate on the tuning split is chosen, and only that one is asked about the other items.
+    For each data set, group, victim and regime (n < 0, n > 0), the n with the largest attack
+    success rate on the tuning split is chosen. Only this n runs on the other items.
 
-    *Differs from the paper*: it reports the maximum over n on the items it was chosen on; so does
+    *Differs from the paper*, which reports the maximum over n on the items that chose it. So does
     `share = 1` in `[tune]` (`choices = "as_published"`), labelled optimistic.
 
     Args:
@@ -96,9 +96,9 @@ def tune_experiment(
             folder ``tuning`` in it.
         fresh: throw away what the folder holds.
         retry_failed: run failed trials again.
-        limit: at most so many items a data set.
+        limit: most items of each data set.
         overrides: as the command line's --set.
-        watcher: who is told about progress.
+        watcher: callbacks for progress.
 
     Raises:
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
@@ -114,7 +114,7 @@ def tune_experiment(
     try:
         if not fresh:
             _check_folder(plan, folder)
-        # Before anything is thrown away or stored: a victim that cannot be opened costs nothing.
+        # Victims are opened before anything is deleted or stored.
         with opened_victims(prepared, watcher.note):
             if fresh:
                 _throw_away(folder)
@@ -124,14 +124,14 @@ def tune_experiment(
 
 
 def tuning_costs(plan: TuningPlan) -> Iterator[str]:
-    """Lines: what tuning and the report would cost at most."""
+    """Yield lines on the most that tuning and the report would cost."""
     tuning = plan.tuning()
     n = len(plan.table.grid)
     if plan.same_items:
-        yield f"{n} values of n over all items, which are the report as well:"
+        yield f"{n} values of n over all items, which are also the report:"
         yield from estimate(tuning)
         return
-    yield f"tuning split, {n} values of n (answers that they share are paid once):"
+    yield f"tuning split, {n} values of n (shared answers are paid once):"
     yield from (f"  {line}" for line in estimate(tuning))
     yield "report on the rest, with one n of each sign:"
     shown: dict[tuple[str, str | None], AttackPart] = {}
@@ -152,7 +152,7 @@ def _tune(
     split = folder if plan.same_items else folder / SPLIT_FOLDER
     tuned = plan.tuning()
     portion = replace(tuned.portion, may_lack=_left_out(split))
-    spent = run_prepared(
+    usage = run_prepared(
         replace(tuned, portion=portion),
         split,
         lock=lock if plan.same_items else None,
@@ -165,14 +165,14 @@ def _tune(
     with open_run(split) as stored:
         if not stored.manifest["complete"] or _has_failed(stored, plan):
             return TunedFolders(tuning=split, report=None)
-        found = describe_tuning(stored, trial_rows(stored)) or {}
-    report = _report(plan, found)
+        tuning = describe_tuning(stored, trial_rows(stored)) or {}
+    report = _report(plan, tuning)
     portion = replace(
         report.portion,
-        n_queries=spent.n_queries,
-        n_tokens=spent.n_tokens,
-        usd=spent.usd,
-        seconds=spent.seconds,
+        n_queries=usage.n_queries,
+        n_tokens=usage.n_tokens,
+        usd=usage.usd,
+        seconds=usage.seconds,
     )
     _check_choices(folder, portion.notes["tuning"]["choices"])
     run_prepared(
@@ -186,24 +186,24 @@ def _tune(
     return TunedFolders(tuning=split, report=folder)
 
 
-def _report(plan: TuningPlan, found: Mapping[str, Any]) -> Prepared:
-    """The run on the other items: each place's chosen n, and the attacks that are not tuned.
+def _report(plan: TuningPlan, tuning: Mapping[str, Any]) -> Prepared:
+    """Prepare the run on the other items: the chosen n of each place, and the untuned attacks.
 
-    A victim that had no tuning item right, so that nothing tells its n, is left out where it had
-    none: its summary says so.
+    A victim without a right tuning item in a place has no n and is left out there; its summary
+    says so.
 
     Raises:
-        UsageError: none is left.
+        UsageError: no victim is left.
     """
     labels = {victim.label for victim in plan.prepared.victims}
-    grids = [grid for grid in found["grids"] if grid["victim"] in labels]
-    untold = places_without_n(grids)
-    if untold and untold.keys() == {place_of(grid) for grid in grids if grid["n_items"]}:
-        (dataset, group, victim), n = next(iter(untold.items()))
+    grids = [grid for grid in tuning["grids"] if grid["victim"] in labels]
+    without_n = places_without_n(grids)
+    if without_n and without_n.keys() == {place_of(grid) for grid in grids if grid["n_items"]}:
+        (dataset, group, victim), n = next(iter(without_n.items()))
         raise UsageError(
             f"victim {victim!r} answered none of the {n} tuning items of {dataset}/{group} "
-            "rightly, so its n cannot be tuned on them: use more items, a larger share in [tune] "
-            "or another victim, with --fresh"
+            "correctly, so n cannot be tuned: use more items, a larger share in [tune] or another "
+            "victim, with --fresh"
         )
     chosen = {
         (
@@ -211,7 +211,7 @@ def _report(plan: TuningPlan, found: Mapping[str, Any]) -> Prepared:
             template_of(choice["template"]),
             choice["n"],
         )
-        for choice in found["choices"]
+        for choice in tuning["choices"]
     }
 
     def is_chosen(*place: str, part: AttackPart) -> bool:
@@ -220,7 +220,7 @@ def _report(plan: TuningPlan, found: Mapping[str, Any]) -> Prepared:
 
     def holds(dataset: str, group: str, victim: str, part: AttackPart) -> bool:
         if not is_pdws(part.attack.spec()):
-            return (dataset, group, victim) not in untold
+            return (dataset, group, victim) not in without_n
         return is_chosen(dataset, group, victim, part=part)
 
     used = {(template, n) for *_, template, n in chosen}
@@ -229,30 +229,30 @@ def _report(plan: TuningPlan, found: Mapping[str, Any]) -> Prepared:
         return not is_pdws(attack.spec()) or (plan.template(attack), attack.n) in used
 
     attacks = [part for part in plan.prepared.attacks if is_used(part.attack)]
-    kept = {"grids": grids, "choices": found["choices"], "queries": found["queries"]}
+    results = {"grids": grids, "choices": tuning["choices"], "queries": tuning["queries"]}
     portion = replace(
         plan.portion(REPORT),
         keep=lambda item: not plan.is_tuned_on(item),
         holds=holds,
-        notes={"tuning": {**plan.notes(REPORT), **kept}},
+        notes={"tuning": {**plan.notes(REPORT), **results}},
     )
     prepared = plan.prepared.without_victims(labels & victims_without_n(grids))
     return replace(prepared, attacks=attacks, portion=portion)
 
 
 def _left_out(split: Path) -> frozenset[str]:
-    """Victims of a finished tuning split that may be removed: nothing of the report is theirs."""
+    """Return the victims of a finished tuning split that have no part in the report."""
     if not (split / FILE).is_file():
         return frozenset()
     with open_run(split) as stored:
         if not stored.manifest.get("complete"):
             return frozenset()
-        found = describe_tuning(stored, trial_rows(stored)) or {}
-    return victims_without_n(found.get("grids", ()))
+        tuning = describe_tuning(stored, trial_rows(stored)) or {}
+    return victims_without_n(tuning.get("grids", ()))
 
 
 def _has_failed(tuning: StoredRun, plan: TuningPlan) -> bool:
-    """Whether more trials failed than the experiment allows: nothing is chosen from those."""
+    """True if more trials failed than the experiment allows, so that no n is chosen."""
     failed = sum(
         row.verdict is Verdict.FAILED or is_failed_at_baseline(row) for row in trial_rows(tuning)
     )
@@ -260,14 +260,14 @@ def _has_failed(tuning: StoredRun, plan: TuningPlan) -> bool:
 
 
 def _check_is_run(folder: Path) -> None:
-    """Refuse to throw away a folder that this command did not fill."""
-    held = [each for each in (folder, folder / SPLIT_FOLDER) if (each / FILE).is_file()]
-    if folder.exists() and not held:
+    """Refuse to throw away a folder without a run."""
+    runs = [each for each in (folder, folder / SPLIT_FOLDER) if (each / FILE).is_file()]
+    if folder.exists() and not runs:
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
 
 
 def _check_folder(plan: TuningPlan, folder: Path) -> None:
-    """Refuse, before anything is asked, a folder that holds a run of another kind."""
+    """Check, before anything is asked, that the folder holds no run of another kind."""
     expected = SAME_ITEMS if plan.same_items else REPORT
     if (folder / FILE).is_file():
         found = (stored_manifest(folder).get("tuning") or {}).get("part")
@@ -276,36 +276,36 @@ def _check_folder(plan: TuningPlan, folder: Path) -> None:
     else:
         return
     if found != expected:
-        held = "a run that was not tuned" if found is None else "a run tuned with another share"
+        other = "a run that was not tuned" if found is None else "a run tuned with another share"
         raise StoreError(
-            f"{folder} holds {held}. Choose another folder with --out, or throw the old run away "
+            f"{folder} holds {other}. Choose another folder with --out, or throw the old run away "
             "with --fresh"
         )
 
 
 def _check_choices(folder: Path, choices: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse to mix a report on one n with that on another."""
+    """Check that the chosen n are those of the report in the folder."""
     if not (folder / FILE).is_file():
         return
-    kept = ("dataset", "group", "victim", "template", "regime")
-    now = {json.dumps([choice[key] for key in kept]): choice["n"] for choice in choices}
+    keys = ("dataset", "group", "victim", "template", "regime")
+    now = {json.dumps([choice[key] for key in keys]): choice["n"] for choice in choices}
     for choice in stored_manifest(folder).get("tuning", {}).get("choices", ()):
-        n = now.get(json.dumps([choice[key] for key in kept]))
+        n = now.get(json.dumps([choice[key] for key in keys]))
         if n != choice["n"]:
             place = f"{choice['dataset']}/{choice['group']}, {choice['victim']}"
             raise StoreError(
                 f"{folder} holds a report with n = {choice['n']:g} ({place}, {choice['regime']}), "
-                f"and with what was added n = {n if n is None else f'{n:g}'} is best. Choose "
-                "another folder with --out, or throw the old run away with --fresh"
+                f"but now the best n is {n if n is None else f'{n:g}'}. Choose another folder with "
+                "--out, or throw the old run away with --fresh"
             )
 
 
 def _throw_away(folder: Path) -> None:
-    held = [path for each in (folder / SPLIT_FOLDER, folder) for path in each.glob(f"{FILE}*")]
+    files = [path for each in (folder / SPLIT_FOLDER, folder) for path in each.glob(f"{FILE}*")]
     with translated(folder):
-        for path in held:
+        for path in files:
             refuse_link(path)
-        for path in held:
+        for path in files:
             path.unlink()
         (folder / RESULT_FILE).unlink(missing_ok=True)
 

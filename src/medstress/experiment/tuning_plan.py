@@ -1,4 +1,4 @@
-"""Before anything is asked: the grid of every attack, and the items that n is chosen on."""
+"""Plan tuning: the grid of n of every attack, and the items that n is chosen on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from medstress.items import Question
 from medstress.metrics.tuning import RULE, is_pdws, split_position, template_of
 
 MIN_ITEMS = 5
-"""Attackable items on either side of the split; with fewer one item moves a rate by over .2."""
+"""Fewest attackable items on each side of the split; with fewer, one item moves a rate by 0.2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,34 +28,34 @@ class TuningPlan:
     prepared: Prepared
     """All attacks over all items."""
     table: TuneTable
-    """As configured."""
+    """The table `[tune]`."""
 
     @property
     def same_items(self) -> bool:
-        """Whether n is chosen on the items that are reported."""
+        """True if n is chosen on the items that are reported."""
         return self.table.share == 1
 
     def is_tuned_on(self, item: Question) -> bool:
-        """Whether n is chosen on this item.
+        """Return whether n is chosen on this item.
 
-        Depends on the question's own text and nothing else, so that victims, groups and values
-        of `limit` agree, a larger share contains a smaller one, and a question that occurs
-        twice, perhaps with its options in another order, lies on one side only.
+        Only the question's text decides. So victims, groups and values of `limit` agree, a larger
+        share contains a smaller one, and a repeated question, even with reordered options, lies
+        on one side.
         """
         text = [self.table.sample_seed, item.context, item.stem, sorted(item.options)]
         return split_position(text) < self.table.share
 
     def template(self, attack: Attack) -> str:
-        """What the values of n of an attack share, at the budget of tuning."""
+        """Return what the attacks of one grid share, at the budget of tuning."""
         return template_of({**attack.spec(), "budget": attack.traits.budget}, self.table.budget)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that decide what is chosen, as JSON values."""
+        """The settings that determine the choice, as JSON values."""
         return self.table.model_dump(mode="json", exclude={"random"})
 
     def notes(self, part: str) -> dict[str, Any]:
-        """The manifest's `tuning`."""
+        """Return the manifest's entry `tuning`."""
         return {
             "part": part,
             "settings": self.settings,
@@ -64,17 +64,17 @@ class TuningPlan:
         }
 
     def portion(self, part: str) -> Portion:
-        """The tuning split, or all items where they are the same."""
-        # The grid may grow: more values of n extend the run.
-        kept = ("share", "sample_seed", "budget")
+        """Return the portion of the tuning split, or of all items if share = 1."""
+        # The grid is left out, because more values of n extend the run.
+        keys = ("share", "sample_seed", "budget")
         return Portion(
             keep=self.is_tuned_on,
-            settings={"tune": {"part": part, **{key: self.settings[key] for key in kept}}},
+            settings={"tune": {"part": part, **{key: self.settings[key] for key in keys}}},
             notes={"tuning": self.notes(part)},
         )
 
     def tuning(self) -> Prepared:
-        """The run that n is chosen from."""
+        """Return the run that n is chosen from."""
         part = SAME_ITEMS if self.same_items else TUNING
         found: dict[tuple[str, float], AttackPart] = {}
         others: list[AttackPart] = []
@@ -89,7 +89,7 @@ class TuningPlan:
         attacks = [*found.values(), *others]
         experiment = self.prepared.experiment
         if not self.same_items:
-            # [analysis] is about what is reported, not about the choice of n.
+            # [analysis] belongs to the report.
             experiment = experiment.model_copy(update={"analysis": AnalysisTable()})
         return replace(
             self.prepared, experiment=experiment, attacks=attacks, portion=self.portion(part)
@@ -99,8 +99,8 @@ class TuningPlan:
 def tune_every_n(raw: dict[str, Any]) -> None:
     """Give every `pdws` attack of a parsed file the grid as its n, in place.
 
-    Attacks that differ only in n become one; without one that samples at random, such an attack
-    joins them. What is malformed is left for the check that follows.
+    Attacks that differ only in n become one. If the file has no random sampling, it is added.
+    Malformed tables are left to the check that follows.
     """
     table = raw.get("tune")
     try:
@@ -134,7 +134,7 @@ def _at_random(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _template(row: Mapping[str, Any]) -> str | None:
-    """What identifies the attack without its n; None where it has none."""
+    """Return what identifies the attack without its n; None if it has no n."""
     try:
         name = str(row.get("name"))
         known = {field.name for field in fields(attack_class(name))}
@@ -146,10 +146,10 @@ def _template(row: Mapping[str, Any]) -> str | None:
 
 
 def check_plan(plan: TuningPlan) -> None:
-    """Refuse what cannot be tuned.
+    """Check that the plan can be tuned.
 
     Raises:
-        UsageError: one sentence, with the numbers.
+        UsageError: there is no n to tune, the budget does not fit, or a split has too few items.
     """
     tuned = [part for part in plan.prepared.attacks if is_pdws(part.attack.spec())]
     if not tuned:
@@ -180,6 +180,6 @@ def check_plan(plan: TuningPlan) -> None:
         if attackable and min(n, rest) < MIN_ITEMS:
             raise UsageError(
                 f"{dataset.label}/{group.label} has {len(attackable)} attackable items, of which "
-                f"share = {plan.table.share:g} tunes n on {n} and reports on {rest}; at least "
-                f"{MIN_ITEMS} are needed for each: use more items, or another share in [tune]"
+                f"share = {plan.table.share:g} tunes n on {n} and reports on {rest}; each needs at "
+                f"least {MIN_ITEMS}: use more items, or another share in [tune]"
             )

@@ -23,17 +23,17 @@ __all__ = [
 ]
 
 KINDS: tuple[Kind, ...] = (CHOICE, TAGGING, SIMILARITY, NLI)
-"""All kinds. The first is that of data sets without items, and of stored items without a mark."""
+"""All kinds. Empty data sets, and stored items without a mark, have the first kind."""
 
 _BY_TYPE = {type_: kind for kind in KINDS for type_ in (kind.item, kind.unit_type) if type_}
 _BY_TAG = {kind.tag: kind for kind in KINDS}
 
 
 def kind_of(item: Any) -> Kind:
-    """The kind of an item, or of a unit of one.
+    """Return the kind of an item, or of a unit of one.
 
     Raises:
-        TypeError: it is no item.
+        TypeError: the value is not an item.
     """
     kind = _BY_TYPE.get(type(item))
     if kind is None:
@@ -43,17 +43,17 @@ def kind_of(item: Any) -> Kind:
 
 
 def kind_of_all(items: Iterable[Any]) -> Kind:
-    """The kind of items that are all of one kind."""
+    """Return the kind of items that all have the same kind."""
     for item in items:
         return kind_of(item)
     return KINDS[0]
 
 
 def kind_tagged(tag: str | None) -> Kind | None:
-    """The kind that marks stored items so; None where there is none."""
+    """Return the kind with this mark of stored items, or None."""
     return KINDS[0] if tag is None else _BY_TAG.get(tag)
 
 
 def kind_described(spec: dict[str, Any]) -> Kind:
-    """The kind whose task a manifest describes."""
+    """Return the kind of a task in a manifest."""
     return next((kind for kind in KINDS if kind.is_described(spec)), KINDS[0])

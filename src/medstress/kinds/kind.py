@@ -1,7 +1,7 @@
-"""What a kind of item is: everything that an experiment has to know about its items.
+"""A kind of item: everything that an experiment has to know about its items.
 
-What concerns one item alone (its candidates, its unit, whether answers about it are judged) is
-said by the item itself (`medstress.items.Item`). All else is said here, once for each kind.
+An item itself knows its candidates, its unit, and whether answers about it are judged
+(`medstress.items.Item`). A kind defines everything else.
 """
 
 from __future__ import annotations
@@ -27,219 +27,218 @@ Marked: TypeAlias = tuple[int, int, str]
 Words: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 """(tokens, IOB2 labels) of a text, as noise reads it."""
 Layout: TypeAlias = Literal["jsonl", "iob", "pairs"]
-"""How a file of perturbed items is laid out."""
+"""Layout of a file of perturbed items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Who is asked, about what: what a kind makes the tasks of a victim from."""
+    """A victim and the data it is asked about, from which a kind builds the victim's tasks."""
 
     table: VictimKeys
     """The victim's keys."""
     label: str
-    """The victim's, for messages."""
+    """The victim's label, for messages."""
     base: Path
     """Folder that relative paths start from."""
     backend: Backend
-    """Who answers."""
+    """Answers the victim's calls."""
     classes: tuple[str, ...] = ()
     """See `Kind.classes`."""
     datasets: Sequence[tuple[str, str]] = ()
-    """Label and name of each data set, for prompts by data set."""
+    """(label, name) of each data set, for prompts by data set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tasks:
-    """What a victim is asked."""
+    """The tasks of a victim."""
 
     default: AnyTask
-    """About items of any data set that has no task of its own."""
+    """Task for data sets without a task of their own."""
     by_dataset: tuple[tuple[str, AnyTask], ...] = ()
-    """Label of a data set, and its task."""
+    """(label, task) of each data set with a task of its own."""
 
 
 class Kind(ABC):
     """A kind of item. One instance of each kind is registered in `medstress.kinds`.
 
-    Items are of the type `item`; what a trial is about may be a part of one, `unit_type`.
+    Items have the type `item`. A trial is about a unit: the item, or a part of it of type
+    `unit_type`.
     """
 
     name: ClassVar[str]
-    """As attacks declare it (`AttackTraits.kinds`) and messages say it, in the plural."""
+    """Name in attacks (`AttackTraits.kinds`) and messages, in the plural."""
     task: ClassVar[str]
-    """What is asked of a back end (`BackendOptions.task`)."""
+    """Task of a back end (`BackendOptions.task`)."""
     tag: ClassVar[str]
-    """What stored items are marked with; items without a mark are questions."""
+    """Mark of stored items; items without a mark are questions."""
     item: ClassVar[type]
     """The class of its items."""
     unit_type: ClassVar[type | None] = None
-    """The class of what trials are about, where that is not the item."""
+    """The class of its units, if they are not items."""
 
     draws_names: ClassVar[bool] = False
-    """Whether attacks draw names of `[[entities]]` groups; the tables [entities], [tune] and
-    [analysis] are for such kinds alone."""
+    """True if attacks draw names of `[[entities]]` groups; only such kinds have the tables
+    [entities], [tune] and [analysis]."""
     has_controls: ClassVar[bool] = False
-    """Whether `controls = true` adds arms of noise outside entities."""
+    """True if `controls = true` adds arms of noise outside entities."""
     keeps_metadata: ClassVar[bool] = True
-    """Whether items of a folder keep the metadata that they were first stored with; else a later
-    run may name documents."""
+    """True if items of a folder keep their first metadata; False if a later run may name
+    documents."""
     layouts: ClassVar[Mapping[str, Layout]] = {".jsonl": "jsonl"}
-    """Ending of a file of perturbed items -> its layout."""
+    """Extension of a file of perturbed items -> its layout."""
 
     learner: ClassVar[str | None] = None
-    """Where `medstress train` opens a model of this kind, `module:function`; None: not trained."""
+    """`module:function` that opens a model to train; None: no model is trained."""
     may_be_folded: ClassVar[bool] = False
-    """Whether training data may be parted into folds."""
+    """True if training data may be split into folds."""
     may_be_vectors: ClassVar[bool] = False
-    """Whether a model may be trained that compares vectors (`encoder = "bi_encoder"`)."""
+    """True if a model that compares vectors may be trained (`encoder = "bi_encoder"`)."""
 
     def is_taken(self, kinds: frozenset[str]) -> bool:
-        """Whether an attack that is for some kinds, by name, attacks this one."""
+        """Return whether an attack on these kinds, given by name, can attack this kind."""
         return self.name in kinds
 
     # Items
 
     def units(self, item: Any) -> tuple[Item, ...]:
-        """What trials on an item are about; at least one."""
+        """Return the units of an item, one for each trial; at least one."""
         return (item,)
 
     def with_unit(self, item: Any, unit: str) -> Item:
-        """The unit of a stored item, by its name: the inverse of `Item.unit`."""
+        """Return the unit of a stored item by its name: the inverse of `Item.unit`."""
         found: Item = item
         return found
 
     def whole(self, unit: Any) -> Any:
-        """The item that a unit is of, as it is stored; an item is its own."""
+        """Return the stored item of a unit; an item is its own unit."""
         return unit
 
     @abstractmethod
     def encode(self, item: Any) -> dict[str, Any]:
-        """An item as JSON values, without the mark of its kind."""
+        """Return an item as JSON values, without the mark of its kind."""
 
     @abstractmethod
     def decode(self, row: dict[str, Any]) -> Any:
-        """The inverse of `encode`."""
+        """Return the inverse of `encode`."""
 
     @abstractmethod
     def columns(self, item: Any) -> dict[str, Any]:
-        """The columns of an item in exports, beside its id, hash and metadata."""
+        """Return the columns of an item in exports, without id, hash and metadata."""
 
     @abstractmethod
     def key(self, unit: Any) -> str:
-        """What is right, as rows say it: a letter, a label, the type of an entity, a score."""
+        """Return the gold answer for rows: a letter, a label, the type of an entity, a score."""
 
     def letters(self, unit: Any) -> Sequence[str]:
-        """What an answer may be, in the order of scores; empty where answers are no choice."""
+        """Return the possible answers in the order of scores; empty if answers are no choice."""
         return ()
 
     def score(self, unit: Any, scores: Sequence[float]) -> float:
-        """What rows say of a prediction's scores: P(key) of a choice, else the score itself."""
+        """Return the score for rows: P(key) of a choice, else the first score."""
         return float(scores[0])
 
     def edited_options(self, unit: Any, edits: Sequence[Edit]) -> frozenset[str] | None:
-        """The options that edits change; None where items have none of their own."""
+        """Return the options that edits change; None if items have no options."""
         return None
 
     @abstractmethod
     def answered(self, unit: Any, *, right: bool) -> Prediction:
-        """A prediction such as a victim's would be, to check attacks without one."""
+        """Return a made-up prediction, to check attacks without a victim."""
 
     # What is perturbed
 
     @abstractmethod
     def changed(self, candidate: Any) -> Any:
-        """What a candidate shows as an item of its own; its mentions are left out, as their
-        places have moved."""
+        """Return a candidate as a new item, without mentions, because their places have moved."""
 
     @abstractmethod
     def values(self, candidate: Any) -> dict[str, Any]:
-        """The fields of a candidate that a reader of its kind needs, beside the id."""
+        """Return the fields of a candidate that a reader of its kind needs, without the id."""
 
     def edit_row(self, edit: Edit) -> dict[str, Any]:
-        """An edit as JSON values."""
+        """Return an edit as JSON values."""
         return asdict(edit)
 
     @abstractmethod
     def words(
         self, item: Any, mentions: Mapping[str, tuple[Marked, ...]], side: Side = "random"
     ) -> Iterable[Words]:
-        """The texts of an item that noise may change, as tokens and labels.
+        """Return the texts of an item that noise may change, as tokens and labels.
 
         Args:
             item: the item.
             mentions: entities of the texts that `mentions` names.
-            side: which of two texts; `random`, which may be either, stands for both.
+            side: which of two texts; `random` gives both.
         """
 
     def mentions(self, item: Any) -> Mapping[str, tuple[Marked, ...] | None]:
-        """Texts of an item whose entities noise looks up: text -> its entities, None where they
-        have to be found."""
+        """Return the texts whose entities noise looks up: text -> entities, None if not yet found."""
         return {}
 
     @abstractmethod
     def characters(self, item: Any) -> int:
-        """How long an item is as it is asked, for estimates of tokens."""
+        """Return the length of an item's texts, for estimates of tokens."""
 
     # Data sets and victims
 
     @property
     def scores(self) -> DatasetScores | None:
-        """Scores of whole data sets; None where accuracy says all."""
+        """Scores of whole data sets; None if accuracy is enough."""
         return None
 
     def classes(self, items: Iterable[Any]) -> tuple[str, ...]:
-        """What items are sorted into, sorted: entity types, or labels; empty where nothing is."""
+        """Return the sorted classes of items: entity types or labels; empty without classes."""
         return ()
 
     def check(self, classes: tuple[str, ...], sources: str) -> None:  # noqa: B027 - most take all
-        """Refuse data that nothing can be asked about.
+        """Check that victims can be asked about the data.
 
         Args:
-            classes: of all items.
+            classes: classes of all items.
             sources: names of the files, for the message.
 
         Raises:
-            UsageError: naming them.
+            UsageError: they cannot; the message names the files.
         """
 
     @abstractmethod
     def tasks(self, asked: Asked) -> Tasks:
-        """What a victim is asked; checks what its back end can do.
+        """Build the tasks of a victim and check that its back end can do them.
 
         Raises:
-            UsageError: keys that mean nothing here, or a back end for other tasks.
+            UsageError: a key does not apply to this kind, or the back end is for other tasks.
         """
 
     @abstractmethod
     def task_from_spec(self, spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
-        """The task that a manifest describes: the inverse of `AnyTask.spec`."""
+        """Rebuild a task from a manifest: the inverse of `AnyTask.spec`."""
 
     def is_described(self, spec: Mapping[str, Any]) -> bool:
-        """Whether a task in a manifest is one of this kind."""
+        """Return whether a task in a manifest has this kind."""
         return bool(spec.get("kind") == self.task)
 
     def trained_victim(self, encoder: str, prompt: str) -> dict[str, Any]:
-        """Keys of the `[[victim]]` table of a model that `medstress train` has trained."""
+        """Return the keys of the `[[victim]]` table of a model trained by `medstress train`."""
         return {"backend": "transformers"}
 
     def check_training(self, prompt: str, base: Path) -> None:
-        """Refuse what cannot be trained, before anything is loaded.
+        """Check that a model can be trained, before anything is loaded.
 
         Args:
-            prompt: that of [train], for kinds that are asked with one.
+            prompt: the prompt of [train], for kinds with prompts.
             base: folder that its path starts from.
 
         Raises:
-            UsageError: no model is trained for this kind, or it does not read the prompt.
+            UsageError: this kind trains no model, or its model cannot use the prompt.
         """
         if self.learner is None:
             raise UsageError(f"medstress train trains no model for {self.name}")
 
     def refuse_keys(self, asked: Asked, *keys: str) -> None:
-        """Refuse keys that are for questions.
+        """Refuse keys that are only for questions.
 
         Raises:
-            UsageError: naming the key.
+            UsageError: a key is set; the message names it.
         """
         for key in keys:
             if getattr(asked.table, key):

@@ -1,4 +1,4 @@
-"""Texts as noise reads them: tokens and labels."""
+"""The texts of items as noise reads them: tokens and labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from medstress.text import token_spans
 
 
 def words_of(text: str, mentions: Iterable[Marked]) -> Words:
-    """The tokens of a text, and the labels of its entities."""
+    """Return the tokens of a text, and the labels of its entities."""
     spans = token_spans(text)
     return tuple(text[start:end] for start, end in spans), labels_of(spans, mentions)
 
@@ -18,6 +18,6 @@ def words_of(text: str, mentions: Iterable[Marked]) -> Words:
 def two_texts(
     text_a: str, text_b: str, mentions: Mapping[str, tuple[Marked, ...]], side: Side
 ) -> list[Words]:
-    """The text of a pair that noise may change; both for `random`, which may take either."""
+    """Return the texts of a pair that noise may change; both for `random`."""
     texts = {"first": (text_a,), "second": (text_b,)}.get(side, (text_a, text_b))
     return [words_of(text, mentions[text]) for text in texts]

@@ -1,4 +1,4 @@
-"""What a victim of questions is asked: prompt, way of answering, examples and defences."""
+"""Build the tasks of victims of questions: prompt, way of answering, examples, defences."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ _CALLS = {
     AnswerBy.GENERATE: "generate",
     AnswerBy.HEAD: "rank",
 }
-"""The kind of call each way of answering makes."""
+"""Way of answering -> its kind of call."""
 
 
 def prompted_tasks(
     asked: Asked, likely: AnswerBy = AnswerBy.LETTER, usual: str = SHIPPED
 ) -> tuple[Task, tuple[tuple[str, Task], ...]]:
-    """The task of a victim that is asked questions, and those of data sets with a prompt of their
-    own, by label.
+    """Build the task of a victim of questions, and tasks for data sets with their own prompts.
 
     Args:
         asked: who is asked.
-        likely: how a model answers where `answer_by` does not say.
-        usual: the prompt where `prompt` does not say; a shipped one or a file.
+        likely: how a model answers if `answer_by` is not set.
+        usual: the prompt if `prompt` is not set; a shipped one or a file.
 
     Raises:
-        UsageError: a combination the back end cannot do, or examples that cannot be had.
+        UsageError: the back end cannot do the task, or there are not enough examples.
     """
     table, base, label = asked.table, asked.base, asked.label
     examples = draw_examples(table, base, label)
@@ -61,10 +60,13 @@ def task_of(
     prompt: str | None = None,
     likely: AnswerBy = AnswerBy.LETTER,
 ) -> MultipleChoice:
-    """The multiple-choice task of a victim; checks what its back end can do.
+    """Build the multiple-choice task of a victim and check that its back end can do it.
 
-    `prompt` is one of the table's; default: that for data sets which the table does not name.
-    A model answers as `likely` says where `answer_by` says nothing.
+    `prompt` is one of the table's prompts; default: the one for data sets without an entry.
+    A model answers as `likely` says if `answer_by` is not set.
+
+    Raises:
+        UsageError: the back end cannot do the task with this prompt.
     """
     prompt = prompt or prompt_for(table.prompt)
     template = load_template(prompt, base)
@@ -111,10 +113,10 @@ def task_of(
 
 
 def head_template(prompt: str, base: Path) -> Template:
-    """The template of the first text of a pair.
+    """Load the template of the question that a head reads beside each option.
 
     Raises:
-        UsageError: it lists the options or is a chat, which a head does not read.
+        UsageError: it lists the options or is a chat, which a head cannot read.
     """
     template = load_template(prompt, base)
     if template.lists_options or template.chat:

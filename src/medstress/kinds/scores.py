@@ -1,4 +1,4 @@
-"""Scores of whole data sets, before and after an attack: what a kind has to say of them."""
+"""The protocol of scores of whole data sets, before and after an attack."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ Defined: TypeAlias = tuple[str, str, str]
 """(field, label, meaning) of a score."""
 
 FAMILY = "before_after"
-"""Tests of a kind's main score; those of another score are a family of their own."""
+"""Family of tests of a kind's main score; tests of other scores have their own families."""
 ADJUSTED = "two-sided; adjusted by Benjamini-Hochberg within the family"
 WHEN = (
     ("", "", "on the clean data"),
     ("_after", " after", "on the perturbed copy"),
     ("_drop", " drop", "before minus after, paired"),
 )
-"""(ending of the field, ending of the label, what it is of) of every score."""
+"""(suffix of the field, suffix of the label, meaning) of the variants of every score."""
 
 
 @dataclass(slots=True)
 class Arm:
-    """What one attack left behind, by seed and item."""
+    """The answers about one attack, by seed and item."""
 
     spec: Json
     """The attack's parameters."""
     before: dict[tuple[int | None, str], Any] = field(default_factory=dict)
     """Answers on clean items, as `DatasetScores.answer` reads them."""
     after: dict[tuple[int | None, str], Any] = field(default_factory=dict)
-    """Answers on perturbed ones."""
+    """Answers on perturbed items."""
     unasked: set[tuple[int | None, str]] = field(default_factory=set)
-    """Items whose clean answer nobody asked for."""
+    """Items without a clean answer."""
 
     def of(self, seeds: Sequence[int | None]) -> Arm:
-        """The part of some seeds."""
+        """Return the arm restricted to some seeds."""
         return Arm(
             self.spec,
             {key: value for key, value in self.before.items() if key[0] in seeds},
@@ -52,7 +52,7 @@ class Arm:
 
 
 class DatasetScores(ABC):
-    """The scores of one kind: how answers are read, what a row says, what is tested."""
+    """The scores of one kind: how to read answers, the fields of rows, and the tests."""
 
     defined: ClassVar[Sequence[Defined]]
     """All fields of rows that are scores."""
@@ -67,29 +67,29 @@ class DatasetScores(ABC):
     def answer(
         self, item: Any, prediction: Sequence[Any], edits: tuple[Edit, ...], cluster: str
     ) -> Any:
-        """A stored prediction about an item with edits, as the scores read it."""
+        """Convert a stored prediction about an item with edits to the form of these scores."""
 
     @abstractmethod
     def is_whole(self, spec: Mapping[str, Any]) -> bool:
-        """Whether what an attack asked last says what becomes of a whole item."""
+        """Return whether an attack's last query perturbs the whole item."""
 
     @abstractmethod
     def row(self, arm: Arm, control: Arm | None) -> Json:
-        """The fields that a row of the summary gets.
+        """Return the fields of a row of the summary.
 
         Args:
-            arm: of the row.
-            control: its control arm, where there is one.
+            arm: the arm of the row.
+            control: its control arm, or None.
         """
 
     @abstractmethod
     def tests(self, arm: Arm) -> Iterator[Test]:
-        """Before against after."""
+        """Yield tests of the scores before against after."""
 
     def warnings(self, arms: Mapping[Place, Arm]) -> list[str]:
-        """What has to be said of victims."""
+        """Return warnings about victims."""
         return []
 
     @abstractmethod
     def shown(self, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-        """The fields that tables show of rows; none where rows are of another kind."""
+        """Return the fields that tables show of rows; none if rows have another kind."""

@@ -1,4 +1,4 @@
-"""The keys of a victim that say what it is asked and how it answers."""
+"""The keys of a victim that define its prompts and its way of answering."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any, Protocol
 
 
 class VictimKeys(Protocol):
-    """Of a `[[victim]]` table (`medstress.experiment.model_tables`, where each is described)."""
+    """Keys of a `[[victim]]` table; `medstress.experiment.model_tables` describes them."""
 
     @property
     def backend(self) -> str:
-        """Who answers."""
+        """Name of the back end."""
 
     @property
     def answer_by(self) -> str | None:
-        """How; None: as the back end likes."""
+        """How the victim answers; None: the back end's default."""
 
     @property
     def text_score(self) -> str:
@@ -26,15 +26,15 @@ class VictimKeys(Protocol):
 
     @property
     def parser(self) -> str | None:
-        """How a text is read."""
+        """How an answer is read from text."""
 
     @property
     def max_new_tokens(self) -> int:
-        """Most tokens of an answer that is written."""
+        """Most tokens of a written answer."""
 
     @property
     def reasoning_tokens(self) -> int | None:
-        """Most tokens of a turn that reasons."""
+        """Most tokens of a reasoning turn."""
 
     @property
     def temperature(self) -> float:
@@ -42,20 +42,20 @@ class VictimKeys(Protocol):
 
     @property
     def labels(self) -> dict[str, str] | None:
-        """Its names of classes -> those of the data."""
+        """Its names of classes -> the data's names."""
 
     @property
     def shots(self) -> int:
-        """Answered examples before each prompt."""
+        """Number of answered examples before each prompt."""
 
     @property
     def shots_from(self) -> str | None:
-        """Where they come from."""
+        """Source of the examples."""
 
     @property
     def shots_seed(self) -> int:
-        """Which of them are drawn."""
+        """Seed that draws the examples."""
 
     @property
     def wrap(self) -> tuple[dict[str, Any], ...]:
-        """Defences around what it is asked."""
+        """Defences around its task."""

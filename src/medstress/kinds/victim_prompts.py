@@ -8,13 +8,13 @@ from typing import Any
 from medstress.errors import did_you_mean
 
 SHIPPED = "qstab"
-"""The prompt where nothing is said."""
+"""The default prompt."""
 DEFAULT = "default"
 """The entry of a table for all data sets that it does not name."""
 
 
 def wrong_prompt(value: Any) -> str | None:
-    """Why a value is no `prompt`; None where it is one.
+    """Return why a value is not a valid `prompt`; None if it is valid.
 
     >>> wrong_prompt("qstab"), wrong_prompt({"medmcqa": "medmcqa"})
     (None, None)
@@ -38,11 +38,11 @@ def wrong_prompt(value: Any) -> str | None:
 
 
 def unknown_dataset(prompt: Any, datasets: Iterable[Mapping[str, Any]]) -> str | None:
-    """Why a table of prompts names no data set of the file; None where every entry does.
+    """Return the error if a table of prompts names an unknown data set, or None.
 
     Args:
-        prompt: the key as it is written.
-        datasets: all `[[dataset]]` tables, those that are switched off included.
+        prompt: the key `prompt`, as given.
+        datasets: all `[[dataset]]` tables, including those switched off.
     """
     if not isinstance(prompt, Mapping):
         return None
@@ -59,12 +59,12 @@ def unknown_dataset(prompt: Any, datasets: Iterable[Mapping[str, Any]]) -> str |
 
 
 def prompt_for(prompt: str | Mapping[str, str], label: str = "", name: str = "") -> str:
-    """The prompt for a data set: by its label, else by its name, else the default.
+    """Return the prompt for a data set: by its label, else by its name, else the default.
 
     Args:
-        prompt: the key of the victim.
-        label: of the data set, in results.
-        name: of its source.
+        prompt: the victim's key `prompt`.
+        label: label of the data set.
+        name: name of its source.
 
     >>> [prompt_for({"medmcqa": "medmcqa"}, label) for label in ("medmcqa", "sample")]
     ['medmcqa', 'qstab']
@@ -74,10 +74,10 @@ def prompt_for(prompt: str | Mapping[str, str], label: str = "", name: str = "")
     return prompt.get(label) or prompt.get(name) or prompt.get(DEFAULT, SHIPPED)
 
 
-def told_prompt(prompt: str | Mapping[str, str]) -> str:
-    """The key as labels show it.
+def shown_prompt(prompt: str | Mapping[str, str]) -> str:
+    """Return the key `prompt` as labels show it.
 
-    >>> told_prompt({"medmcqa": "medmcqa", "default": "qstab"})
+    >>> shown_prompt({"medmcqa": "medmcqa", "default": "qstab"})
     'medmcqa: medmcqa, default: qstab'
     """
     if isinstance(prompt, str):

@@ -1,4 +1,4 @@
-"""A target that is asked in three turns: reasoning, confidences, answer.
+"""Ask a target in three turns: reasoning, confidences, answer.
 
 Reference: Ness et al., "MedFuzz: Exploring the robustness of large language models in medical
 question answering", 2024, Algorithm 1. The wording is ours.
@@ -27,17 +27,17 @@ from medstress.outcomes import Prediction
 from medstress.prompts import PromptSet
 from medstress.prompts.exemplars import Exemplar
 from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
-from medstress.tasks.multiple_choice import Flow, from_scores, lost, mark
+from medstress.tasks.multiple_choice import Flow, cut_off_prediction, from_scores, mark
 from medstress.tasks.parsers import DEFAULT, option_read
-from medstress.tasks.reading import Reading, is_lost, said
+from medstress.tasks.reading import Reading, is_cut_off, readable_text
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
 from medstress.tasks.ties import Ties
 
 CUT_OFF = Unreadable("it was cut off before its end: write nothing but the JSON object")
-"""What a model is told of a reply that came to `max_new_tokens`."""
+"""The reason sent to a model whose reply reached `max_new_tokens`."""
 _NEXT_TURN = "\nUser:"
-"""What a model without turns writes when it goes on to write the user's part."""
+"""A model without turns writes this when it goes on with the user's part."""
 _SPEAKERS = {"system": "", "user": "User: ", "assistant": "Assistant: "}
 
 R = TypeVar("R", bound=Reply)
@@ -48,34 +48,35 @@ Turn: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], Generated]
 class Conversation:
     """Ask about a candidate in three turns of one new conversation.
 
-    Where the target's back end gives scores and the victim answers by letter, the last turn
-    is a `Score` over the letters, so that P(key) is known; else the letter is generated and read.
-    Confidences and letter are read from JSON alone; the victim's parser reads what the JSON gives
-    as the answer, so that "C: Heparin" is a C. What cannot be used is asked for once more.
-    Confidences that stay so are unknown, an answer that stays so makes the prediction
-    `UNREADABLE`. So does a reasoning that is cut off, after which nothing else is asked: what the
-    model would have concluded is not known. Confidences or an answer that are cut off count as
-    not used.
+    If the back end gives scores and the victim answers by letter, the last turn is a `Score` over
+    the letters, so that P(key) is known. Otherwise the letter is generated and read.
+
+    Confidences and letter are read only from JSON. The victim's parser reads the JSON's answer, so
+    "C: Heparin" is a C. An unusable reply, also one that is cut off, is asked for once more. If it
+    stays unusable, confidences are unknown and an answer makes the prediction `UNREADABLE`.
+
+    A reasoning that is cut off ends the conversation as `UNREADABLE`, because the model's
+    conclusion is unknown.
     """
 
     own: Task
-    """How the victim is asked otherwise; shows items to people."""
+    """The victim's task outside conversations; it shows items to people."""
     prompts: PromptSet
-    """What is said."""
+    """The words of the turns."""
     exemplars: tuple[Exemplar, ...] = ()
     """Worked questions before the case."""
     parser: str = DEFAULT
-    """Reads the answer, where it is generated."""
+    """Reads a generated answer."""
     by_letter: bool = False
-    """Whether the answer is scored rather than generated."""
+    """True if the answer is scored, False if it is generated."""
     in_turns: bool = True
     """False renders the conversation as one text, for models without a chat template."""
     decoding: Decoding = Decoding(max_new_tokens=384)
-    """Of the reasoning turn; the others share its temperature."""
+    """Decoding of the reasoning turn; the other turns share its temperature."""
     answer_tokens: int = Decoding().max_new_tokens
     """Most new tokens of confidences and answer."""
     reading: Reading = Reading.FINISHED
-    """What of a reply is read; thoughts that are not read do not come back in later turns."""
+    """Which part of a reply is read; thoughts that are not read are left out of later turns."""
 
     @property
     def template(self) -> Template:
@@ -84,12 +85,12 @@ class Conversation:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether asking again may bring another answer."""
+        """True if asking again may give another answer."""
         return self.decoding.temperature > 0
 
     @property
     def ties(self) -> Ties:
-        """As the victim otherwise."""
+        """The victim's rule for ties."""
         return self.own.ties
 
     @property
@@ -99,26 +100,25 @@ class Conversation:
 
     @property
     def is_told(self) -> bool:
-        """Its requests follow from earlier answers, so they are stored as they are."""
+        """True: requests depend on earlier answers, so they are stored in full."""
         return True
 
     def n_calls(self, n_options: int) -> int:
-        """The most calls of one query: three turns, and two where replies have to be repaired."""
+        """Return the most calls of one query: three turns and two repairs."""
         return 5
 
     @property
     def most_written(self) -> int:
-        """The most tokens that the victim writes for one query: the reasoning, and up to four
-        replies of the other turns."""
+        """The most tokens written for one query: the reasoning and up to four other replies."""
         short = 2 if self.by_letter else 4
         return self.decoding.max_new_tokens + short * self.answer_tokens + self.by_letter
 
     def listing(self, candidate: Candidate) -> str:
-        """The victim's own prompt with the options listed."""
+        """Return the victim's own prompt with the options listed."""
         return self.own.listing(candidate)
 
     def spec(self) -> dict[str, Any]:
-        """What defines it."""
+        """Return what defines the task, for fingerprints."""
         return {
             "conversation": self.prompts.hash,
             "exemplars": [exemplar.id for exemplar in self.exemplars],
@@ -134,7 +134,7 @@ class Conversation:
         """Turn one candidate into three turns and their answers into a prediction.
 
         Yields:
-            Rounds of one request; is sent one answer.
+            Rounds of one request; each is answered by a tuple of one answer.
         """
         item, say = candidate.item, self.prompts.render
         context, stem = candidate.context, candidate.stem
@@ -146,11 +146,11 @@ class Conversation:
         turns = [Message("system", say("target_system")), Message("user", reasoning)]
         reasoned = yield from self._said(turns, self.decoding)
         rationale = turns[-1].content or reasoned.reasoning or ""
-        if is_lost(reasoned, self.reading):
-            return replace(lost(reasoned), rationale=rationale)
+        if is_cut_off(reasoned, self.reading):
+            return replace(cut_off_prediction(reasoned), rationale=rationale)
         turns.append(Message("user", say("target_confidences", letters=item.letters)))
-        told, reply = yield from self._read(turns, Confidences, item.letters, _is_complete)
-        confidences, is_cut = _ordered(told, item.letters), is_lost(reply, self.reading)
+        parsed, reply = yield from self._read(turns, Confidences, item.letters, _is_complete)
+        confidences, is_cut = _ordered(parsed, item.letters), is_cut_off(reply, self.reading)
         turns.append(Message("user", say("target_answer", by_letter=self.by_letter)))
         if self.by_letter:
             found = yield from self._scored(turns, candidate)
@@ -159,14 +159,14 @@ class Conversation:
         return replace(found, rationale=rationale, confidences=confidences, cut_confidences=is_cut)
 
     def _said(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
-        """One generated turn, put at the end of the conversation without its thoughts."""
+        """Generate one turn and append it to the conversation without its thoughts."""
         ends = self.reading is Reading.FINISHED
         call = Generate(self._prompt(turns), decoding, schema=schema, wants_end=ends)
         (reply,) = yield (Request(call),)
         assert isinstance(reply, Generated)
-        text = said(reply, self.reading)
+        text = readable_text(reply, self.reading)
         if not self.in_turns and _NEXT_TURN in text:
-            # Where the user's part begins the model's own has come to its end.
+            # The model's own turn ends where the user's part begins.
             text, reply = text.split(_NEXT_TURN, 1)[0], replace(reply, finish_reason=None)
         turns.append(Message("assistant", text.strip()))
         return reply
@@ -178,13 +178,13 @@ class Conversation:
         letters: str,
         objection: Callable[[R, str], str | None],
     ) -> Generator[tuple[Request, ...], tuple[Answer, ...], tuple[R | Unreadable, Generated]]:
-        """A turn that has to be JSON, with one turn to repair it: what is read, and the reply."""
+        """Ask for JSON, with one turn to repair it; return what was read, and the reply."""
 
-        def says(told: R) -> str | None:
-            return objection(told, letters)
+        def says(parsed: R) -> str | None:
+            return objection(parsed, letters)
 
         def read(reply: Generated) -> R | Unreadable:
-            if is_lost(reply, self.reading):
+            if is_cut_off(reply, self.reading):
                 return CUT_OFF
             return read_reply(turns[-1].content, kind, says)
 
@@ -201,18 +201,18 @@ class Conversation:
     def _letter(
         self, turns: list[Message], candidate: Candidate
     ) -> Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]:
-        def answer(told: Letter) -> str | None:
-            return option_read(self.parser, told.answer, candidate.options)
+        def answer(parsed: Letter) -> str | None:
+            return option_read(self.parser, parsed.answer, candidate.options)
 
-        def objection(told: Letter, letters: str) -> str | None:
-            if answer(told) is not None:
+        def objection(parsed: Letter, letters: str) -> str | None:
+            if answer(parsed) is not None:
                 return None
             return f"answer: expected one of the letters {', '.join(letters)}"
 
-        told, reply = yield from self._read(turns, Letter, candidate.item.letters, objection)
-        if is_lost(reply, self.reading):
-            return lost(reply)
-        letter = None if isinstance(told, Unreadable) else answer(told)
+        parsed, reply = yield from self._read(turns, Letter, candidate.item.letters, objection)
+        if is_cut_off(reply, self.reading):
+            return cut_off_prediction(reply)
+        letter = None if isinstance(parsed, Unreadable) else answer(parsed)
         return Prediction(outcome=mark(candidate, letter), answer=letter, text=reply.text)
 
     def _scored(
@@ -232,13 +232,13 @@ class Conversation:
         return "\n\n".join([*lines, "Assistant:"])
 
 
-def _is_complete(told: Confidences, letters: str) -> str | None:
-    missing = [letter for letter in letters if letter not in told.confidence]
+def _is_complete(parsed: Confidences, letters: str) -> str | None:
+    missing = [letter for letter in letters if letter not in parsed.confidence]
     return f"confidence: {', '.join(missing)} missing" if missing else None
 
 
-def _ordered(told: Confidences | Unreadable, letters: str) -> tuple[float, ...] | None:
-    """One confidence an option, or None where they are unknown."""
-    if isinstance(told, Unreadable):
+def _ordered(parsed: Confidences | Unreadable, letters: str) -> tuple[float, ...] | None:
+    """Return the confidence of each option, or None if they are unknown."""
+    if isinstance(parsed, Unreadable):
         return None
-    return tuple(told.confidence[letter] for letter in letters)
+    return tuple(parsed.confidence[letter] for letter in letters)

@@ -1,4 +1,4 @@
-"""Named-entity recognition: one call labels a sentence; judged is whether one entity is found."""
+"""Named-entity recognition: one call labels a sentence; right answers find its entity."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from medstress.tasks.multiple_choice import Flow
 class EntityTagging:
     """The task of a victim that labels tokens.
 
-    An entity counts as found where the victim marks exactly its tokens with its type (strict
-    match). Types that the data do not annotate are read as outside, so that a victim which knows
-    more types than the data is not charged for them.
+    An entity is found if the victim marks exactly its tokens with its type (strict match). Types
+    that the data do not annotate are read as outside, so that a victim that knows more types than
+    the data is not penalised.
     """
 
     types: tuple[str, ...]
     """The types that the data annotate, sorted."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """The victim's types that are called otherwise in the data: its name -> theirs."""
+    """The victim's type -> the data's type, where they differ."""
 
     def spec(self) -> dict[str, Any]:
-        """What defines the task, for fingerprints."""
+        """Return what defines the task, for fingerprints."""
         return {"kind": "ner", "types": list(self.types), "names": dict(sorted(self.names.items()))}
 
     def listing(self, candidate: TaggedCandidate) -> str:
-        """The sentence as it is asked, tokens joined by spaces."""
+        """Return the sentence, tokens joined by spaces."""
         return " ".join(candidate.tokens)
 
     def flow(self, candidate: TaggedCandidate) -> Flow:
@@ -42,7 +42,7 @@ class EntityTagging:
         labels = self.read(reply.labels)
         entity = candidate.entity
         if entity is None:
-            # Nothing to find: what is found here counts in precision alone.
+            # Without an entity, what the victim marks only counts for precision.
             return Prediction(outcome=Outcome.RIGHT, answer=None, text=" ".join(labels))
         found = entity in marked_entities(labels)
         return Prediction(
@@ -52,7 +52,7 @@ class EntityTagging:
         )
 
     def read(self, labels: Sequence[str]) -> list[str]:
-        """Put a victim's labels into the words of the data."""
+        """Translate a victim's labels to the types of the data."""
         read = []
         for label in labels:
             type_ = self.names.get(label[2:], label[2:])
@@ -60,11 +60,11 @@ class EntityTagging:
         return read
 
     def check(self, victim: str, labels: Sequence[str]) -> None:
-        """Refuse a model whose labels cannot be those of the data.
+        """Check that a model's labels cover the types of the data.
 
         Args:
             victim: its label, for the message.
-            labels: what the model declares; empty where it does not say.
+            labels: the model's labels; empty if it declares none.
 
         Raises:
             UsageError: a label is not IOB, or a type of the data is missing; names both.
@@ -97,9 +97,9 @@ class EntityTagging:
 
 
 def marked_entities(labels: Sequence[str]) -> tuple[Entity, ...]:
-    """The entities in a victim's labels, which need not be well-formed.
+    """Return the entities in a victim's labels, which may be malformed.
 
-    As in the CoNLL-2000 and 2003 evaluation, an I- that continues nothing begins an entity.
+    As in the CoNLL-2000 and 2003 evaluation, an I- that continues no entity begins one.
 
     >>> [(e.start, e.end, e.type) for e in marked_entities(["O", "I-Drug", "I-Drug", "I-Gene"])]
     [(1, 3, 'Drug'), (3, 4, 'Gene')]
@@ -112,10 +112,10 @@ def marked_entities(labels: Sequence[str]) -> tuple[Entity, ...]:
 
 
 def begun_entities(labels: Sequence[str]) -> tuple[Entity, ...]:
-    """Of the entities in a victim's labels those that begin with B-.
+    """Return the entities in a victim's labels that begin with B-.
 
-    They are all that seqeval counts in its mode `strict` with the scheme IOB2, and what its default
-    mode and `marked_entities` count beside them is an I- that continues nothing.
+    seqeval counts only these in its mode `strict` with the scheme IOB2. Its default mode and
+    `marked_entities` also count an I- that continues no entity.
 
     >>> [(e.start, e.end) for e in begun_entities(["I-Drug", "O", "B-Drug", "I-Drug", "I-Gene"])]
     [(2, 4)]

@@ -1,4 +1,4 @@
-"""Answered examples before every prompt, laid out by the prompt's own template."""
+"""Answered examples before every prompt, rendered with the prompt's own template."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from medstress.tasks.multiple_choice import AnswerBy, Flow, MultipleChoice
 from medstress.tasks.wrappers import Wrapper, put_before, without_lead
 
 SPARE = 2
-"""Examples drawn beyond those shown: one may have the item's id, another its text."""
+"""Extra examples drawn: one may have the item's id, another its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FewShot(Wrapper):
-    """The first examples that are not the item itself, each with its answer.
+    """Show the first examples that are not the item itself, each with its answer.
 
-    The answer is the key's letter, or its text where the victim is shown no letters (it answers by
-    text or by a head). In a conversation an example is a turn of the user's and one of the
-    assistant's.
+    The answer is the letter of the key, or its text if the victim sees no letters (answer by text
+    or head). In a conversation, an example is a user turn and an assistant turn.
     """
 
     inner: MultipleChoice
     """The victim's own task."""
     shots: int
-    """Examples before each prompt."""
+    """Number of examples before each prompt."""
     examples: tuple[Question, ...]
     """In the order of their file; `SPARE` more than are shown."""
 
     def flow(self, candidate: Candidate) -> Flow:
-        """Run the inner flow with the examples before what it asks."""
+        """Run the inner flow with the examples before its prompts."""
 
         def ask(request: Request) -> Request:
             return put_before(request, lambda prompt: self._before(prompt, candidate))
@@ -44,11 +43,11 @@ class FewShot(Wrapper):
         return (yield from changed(self.inner.flow(candidate), ask, read))
 
     def listing(self, candidate: Candidate) -> str:
-        """The examples and the prompt."""
+        """Return the examples and the prompt."""
         return self._lead(candidate) + self.inner.listing(candidate)
 
     def spec(self) -> dict[str, Any]:
-        """What defines it: the examples themselves, not where they came from."""
+        """Return what defines the task: the examples themselves, not their source."""
         rows = [[q.id, q.context, q.stem, list(q.options), q.key] for q in self.examples]
         own = {"wrap": "few_shot", "shots": self.shots, "examples": rows}
         return {**own, "task": self.inner.spec()}
@@ -71,7 +70,7 @@ class FewShot(Wrapper):
             yield Candidate(item=question), question.key_text if by_text else question.key
 
     def _lead(self, candidate: Candidate) -> str:
-        """The examples as one text, with the options listed."""
+        """Return the examples as one text, with the options listed."""
         shown = self._shown(candidate)
         return "".join(f"{self.inner.listing(each)} {answer}\n\n" for each, answer in shown)
 

@@ -1,4 +1,4 @@
-"""Flows made of flows: several side by side, or one with its requests changed on the way."""
+"""Flows made of flows: several side by side, or one with changed requests."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ def together(flows: Sequence[Flow]) -> Rounds:
     """Run flows side by side.
 
     Yields:
-        Rounds that hold the requests of every flow that goes on, flow by flow.
+        Rounds with the requests of all unfinished flows, flow by flow.
 
     Returns:
         Their predictions, same order.
     """
     found: dict[int, Prediction] = {}
-    live = {i: next(flow) for i, flow in enumerate(flows)}
+    pending = {i: next(flow) for i, flow in enumerate(flows)}
     try:
-        while live:
-            answers = iter((yield tuple(chain.from_iterable(live.values()))))
-            for i, requests in list(live.items()):
+        while pending:
+            answers = iter((yield tuple(chain.from_iterable(pending.values()))))
+            for i, requests in list(pending.items()):
                 part = tuple(islice(answers, len(requests)))
                 try:
-                    live[i] = flows[i].send(part)
+                    pending[i] = flows[i].send(part)
                 except StopIteration as stop:
                     found[i] = stop.value
-                    del live[i]
+                    del pending[i]
     finally:
         for flow in flows:
             flow.close()
@@ -45,7 +45,7 @@ def changed(
     ask: Callable[[Request], Request],
     read: Callable[[Answer], Answer] = lambda answer: answer,
 ) -> Flow:
-    """Run a flow with its requests changed before they are asked, and answers before they are read.
+    """Run a flow, changing its requests before they are asked and its answers before it reads them.
 
     Returns:
         The flow's prediction.

@@ -1,4 +1,4 @@
-"""Multiple choice: prompt, call and reading for each way a victim can answer."""
+"""Multiple choice: the prompt, the call and the reading for each way to answer."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from medstress.calls import (
 from medstress.items import Candidate
 from medstress.outcomes import Outcome, Prediction
 from medstress.tasks.parsers import DEFAULT, option_read
-from medstress.tasks.reading import Reading, is_lost, reading_of, said
+from medstress.tasks.reading import Reading, is_cut_off, readable_text, reading_of
 from medstress.tasks.templates import Template, load_template
-from medstress.tasks.ties import Ties, broken, rule_of
+from medstress.tasks.ties import Ties, break_tie, ties_of
 
 Flow: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]
 
 UNCONDITIONED = "Answer:"
-"""The prompt after which `unconditional` scores take the likelihood of an option alone."""
+"""The prompt for the likelihood of an option alone, in `unconditional` scores."""
 FLOOR = 1e-12
-"""Least probability whose logarithm is taken."""
+"""Smaller probabilities are raised to this before taking the logarithm."""
 
 
 class AnswerBy(StrEnum):
@@ -42,9 +42,9 @@ class AnswerBy(StrEnum):
     TEXT = "text"
     GENERATE = "generate"
     HEAD = "head"
-    """A multiple-choice head values (question, option) pairs one by one."""
+    """A multiple-choice head scores (question, option) pairs one by one."""
     CHOICE = "choice"
-    """The whole prompt goes to a function of the user's (python, mock)."""
+    """The whole prompt goes to a user's function (python, mock)."""
 
 
 class TextScore(StrEnum):
@@ -76,21 +76,21 @@ class MultipleChoice:
     text_score: TextScore = TextScore.SUM
     """Used by `text` answering."""
     parser: str = DEFAULT
-    """Used by `generate` answering and for texts a function returns."""
+    """Used by `generate` answering and for texts that a function returns."""
     decoding: Decoding = Decoding()
     """Used by `generate` answering."""
     ties: Ties = Ties.HASH
     """Which of several options with the highest score is the answer."""
     reading: Reading = Reading.FINISHED
-    """What of a generated reply may be the answer."""
+    """Which part of a generated reply is read."""
     reasoning_tokens: int | None = None
-    """Most tokens of the reasoning where an attack asks in turns; None: as the attack says."""
+    """Most tokens of the reasoning turn in a conversation; None: the attack's."""
 
     def spec(self) -> dict[str, object]:
-        """What defines the task, for fingerprints."""
-        # The first edition's rule had no name, and its fingerprints stay.
+        """Return what defines the task, for fingerprints."""
+        # The rules of the first edition are left out, so that its fingerprints stay valid.
         named = {} if self.ties is Ties.FIRST else {"ties": self.ties.value}
-        if self.reading is not Reading.WHOLE:  # as that of ties
+        if self.reading is not Reading.WHOLE:
             named["reading"] = self.reading.value
         turns = self.reasoning_tokens
         return {
@@ -105,14 +105,14 @@ class MultipleChoice:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether asking again may bring another answer; of a function nobody knows."""
+        """True if asking again may give another answer; always assumed of functions."""
         if self.answer_by is AnswerBy.GENERATE:
             return self.decoding.temperature > 0
         return self.answer_by is AnswerBy.CHOICE
 
     @property
     def is_told(self) -> bool:
-        """Whether its requests are stored as they are: no form gives them back."""
+        """True if requests are stored in full, because no form can reproduce them."""
         return self.template.form is None
 
     @property
@@ -121,12 +121,12 @@ class MultipleChoice:
         return 1
 
     def n_calls(self, n_options: int) -> int:
-        """Calls of one query, whatever the number of options."""
+        """Return the calls of one query; the number of options does not matter."""
         both = self.answer_by is AnswerBy.TEXT and self.text_score is TextScore.UNCONDITIONAL
         return 2 if both else 1
 
     def listing(self, candidate: Candidate) -> str:
-        """The prompt with the options listed."""
+        """Return the prompt with the options listed."""
         return listing(self.template, candidate)
 
     @classmethod
@@ -139,7 +139,7 @@ class MultipleChoice:
             text_score=TextScore(spec["text_score"]),
             parser=spec["parser"],
             decoding=Decoding(max_new_tokens=tokens, temperature=temperature),
-            ties=rule_of(spec),
+            ties=ties_of(spec),
             reading=reading_of(spec),
             reasoning_tokens=spec.get("reasoning_tokens"),
         )
@@ -148,7 +148,7 @@ class MultipleChoice:
         """Turn one candidate into calls and their answers into a prediction.
 
         Yields:
-            Rounds of requests; is sent one answer a request.
+            Rounds of requests; each is answered by a tuple with one answer for each request.
         """
         match self.answer_by:
             case AnswerBy.CHOICE:
@@ -220,9 +220,9 @@ class MultipleChoice:
                 return [value - base for value, base in pairs_of]
 
     def _from_reply(self, candidate: Candidate, reply: Generated) -> Prediction:
-        if is_lost(reply, self.reading):
-            return lost(reply)
-        found = self._from_text(candidate, said(reply, self.reading))
+        if is_cut_off(reply, self.reading):
+            return cut_off_prediction(reply)
+        found = self._from_text(candidate, readable_text(reply, self.reading))
         return replace(found, text=reply.text)
 
     def _from_text(self, candidate: Candidate, text: str) -> Prediction:
@@ -237,13 +237,13 @@ class MultipleChoice:
             return from_scores(candidate, logs, self.ties)
         if reply.answer is not None:
             return Prediction(outcome=mark(candidate, reply.answer), answer=reply.answer)
-        # Functions that return prompt and answer in one are understood.
+        # Some functions return the prompt followed by the answer.
         text = (reply.text or "").removeprefix(listing(self.template, candidate))
         return self._from_reply(candidate, Generated(text=text))
 
 
 def listing(template: Template, candidate: Candidate) -> str:
-    """The prompt with the options listed, as one text; for people, functions and similarity."""
+    """Return the prompt with the options listed, as one text, for people and functions."""
     chosen = template if template.lists_options else load_template("qstab")
     prompt = chosen.render(candidate)
     if isinstance(prompt, str):
@@ -257,14 +257,14 @@ def from_scores(
     ties: Ties = Ties.HASH,
     mass: float | None = None,
 ) -> Prediction:
-    """The prediction that log probabilities of the options make."""
+    """Return the prediction from log probabilities of the options."""
     if not all(math.isfinite(value) for value in scores):
         note = "log probabilities that are not finite"
         return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=note)
     top = max(scores)
     total = top + math.log(sum(math.exp(value - top) for value in scores))
     best = [x for x, value in zip(candidate.item.letters, scores, strict=True) if value == top]
-    letter = broken(candidate.item, best, ties)
+    letter = break_tie(candidate.item, best, ties)
     return Prediction(
         outcome=mark(candidate, letter),
         answer=letter,
@@ -274,8 +274,8 @@ def from_scores(
     )
 
 
-def lost(reply: Generated) -> Prediction:
-    """The prediction of a reply that was cut off: unreadable, whatever it says so far."""
+def cut_off_prediction(reply: Generated) -> Prediction:
+    """Return the prediction of a reply that was cut off: unreadable, whatever its text."""
     return Prediction(
         outcome=Outcome.UNREADABLE,
         answer=None,
@@ -285,7 +285,7 @@ def lost(reply: Generated) -> Prediction:
 
 
 def mark(candidate: Candidate, letter: str | None) -> Outcome:
-    """What a letter is worth as the answer; None is unreadable."""
+    """Return the outcome of answering with a letter; None is unreadable."""
     if letter is None:
         return Outcome.UNREADABLE
     return Outcome.RIGHT if letter == candidate.item.key else Outcome.WRONG

@@ -1,4 +1,4 @@
-"""From generated text to an option letter; None where the text is unreadable."""
+"""Read an option letter from generated text; None if the text is unreadable."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ DEFAULT = "options_aware"
 
 
 def standalone(text: str, options: Sequence[str]) -> str | None:
-    """The first line's standalone option letter (the default of the first edition).
+    """Return the first standalone option letter (the default of the first edition).
 
-    The text is what the model added to the prompt. Its first line that holds a standalone option
-    letter decides; two different letters in it conflict: unreadable. Not counted: "A" before a
-    lower-case word (the article), and a letter between two lower-case words ("vitamin C
-    deficiency"), unless "answer", "option" or "choice" comes before it.
+    The first line with a standalone option letter decides. If it has two different letters, the
+    text is unreadable. "A" before a lower-case word (the article) and a letter between two
+    lower-case words ("vitamin C deficiency") do not count, unless "answer", "option" or "choice"
+    comes before them.
 
     >>> drugs = ["Aspirin", "Heparin", "Apixaban", "Warfarin"]
     >>> standalone("The answer is B.", drugs), standalone("B or C", drugs)
@@ -34,7 +34,7 @@ def standalone(text: str, options: Sequence[str]) -> str | None:
 
 
 def exact(text: str, options: Sequence[str]) -> str | None:
-    """The text is the letter and nothing else (the released script for T5 models).
+    """Return the text if it is exactly one letter (the released script for T5 models).
 
     >>> exact("B", ["Yes", "No"]), exact("B.", ["Yes", "No"])
     ('B', None)
@@ -43,10 +43,10 @@ def exact(text: str, options: Sequence[str]) -> str | None:
 
 
 def first_four(text: str, options: Sequence[str]) -> str | None:
-    """The first option letter among the first four characters (the released MedAlpaca script).
+    """Return the first option letter among four characters (the released MedAlpaca script).
 
-    Over-lenient as published: there the gold letter counts if it occurs at all, so "A or B"
-    is right for both. Here the first one counts, which needs no knowledge of the gold.
+    The published rule is too lenient: the gold letter counts if it occurs at all, so "A or B" is
+    right for both. Here the first letter counts, which does not depend on the gold.
 
     >>> first_four(" A or B", ["Yes", "No"])
     'A'
@@ -57,7 +57,7 @@ def first_four(text: str, options: Sequence[str]) -> str | None:
 
 
 def single_character(text: str, options: Sequence[str]) -> str | None:
-    """One character after stripping, else unreadable (the released DiscreteZOO fork).
+    """Return the text if it is one letter after stripping (the released DiscreteZOO fork).
 
     >>> single_character(" B\\n", ["Yes", "No"]), single_character("B)", ["Yes", "No"])
     ('B', None)
@@ -74,11 +74,11 @@ PARSERS: dict[str, Parser] = {
     "single_character": single_character,
 }
 LONGEST_READ = 40_000
-"""Characters of a reply that are read; no parser has to be fast on what no model says."""
+"""Most characters of a reply that are read, because parsers may be slow on longer texts."""
 
 
 def option_read(parser: str, text: str, options: Sequence[str]) -> str | None:
-    """Read a reply with a parser; of one beyond `LONGEST_READ` the first and the last half.
+    """Read a reply with a parser; of a reply longer than `LONGEST_READ`, its start and its end.
 
     >>> option_read("options_aware", "Hm. " * 9_999_999 + "The answer is B.", ["Yes", "No"])
     'B'
@@ -96,4 +96,4 @@ SUMMARIES = {
     "first_four": "the first option letter in four characters (released script for MedAlpaca)",
     "single_character": "one character and white space (released fork of DiscreteZOO)",
 }
-"""One line each, for `medstress list parsers`; all others are unreadable."""
+"""One line for each parser, for `medstress list parsers`."""

@@ -1,6 +1,6 @@
-"""Forms of prompts: what a template that only places texts does, as data that cannot execute.
+"""Forms of prompts: templates that only place texts, as data that cannot execute.
 
-A run folder keeps the form of its victims' prompts, so that reading it renders no template.
+A run folder stores the form of its victims' prompts, so that reading it renders no template.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any, TypeAlias
 FIELDS = ("context", "stem", "question")
 """Texts of an item that a form may place anywhere."""
 OF_AN_OPTION = ("letter", "option")
-"""Texts that it may place for each option."""
+"""Texts that a form may place for each option."""
 _MOST_PLACES = 101
-"""Texts and fields of a form for one option."""
+"""Most texts and fields of a form laid out for one option."""
 LARGEST = 1 << 16
-"""Characters of a template or form that is read; a prompt's own words are below a tenth of it."""
+"""Most characters of a template or form; real prompts have less than a tenth of it."""
 _DEEPEST = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A text of the item is put here."""
+    """A place for a text of the item."""
 
     name: str
     """One of `FIELDS`, or, within `EachOption`, of `OF_AN_OPTION`."""
@@ -38,7 +38,7 @@ class IfContext:
 
 @dataclass(frozen=True, slots=True)
 class EachOption:
-    """Parts that stand once for every option."""
+    """Parts that are repeated for every option."""
 
     parts: tuple[Part, ...]
 
@@ -48,17 +48,19 @@ Part: TypeAlias = str | Place | IfContext | EachOption
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """The form of a prompt, and what its template says of it."""
+    """The form of a prompt, and the constants that its template sets."""
 
     parts: tuple[Part, ...]
-    """In order; texts stand for themselves."""
+    """In order; a string is literal text."""
     says: tuple[tuple[str, Any], ...] = ()
     """Constants that the template sets: `system`, `lists_options`, `summary`."""
 
     def laid_out(self, letters: str, *, has_context: bool) -> tuple[str, ...]:
-        """For items of one shape: texts at even places, names of fields at odd ones.
+        """Lay out the form for items of one shape.
 
-        An option's field is its letter.
+        Returns:
+            Literal texts at even places, names of fields at odd ones; an option's field is its
+            letter.
         """
         pieces = [""]
         for piece in _flat(self.parts, letters, "", has_context):
@@ -68,17 +70,16 @@ class Form:
                 pieces[-1] += piece
         return tuple(pieces)
 
-    def as_told(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {"parts": _told(self.parts), "says": dict(self.says)}
+    def as_json(self) -> dict[str, Any]:
+        """Return the form as JSON values."""
+        return {"parts": _json(self.parts), "says": dict(self.says)}
 
 
 def form_of(source: str) -> Form | None:
-    """The form of a Jinja template; None of one that does more than place texts.
+    """Return the form of a Jinja template; None if it does more than place texts.
 
-    The template is parsed, never executed. It is known by what it may hold, not by what it may
-    not: texts and the names of fields put out, the loop over the options, `if context`, and
-    constants set at the top.
+    The template is parsed, never executed. Allowed are texts, outputs of fields, the loop over
+    the options, `if context`, and constants set at the top; everything else gives None.
 
     >>> form_of("{% if context %}{{ context }}. {% endif %}{{ stem }}").laid_out(
     ...     "AB", has_context=False
@@ -103,23 +104,23 @@ def form_of(source: str) -> Form | None:
     except (_DoesMoreError, jinja2.TemplateError, RecursionError, ValueError):
         return None
     form = Form(parts=tuple(parts), says=tuple(says.items()))
-    return form_from_told(form.as_told())  # None too where nobody would read it back
+    return form_from_json(form.as_json())  # None if it could not be read back
 
 
-def form_from_told(told: Any) -> Form | None:
-    """The inverse of `Form.as_told` for values of any origin; None of what is no form."""
+def form_from_json(data: Any) -> Form | None:
+    """Return the inverse of `Form.as_json` for untrusted values; None if they are no form."""
     try:
-        says = told["says"]
+        says = data["says"]
         if not all(type(value) in (str, bool, int, float) for value in says.values()):
             return None
-        form = Form(parts=_read(told["parts"], _DEEPEST, False), says=tuple(says.items()))
+        form = Form(parts=_read(data["parts"], _DEEPEST, False), says=tuple(says.items()))
     except (_DoesMoreError, KeyError, TypeError, AttributeError):
         return None
     return form if _is_small(form) else None
 
 
 def _is_small(form: Form) -> bool:
-    """Whether its prompts are about as long as what they place: a form is no program."""
+    """True if prompts are not much longer than the texts that they place."""
     laid = [form.laid_out("A", has_context=has_context) for has_context in (True, False)]
     return sum(len(text) for each in laid for text in each) <= 2 * LARGEST and all(
         len(each) <= _MOST_PLACES for each in laid
@@ -133,7 +134,7 @@ class _DoesMoreError(Exception):
 def _flat(
     parts: Sequence[Part], letters: str, letter: str, has_context: bool
 ) -> Iterator[str | Place]:
-    """Parts without choices and loops; `letter` is that of the option at hand."""
+    """Yield parts with choices and loops resolved; `letter` is that of the current option."""
     for part in parts:
         match part:
             case IfContext(then, otherwise):
@@ -151,25 +152,25 @@ def _flat(
                 yield part
 
 
-def _told(parts: Sequence[Part]) -> list[Any]:
+def _json(parts: Sequence[Part]) -> list[Any]:
     found: list[Any] = []
     for part in parts:
         match part:
             case Place(name):
                 found.append({"place": name})
             case IfContext(then, otherwise):
-                found.append({"if_context": _told(then), "else": _told(otherwise)})
+                found.append({"if_context": _json(then), "else": _json(otherwise)})
             case EachOption(inner):
-                found.append({"each_option": _told(inner)})
+                found.append({"each_option": _json(inner)})
             case text:
                 found.append(text)
     return found
 
 
-def _read(told: Any, depth: int, in_option: bool) -> tuple[Part, ...]:
-    if depth == 0 or not isinstance(told, list):
+def _read(value: Any, depth: int, in_option: bool) -> tuple[Part, ...]:
+    if depth == 0 or not isinstance(value, list):
         raise _DoesMoreError
-    return tuple(_read_part(part, depth - 1, in_option) for part in told)
+    return tuple(_read_part(part, depth - 1, in_option) for part in value)
 
 
 def _read_part(part: Any, depth: int, in_option: bool) -> Part:
@@ -201,12 +202,12 @@ def _constant(node: Any, taken: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parts(body: Sequence[Any], says: dict[str, Any], option: dict[str, str]) -> tuple[Part, ...]:
-    """The parts of nodes.
+    """Return the parts of template nodes.
 
     Args:
         body: the nodes.
-        says: constants that are set, which may be put out.
-        option: within the loop, its own names for letter and text; else empty.
+        says: the constants of the template, which may be output.
+        option: in the loop, its variable names -> `letter` or `option`; else empty.
     """
     from jinja2 import nodes
 

@@ -1,4 +1,4 @@
-"""What of a reply is read as an answer: what was said to its end, outside thoughts."""
+"""Which part of a reply is read as an answer: finished text outside thoughts."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from medstress.option_letters.cleaning import without_thoughts
 
 
 class Reading(StrEnum):
-    """What of a generated reply may be an answer."""
+    """Which part of a generated reply is read."""
 
     FINISHED = "finished"
-    """What was said outside thoughts, in a reply that came to its end. A letter in a thought, or
-    in a reply that was cut off, is what the model considered, not what it answers."""
+    """Text outside thoughts, in a reply that was not cut off. A letter in a thought or in a cut
+    reply was considered, not answered."""
     WHOLE = "whole"
-    """Everything: in folders that began before cut replies were known."""
+    """Everything; used in folders that began before cut replies were recognised."""
 
 
 def reading_of(spec: Mapping[str, Any]) -> Reading:
-    """The rule that the spec of a task names, wrapped or not; older folders name none."""
+    """Return the rule of a task's spec, wrapped or not; older folders have `WHOLE`."""
     while "task" in spec:
         spec = spec["task"]
     return Reading(spec.get("reading", Reading.WHOLE))
 
 
-def said(reply: Generated, rule: Reading) -> str:
-    """The text of a reply that may hold an answer.
+def readable_text(reply: Generated, rule: Reading) -> str:
+    """Return the text of a reply that may hold an answer.
 
-    >>> said(Generated(text="<think>A or B?</think>\\nB"), Reading.FINISHED)
+    >>> readable_text(Generated(text="<think>A or B?</think>\\nB"), Reading.FINISHED)
     'B'
     """
     return reply.text if rule is Reading.WHOLE else without_thoughts(reply.text)
 
 
-def is_lost(reply: Generated, rule: Reading) -> bool:
-    """Whether a reply was cut off, so that nobody knows what it would have answered."""
+def is_cut_off(reply: Generated, rule: Reading) -> bool:
+    """True if a reply was cut off, so that its answer is unknown."""
     return rule is Reading.FINISHED and reply.is_cut

@@ -13,15 +13,17 @@ from medstress.tasks.multiple_choice import Flow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Similarity:
-    """The task of a victim that scores pairs; whatever it says is right, as nobody says how far
-    from the gold score is wrong."""
+    """The task of a victim that scores pairs.
+
+    Every answer counts as right, because no distance from the gold score is defined as wrong.
+    """
 
     def spec(self) -> dict[str, Any]:
-        """What defines the task, for fingerprints."""
+        """Return what defines the task, for fingerprints."""
         return {"kind": "similarity"}
 
     def listing(self, candidate: PairCandidate) -> str:
-        """Both texts as they are asked, one a line."""
+        """Return both texts, one on each line."""
         return f"{candidate.text_a}\n{candidate.text_b}"
 
     def flow(self, candidate: PairCandidate) -> Flow:

@@ -1,4 +1,4 @@
-"""What a victim needs of a task, wrapped or not."""
+"""The protocol of a victim's task, wrapped or not."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ class AnyTask(Protocol):
         """Turn one candidate into calls and their answers into a prediction."""
 
     def listing(self, candidate: Any) -> str:
-        """What is asked, for people: the prompt with the options listed, or the sentence."""
+        """Return what people see: the prompt with the options listed, or the sentence."""
 
     def spec(self) -> dict[str, Any]:
-        """What defines the task, for fingerprints; enough to rebuild it, given the template."""
+        """Return what defines the task, for fingerprints; with the template it can be rebuilt."""
 
 
 class Task(AnyTask, Protocol):
-    """A task that is asked with a prompt."""
+    """A task with a prompt."""
 
     @property
     def template(self) -> Template:
-        """The prompt that everything is asked with."""
+        """The prompt."""
 
     @property
     def is_sampled(self) -> bool:
-        """Whether asking again, as another sample, may bring another answer."""
+        """True if another sample may give another answer."""
 
     @property
     def is_told(self) -> bool:
-        """Whether its requests are stored as they are, because item, edits and the form of the
-        prompt do not give them back."""
+        """True if requests are stored in full, because item, edits and the prompt's form cannot
+        reproduce them."""
 
     @property
     def ties(self) -> Ties:
@@ -47,4 +47,4 @@ class Task(AnyTask, Protocol):
         """Sample indices that one query uses, from 0."""
 
     def n_calls(self, n_options: int) -> int:
-        """Calls of one query about an item with so many options."""
+        """Return the most calls of one query about an item with `n_options` options."""

@@ -14,7 +14,7 @@ from medstress.errors import TrialError, UsageError, did_you_mean
 from medstress.hashing import content_hash
 from medstress.items import LETTERS, Candidate, Question
 from medstress.rendering import render
-from medstress.tasks.prompt_forms import FIELDS, Form, form_from_told, form_of
+from medstress.tasks.prompt_forms import FIELDS, Form, form_from_json, form_of
 from medstress.text import apply_edits
 
 SUFFIX = ".jinja"
@@ -34,15 +34,15 @@ class Template:
     source: str
     """The template's text; part of the fingerprint."""
     lists_options: bool = True
-    """Whether the rendered prompt shows the options."""
+    """True if the prompt shows the options."""
     chat: bool = False
-    """Whether it renders to a conversation."""
+    """True if the prompt is a conversation."""
     summary: str = "a template of yours"
     """One line for `medstress list prompts`."""
     form: Form | None = None
-    """What it does, where it only puts texts in places: rendering is joining pieces then."""
+    """Its form, if it only places texts; then rendering joins pieces."""
     is_own: bool = True
-    """False of a template that lies in a run folder: it is not rendered, whatever it says."""
+    """False for a template of a run folder, which is never executed."""
 
     def __hash__(self) -> int:
         return hash(self.source)
@@ -54,22 +54,22 @@ class Template:
 
     @property
     def is_shown(self) -> bool:
-        """Whether prompts can be made with it."""
+        """True if prompts can be rendered with it."""
         return self.is_own or self.form is not None
 
-    def as_told(self) -> dict[str, Any]:
-        """As the manifest keeps it: with its form, so that prompts can be read back."""
-        form = None if self.form is None else self.form.as_told()
+    def as_json(self) -> dict[str, Any]:
+        """Return its entry in the manifest, with its form, so that prompts can be reproduced."""
+        form = None if self.form is None else self.form.as_json()
         own = {"name": self.name, "source": self.source, "form": form}
         return {**own, "lists_options": self.lists_options}
 
     def render(self, candidate: Candidate) -> Prompt:
         """Render a candidate, without trailing white space (METHODS 1.2).
 
-        A template that `is_shown` says no of renders to an empty prompt.
+        Without `is_shown` the prompt is empty.
 
         Raises:
-            UsageError: it takes more time or memory, or makes more text, than it may.
+            UsageError: rendering exceeds its limits of time, memory or length.
             TrialError: it cannot be rendered with this candidate.
         """
         item, edits = candidate.item, candidate.edits
@@ -91,9 +91,9 @@ class Template:
     def _rendered(self, values: Mapping[str, str], letters: str) -> Prompt:
         if not self.is_own:
             return self._prompt("", "")
-        told = {name: values[name] for name in FIELDS}
+        fields = {name: values[name] for name in FIELDS}
         options = [(letter, values[letter]) for letter in letters]
-        found = render(self.source, {**told, "options": options}, name=f"prompt {self.name!r}")
+        found = render(self.source, {**fields, "options": options}, name=f"prompt {self.name!r}")
         return self._prompt(found.text.strip(), str(found.exports.get("system", "")).strip())
 
     def _prompt(self, body: str, system: str) -> Prompt:
@@ -131,10 +131,10 @@ class _Frame:
 
 @lru_cache(maxsize=2048)
 def _frame(template: Template, item: Question, letter: str) -> _Frame | None:
-    """The frame of an option; None for other fields and unless it is shown exactly once.
+    """Return the frame of an option; None for other fields, or if it is not shown exactly once.
 
-    Of the option that is edited alone: with those of the others an item's prompt would be kept
-    once for each of its options.
+    Only the edited option has a frame; frames for all options would cache an item's prompt once
+    for each option.
     """
     shape = _shape(template, item.letters, bool(item.context))
     if letter not in item.letters or shape.pieces[1::2].count(letter) != 1:
@@ -147,7 +147,7 @@ def _frame(template: Template, item: Question, letter: str) -> _Frame | None:
 
 
 def shipped_prompts() -> list[str]:
-    """Names of the templates that come with medstress."""
+    """Return the names of the templates shipped with medstress."""
     folder = files("medstress.tasks") / "prompts"
     return sorted(
         entry.name.removesuffix(SUFFIX) for entry in folder.iterdir() if entry.name.endswith(SUFFIX)
@@ -179,7 +179,7 @@ def load_template(name: str, base: Path | None = None) -> Template:
 
 
 def compile_template(name: str, source: str) -> Template:
-    """Read a template's text, and try it on a made-up question.
+    """Build a template from its text, and try it on a made-up question.
 
     Raises:
         UsageError: it does not compile or render; the message carries Jinja's reason.
@@ -192,14 +192,14 @@ def compile_template(name: str, source: str) -> Template:
     return _with_form(name, source, form, says, is_own=True)
 
 
-def stored_template(told: Mapping[str, Any]) -> Template:
-    """The template of a run folder, as `Template.as_told` wrote it: nothing of it is executed.
+def stored_template(stored: Mapping[str, Any]) -> Template:
+    """Return a template of a run folder from `Template.as_json`; it is never executed.
 
-    Folders of the first edition have no forms: theirs are read from the template's text.
+    Folders of the first edition have no forms, so the form is parsed from the template's text.
     """
-    name, source = str(told["name"]), str(told["source"])
-    form = form_from_told(told["form"]) if "form" in told else form_of(source)
-    says = {"lists_options": told.get("lists_options", True)} if form is None else dict(form.says)
+    name, source = str(stored["name"]), str(stored["source"])
+    form = form_from_json(stored["form"]) if "form" in stored else form_of(source)
+    says = {"lists_options": stored.get("lists_options", True)} if form is None else dict(form.says)
     return _with_form(name, source, form, says, is_own=False)
 
 
@@ -218,7 +218,7 @@ def _with_form(
 
 
 def _said(name: str, source: str) -> Mapping[str, Any]:
-    """What a template that does more than place texts sets, tried on a made-up question."""
+    """Return the constants that a template sets, by rendering it with a made-up question."""
     options = [(letter, f"option {letter}") for letter in LETTERS]
     probe = {"context": "", "stem": "s?", "question": "s?", "options": options}
     return render(source, probe, name=f"prompt {name!r}").exports

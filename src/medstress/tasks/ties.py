@@ -1,8 +1,8 @@
-"""Which of several options that share the highest score is the answer.
+"""Break ties between options with the same highest score.
 
-The order of the letters must not decide: more keys are A than chance would have it, and a model
-that tells nothing apart would seem to know them. By hash, a tie goes to each letter equally often
-over items, and to the same letter before and after an edit.
+The order of letters must not decide: A is the key more often than by chance, so a model that
+scores all options equally would seem to know some keys. By hash, over many items a tie goes to
+each letter equally often, and to the same letter before and after an edit.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ class Ties(StrEnum):
     HASH = "hash"
     """The letter whose hash with the item's id is the smallest."""
     FIRST = "first"
-    """The letter that comes first, of votes that was given first: in folders of the first
-    edition."""
+    """The first letter; of votes, the letter given first. Used in folders of the first edition."""
 
 
-def broken(item: Question, tied: Sequence[str], rule: Ties) -> str:
-    """The answer among tied letters.
+def break_tie(item: Question, tied: Sequence[str], rule: Ties) -> str:
+    """Return the answer among tied letters.
 
     Args:
-        item: its id, with a letter, is hashed.
-        tied: at least one letter; where the rule is `FIRST`, the first is taken.
-        rule: how.
+        item: its id is hashed with each letter.
+        tied: at least one letter; `FIRST` takes the first one.
+        rule: how to break the tie.
 
     >>> item = Question(id="q7", stem="?", options=("gout", "flu"), key="A")
-    >>> broken(item, "AB", Ties.HASH), broken(item, "BA", Ties.HASH), broken(item, "AB", Ties.FIRST)
-    ('B', 'B', 'A')
+    >>> break_tie(item, "AB", Ties.HASH), break_tie(item, "BA", Ties.HASH)
+    ('B', 'B')
+    >>> break_tie(item, "AB", Ties.FIRST)
+    'A'
     """
     if len(tied) == 1 or rule is Ties.FIRST:
         return tied[0]
     return min(tied, key=lambda letter: digest([item.id, letter]))
 
 
-def rule_of(spec: Mapping[str, Any]) -> Ties:
-    """The rule that the spec of a task names, wrapped or not; folders of the first edition name
-    none."""
+def ties_of(spec: Mapping[str, Any]) -> Ties:
+    """Return the rule of a task's spec, wrapped or not; the first edition has `FIRST`."""
     while "task" in spec:
         spec = spec["task"]
     return Ties(spec.get("ties", Ties.FIRST))
 
 
-def with_rule(task: T, rule: Ties) -> T:
-    """A task, wrapped or not, with another rule."""
+def with_ties(task: T, rule: Ties) -> T:
+    """Return a task, wrapped or not, with another rule."""
     own: Any = task
     if hasattr(own, "inner"):
-        return cast("T", replace(own, inner=with_rule(own.inner, rule)))
+        return cast("T", replace(own, inner=with_ties(own.inner, rule)))
     return cast("T", replace(own, ties=rule))

@@ -1,7 +1,7 @@
-"""Defended victims: tasks around a task, whose flows are made of its flows.
+"""Defences: tasks around a task, whose flows are made of its flows.
 
-A wrapped victim is asked like any other. One query stays one query of the budget, whatever it
-costs; its calls are recorded one by one.
+A wrapped victim is asked like any other. A query counts as one query of the budget however many
+calls it makes; every call is recorded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from medstress.tasks.flows import changed, together
 from medstress.tasks.multiple_choice import FLOOR, UNCONDITIONED, Flow, mark
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
-from medstress.tasks.ties import Ties, broken
+from medstress.tasks.ties import Ties, break_tie
 
 _TIE = 1e-9
 """Mean probabilities that differ by less are tied: sums of the same shares in another order."""
@@ -30,7 +30,7 @@ _TIE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
-    """What wrappers share: everything is the inner task's unless they change it."""
+    """The base of wrappers: everything comes from the inner task unless a wrapper changes it."""
 
     inner: Task
     """The task that is wrapped."""
@@ -71,14 +71,14 @@ class Wrapper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Majority(Wrapper):
-    """The answer given most often in k samples (self-consistency, Wang et al. 2022).
+    """The most frequent answer in k samples (self-consistency, Wang et al. 2022).
 
-    A tie is broken as in scores (`medstress.tasks.ties`); an unreadable sample has no vote. Scores
-    are the shares of the votes.
+    Ties are broken as in scores (`medstress.tasks.ties`); an unreadable sample has no vote. Scores
+    are shares of votes.
     """
 
     k: int = 5
-    """Samples a query; each has a sample index of its own."""
+    """Samples of a query; each has its own sample index."""
 
     @property
     def n_samples(self) -> int:
@@ -90,7 +90,7 @@ class Majority(Wrapper):
         return self.k * self.inner.n_calls(n_options)
 
     def flow(self, candidate: Candidate) -> Flow:
-        """Ask k inner flows at once, and let them vote."""
+        """Run k inner flows at once and count their votes."""
         step = self.inner.n_samples
         flows = [_resampled(self.inner.flow(candidate), number * step) for number in range(self.k)]
         return elected(candidate, (yield from together(flows)), self.ties)
@@ -102,21 +102,21 @@ class Majority(Wrapper):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffledOptions(Wrapper):
-    """Answers over several orders of the options, each letter read as the option it stood for.
+    """Ask with several orders of the options, and combine the answers by option.
 
-    The first order is the item's own. The mean probability of each option decides where every
-    readable answer has scores, else (or with `votes`) the answer given most often; a tie is broken
-    as in scores (`medstress.tasks.ties`). An unreadable answer is left out.
+    The first order is the item's own. If every readable answer has scores, the mean probability of
+    each option decides; otherwise, or with `votes`, the most frequent answer. Ties are broken as in
+    scores (`medstress.tasks.ties`). Unreadable answers are left out.
     """
 
     n: int | None = None
-    """Orders a query. None: all cyclic shifts, so that each option stands in each place once. A
-    smaller number takes the first shifts, a larger one adds orders drawn once and for all."""
+    """Orders of a query. None: all cyclic shifts, so that each option is in each place once. A
+    smaller number takes the first shifts, a larger one adds fixed random orders."""
     aggregate: str = "mean"
     """`mean` or `votes`."""
 
     def n_calls(self, n_options: int) -> int:
-        """Once the inner task's for each order."""
+        """The inner task's, once for each order."""
         return len(orders(n_options, self.n)) * self.inner.n_calls(n_options)
 
     def flow(self, candidate: Candidate) -> Flow:
@@ -149,15 +149,15 @@ class Instructed(Wrapper):
     """The instruction."""
 
     def flow(self, candidate: Candidate) -> Flow:
-        """Run the inner flow with the instruction in front of what it asks."""
+        """Run the inner flow with the instruction before its prompts."""
         return (yield from changed(self.inner.flow(candidate), self._instruct, self._read))
 
     def listing(self, candidate: Candidate) -> str:
-        """The instruction and the prompt."""
+        """Return the instruction and the prompt."""
         return self._lead + self.inner.listing(candidate)
 
     def spec(self) -> dict[str, Any]:
-        """What defines it: the text, not where it came from."""
+        """Return what defines the task: the text, not its source."""
         return {"wrap": "instructed", "text": self.text, "task": self.inner.spec()}
 
     @property
@@ -180,7 +180,7 @@ class Instructed(Wrapper):
 
 
 def put_before(request: Request, change: Any) -> Request:
-    """A request with its prompt changed, but not one that asks about an option alone."""
+    """Return a request with its prompt changed, unless it scores an option alone."""
     call = request.call
     if isinstance(call, Tag | Compare | Classify) or call.prompt == UNCONDITIONED:
         return request
@@ -188,7 +188,7 @@ def put_before(request: Request, change: Any) -> Request:
 
 
 def without_lead(answer: Answer, lead: str) -> Answer:
-    """A function's text without what was put before the prompt, where it repeats its prompt."""
+    """Remove the text put before the prompt from a function's answer that repeats its prompt."""
     if isinstance(answer, Chosen) and answer.text is not None:
         return replace(answer, text=answer.text.removeprefix(lead))
     return answer
@@ -197,7 +197,7 @@ def without_lead(answer: Answer, lead: str) -> Answer:
 def elected(
     candidate: Candidate, predictions: Sequence[Prediction], ties: Ties = Ties.HASH
 ) -> Prediction:
-    """The answer given most often; a tie is broken by a rule."""
+    """Return the most frequent answer; a tie is broken by a rule."""
     given = [p.answer for p in predictions if p.answer is not None]
     votes = Counter(given)
     if not votes:
@@ -207,7 +207,7 @@ def elected(
         )
     most = max(votes.values())
     tied = [answer for answer, n in votes.items() if n == most]  # in the order of being given
-    letter = broken(candidate.item, tied, ties)
+    letter = break_tie(candidate.item, tied, ties)
     shares = [votes[option] / votes.total() for option in candidate.item.letters]
     return Prediction(
         outcome=mark(candidate, letter),
@@ -219,7 +219,7 @@ def elected(
 
 @lru_cache(maxsize=64)
 def orders(n_options: int, n: int | None = None) -> tuple[tuple[int, ...], ...]:
-    """The orders of options that are asked; each gives the original place of what it shows.
+    """Return the orders of options to ask; each lists the original places.
 
     >>> orders(3)
     ((0, 1, 2), (1, 2, 0), (2, 0, 1))
@@ -261,12 +261,12 @@ def _reordered(candidate: Candidate, order: tuple[int, ...]) -> Candidate:
 
 
 def _letters(order: tuple[int, ...]) -> dict[str, str]:
-    """Under which letter each original letter's option is shown."""
+    """Return original letter -> the letter under which its option is shown."""
     return {LETTERS[original]: LETTERS[shown] for shown, original in enumerate(order)}
 
 
 def _put_back(item: Question, prediction: Prediction, order: tuple[int, ...]) -> Prediction:
-    """A prediction about an order in terms of the original letters."""
+    """Translate a prediction about an order to the original letters."""
     places = range(len(order))
     scores, answer = prediction.scores, prediction.answer
     return replace(
@@ -283,7 +283,7 @@ def _averaged(candidate: Candidate, predictions: Sequence[Prediction], ties: Tie
     best = max(means) - _TIE
     tied = [letter for letter, mean in zip(letters, means, strict=True) if mean >= best]
     answered = [p.answer for p in predictions if p.answer in tied]
-    letter = broken(candidate.item, list(dict.fromkeys([*answered, *tied])), ties)
+    letter = break_tie(candidate.item, list(dict.fromkeys([*answered, *tied])), ties)
     masses = [p.mass for p in predictions if p.mass is not None]
     return Prediction(
         outcome=mark(candidate, letter),

@@ -1,4 +1,4 @@
-"""From the entries of `wrap = [...]` to wrapped tasks, and from a task's spec back to the task."""
+"""Build wrapped tasks from the entries of `wrap = [...]`, and tasks from their specs."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from medstress.tasks.templates import Template
 from medstress.tasks.wrappers import Instructed, Majority, ShuffledOptions, Wrapper, orders
 
 SHIPPED = "defensive"
-"""Name of the instruction that comes with medstress."""
+"""Name of the instruction shipped with medstress."""
 DEFAULTS: dict[str, dict[str, Any]] = {
     "shuffled_options": {"n": None, "aggregate": "mean"},
     "majority": {"k": 5},
     "instructed": {"instruction": SHIPPED},
 }
-"""The wrappers, and the keys of each with what holds where nothing is said."""
+"""Wrapper -> its keys with their defaults."""
 SUMMARIES = {
     "shuffled_options": "answers over several orders of the options, averaged",
     "majority": "the answer given most often in k samples",
     "instructed": "a defensive instruction in front of the prompt",
 }
 MOST_CALLS = 10_000
-"""Of one query: far below the offset of the flip check's sample index."""
+"""Most calls of one query; far below the offset of the flip check's sample index."""
 
 
 def read_wraps(entries: Any) -> tuple[dict[str, Any], ...]:
-    """Check the entries of a `wrap` list and fill in what they leave out.
+    """Check the entries of a `wrap` list and fill in defaults.
 
     Raises:
-        ValueError: saying what was expected.
+        ValueError: an entry is wrong; the message says what was expected.
 
     >>> read_wraps(["instructed", {"name": "majority", "k": 3}])
     ({'name': 'instructed', 'instruction': 'defensive'}, {'name': 'majority', 'k': 3})
@@ -54,17 +54,17 @@ def wrapped(
     label: str,
     examples: Sequence[Question] = (),
 ) -> Task:
-    """Put wrappers around a task, each around all that stand before it in the list.
+    """Put wrappers around a task, the first one innermost.
 
     Args:
         task: the victim's own task.
         entries: as `read_wraps` returns them.
         base: folder that relative paths start from.
-        label: the victim's, for messages.
-        examples: answered before each prompt, `SPARE` more than are shown; innermost.
+        label: label of the victim, for messages.
+        examples: answered examples, `SPARE` more than are shown; they wrap first.
 
     Raises:
-        UsageError: a wrapper that makes no sense around what it wraps, or a missing file.
+        UsageError: a wrapper has no effect on its task, or a file is missing.
     """
     found: Task = task
     if examples:
@@ -100,7 +100,7 @@ def wrapped(
 
 
 def calls_per_query(entries: Sequence[Mapping[str, Any]], n_options: int) -> int:
-    """By how much wrappers multiply the calls of a query.
+    """Return the factor by which wrappers multiply the calls of a query.
 
     >>> calls_per_query(read_wraps(["shuffled_options", {"name": "majority", "k": 3}]), 4)
     12
@@ -115,12 +115,12 @@ def calls_per_query(entries: Sequence[Mapping[str, Any]], n_options: int) -> int
 
 
 def gives_scores(entries: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a victim without scores has some once wrapped: shares of votes."""
+    """Return whether wrappers give scores (shares of votes) to a victim without scores."""
     return any(entry["name"] in ("majority", "shuffled_options") for entry in entries)
 
 
 def task_from_spec(spec: Mapping[str, Any], template: Template) -> Task:
-    """The task of a spec, wrapped or not, given the template."""
+    """Build the task of a spec, wrapped or not, given the template."""
     kind = spec.get("wrap")
     if kind is None:
         return MultipleChoice.from_spec(spec, template)
@@ -138,14 +138,14 @@ def task_from_spec(spec: Mapping[str, Any], template: Template) -> Task:
 
 
 def parser_of(spec: Mapping[str, Any]) -> str | None:
-    """The parser of a task's spec, wrapped or not; None where the task reads no text."""
+    """Return the parser of a task's spec, wrapped or not; None if the task reads no text."""
     while "wrap" in spec:
         spec = spec["task"]
     return spec.get("parser")
 
 
 def reading_with(task: Task, **rules: Any) -> Task:
-    """The same task, wrapped or not, that reads by other rules: `parser`, `reading`."""
+    """Return a task, wrapped or not, with other rules of reading: `parser`, `reading`."""
     if isinstance(task, MultipleChoice):
         return replace(task, **rules)
     assert isinstance(task, Wrapper)
@@ -184,7 +184,7 @@ def _entry(entry: Any) -> dict[str, Any]:
 
 
 def _instruction(name: str, base: Path) -> str:
-    """The text of a shipped instruction, or of a file."""
+    """Return the text of the shipped instruction, or of a file."""
     shipped = files("medstress.tasks") / "instructions" / f"{SHIPPED}.txt"
     path = base / Path(name).expanduser()
     try:

@@ -73,7 +73,7 @@ def drug_row(**mention):
 
 SENTENCE = (
     "item 'q1', field 'mentions': expected whole words, got 'Ran' at [0, 3) of B, which cuts "
-    "'Ranitidine'; mend start or end"
+    "'Ranitidine'; correct start or end"
 )
 
 

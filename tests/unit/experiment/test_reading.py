@@ -175,7 +175,7 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
         (
             "entities",
             'recogniser = "spacy"',
-            "line 6: recogniser = 'spacy' needs the key 'model', a pipeline",
+            "line 6: recogniser = 'spacy' needs the key 'model', a spaCy pipeline",
         ),
     ],
 )

@@ -55,8 +55,8 @@ def test_a_role_that_nothing_asks_is_refused(tables):
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"wrap": ["instructed"]}, "wrap and shots cannot be put around"),
-        ({"shots": 1, "shots_from": "sample"}, "wrap and shots cannot be put around"),
+        ({"wrap": ["instructed"]}, "wrap and shots cannot change"),
+        ({"shots": 1, "shots_from": "sample"}, "wrap and shots cannot change"),
     ],
 )
 def test_a_victim_that_cannot_be_asked_in_turns_is_refused(tables, tmp_path, keys, said):

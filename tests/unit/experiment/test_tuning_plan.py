@@ -189,10 +189,10 @@ class TestRefusals:
     def test_a_split_that_is_too_small_is_refused_with_its_numbers(self, tmp_path: Path) -> None:
         assert self.refusal(tmp_path, "dataset.limit=20") == (
             "sample/drugs has 14 attackable items, of which share = 0.2 tunes n on 1 and reports "
-            "on 13; at least 5 are needed for each: use more items, or another share in [tune]"
+            "on 13; each needs at least 5: use more items, or another share in [tune]"
         )
         told = self.refusal(tmp_path, "tune.share=0.99")
-        assert "at least 5 are needed for each: use more items, or another share" in told
+        assert "each needs at least 5: use more items, or another share" in told
 
     def test_a_budget_of_tuning_must_fit(self, tmp_path: Path) -> None:
         assert self.refusal(tmp_path, "tune.budget=9").startswith(

@@ -27,7 +27,7 @@ from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.parsers import PARSERS
 from medstress.tasks.reading import Reading
 from medstress.tasks.templates import load_template
-from medstress.tasks.ties import Ties, with_rule
+from medstress.tasks.ties import Ties, with_ties
 
 ITEM = Question(
     id="q", context="A man.", stem="Which drug?", options=("Aspirin", "Warfarin", "Zinc"), key="B"
@@ -231,7 +231,7 @@ def test_with_the_first_edition_s_rules_a_task_is_what_it_was_in_the_first_editi
     answer_by: AnswerBy, known: str
 ) -> None:
     kept = task(answer_by, parser="standalone", reading=Reading.WHOLE)
-    kept = with_rule(kept, Ties.FIRST)
+    kept = with_ties(kept, Ties.FIRST)
     assert content_hash(kept.spec()) == known
     assert content_hash(task(answer_by).spec()) != known
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.items import LETTERS
-from medstress.tasks.prompt_forms import Form, form_from_told, form_of
+from medstress.tasks.prompt_forms import Form, form_from_json, form_of
 from medstress.tasks.templates import load_template, shipped_prompts, stored_template
 
 FORMS = [
@@ -71,7 +71,7 @@ def test_a_form_says_what_jinja_says(
     assert form is not None
     pairs = list(zip(LETTERS, options, strict=False))
     assert by_form(form, context, stem, pairs) == by_jinja(source, context, stem, pairs)
-    assert form_from_told(form.as_told()) == form
+    assert form_from_json(form.as_json()) == form
 
 
 @pytest.mark.parametrize("source", MORE, ids=range(len(MORE)))
@@ -98,7 +98,7 @@ def test_what_does_more_than_place_texts_has_no_form(source: str) -> None:
     ],
 )
 def test_what_a_folder_calls_a_form_and_is_none_is_not_shown(told: Any) -> None:
-    assert form_from_told(told) is None
+    assert form_from_json(told) is None
     template = stored_template({"name": "mine", "source": "{{ stem }}", "form": told})
     assert not template.is_shown
 
@@ -107,4 +107,4 @@ def test_a_form_nested_without_end_is_not_shown() -> None:
     told: list[Any] = ["x"]
     for _ in range(500):
         told = [{"if_context": told, "else": []}]
-    assert form_from_told({"parts": told, "says": {}}) is None
+    assert form_from_json({"parts": told, "says": {}}) is None

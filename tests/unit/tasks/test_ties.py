@@ -13,7 +13,7 @@ from medstress.items import Candidate, Question
 from medstress.outcomes import Prediction
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
-from medstress.tasks.ties import Ties, broken, rule_of, with_rule
+from medstress.tasks.ties import Ties, break_tie, ties_of, with_ties
 from medstress.tasks.wrapping import task_from_spec, wrapped
 from medstress.text import Edit
 
@@ -102,6 +102,6 @@ def test_the_rule_is_in_the_spec_and_that_of_the_first_edition_has_no_name() -> 
     entries = [{"name": "instructed", "instruction": "defensive"}]
     for own in (new, old, wrapped(new, entries, Path(), "v")):
         again = task_from_spec(own.spec(), new.template)
-        assert (again, again.ties) == (own, rule_of(own.spec()))
-    assert with_rule(wrapped(new, entries, Path(), "v"), Ties.FIRST).ties is (Ties.FIRST)
-    assert broken(question(1), "DCBA", Ties.FIRST) == "D"
+        assert (again, again.ties) == (own, ties_of(own.spec()))
+    assert with_ties(wrapped(new, entries, Path(), "v"), Ties.FIRST).ties is (Ties.FIRST)
+    assert break_tie(question(1), "DCBA", Ties.FIRST) == "D"

@@ -16,7 +16,7 @@ from medstress.outcomes import Outcome, Prediction
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore, listing
 from medstress.tasks.task import Task
 from medstress.tasks.templates import load_template
-from medstress.tasks.ties import Ties, broken
+from medstress.tasks.ties import Ties, break_tie
 from medstress.tasks.wrappers import Instructed, Majority, ShuffledOptions, orders
 from medstress.tasks.wrapping import (
     calls_per_query,
@@ -98,7 +98,7 @@ def test_tied_votes_go_by_a_hash_and_not_by_their_order() -> None:
     found = {given: ask(Majority(inner=sampled(), k=3), letters(given)) for given in ("CBA", "ABC")}
     assert found["CBA"] == found["ABC"]
     assert found["ABC"].is_tied
-    assert found["ABC"].answer == broken(ITEM, "ABC", Ties.HASH)
+    assert found["ABC"].answer == break_tie(ITEM, "ABC", Ties.HASH)
     old = Majority(inner=replace(sampled(), ties=Ties.FIRST), k=3)
     assert ask(old, letters("CBA")).answer == "C"
 
@@ -184,7 +184,7 @@ def test_means_that_are_equal_go_by_a_hash() -> None:
         row = tuple(0.7 if letter == answer else 0.1 for letter in "ABCD")
         prediction = ask(ShuffledOptions(inner=plain(), n=2), [Chosen(scores=row)] * 2)
         assert prediction.is_tied
-        assert prediction.answer == broken(ITEM, [answer, other], Ties.HASH)
+        assert prediction.answer == break_tie(ITEM, [answer, other], Ties.HASH)
         old = ShuffledOptions(inner=replace(plain(), ties=Ties.FIRST), n=2)
         assert ask(old, [Chosen(scores=row)] * 2).answer == answer
         found = dict(zip("ABCD", probabilities(prediction), strict=True))
