@@ -230,13 +230,13 @@ def test_an_empty_file_is_refused(tmp_path, content, policy):
 
 
 @pytest.mark.parametrize(("key", "value"), [("split", "train"), ("annotations", "spans.json")])
-def test_keys_that_mean_nothing_to_jsonl_are_refused(jsonl, row, key, value):
+def test_keys_that_mean_nothing_to_jsonl_are_refused(jsonl, row, key, value, said):
     with pytest.raises(UsageError) as caught:
         load_jsonl(DatasetOptions(path=jsonl(row()), **{key: value}))
-    assert str(caught.value) == f"dataset 'jsonl' takes no key {key!r}, got {value!r}"
+    said(str(caught.value), "'jsonl'")
 
 
-def test_a_file_that_cannot_be_read_is_a_usage_error(jsonl, row, monkeypatch):
+def test_a_file_that_cannot_be_read_is_a_usage_error(jsonl, row, monkeypatch, said):
     path = jsonl(row())
 
     def fail(self):
@@ -245,7 +245,7 @@ def test_a_file_that_cannot_be_read_is_a_usage_error(jsonl, row, monkeypatch):
     monkeypatch.setattr(type(path), "read_bytes", fail)
     with pytest.raises(UsageError) as caught:
         load_jsonl(DatasetOptions(path=path))
-    assert str(caught.value) == f"cannot read {path}: Permission denied"
+    said(str(caught.value))
 
 
 def test_a_number_too_long_to_read_is_malformed(jsonl, row):

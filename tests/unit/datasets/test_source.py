@@ -1,4 +1,3 @@
-import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -21,11 +20,10 @@ def test_every_registered_source_is_a_loader(name):
     assert callable(registry.load("datasets", name))
 
 
-def test_a_policy_for_bad_rows_that_does_not_exist_is_refused():
-    with pytest.raises(
-        UsageError, match=re.escape("on_bad_row: expected 'error' or 'skip', got 'ignore'")
-    ):
+def test_a_policy_for_bad_rows_that_does_not_exist_is_refused(said):
+    with pytest.raises(UsageError) as caught:
         DatasetOptions(on_bad_row="ignore")
+    said(str(caught.value), "on_bad_row", "'error'", "'skip'")
 
 
 def test_a_file_that_exists_is_returned(tmp_path):
@@ -115,7 +113,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("source", "key"), REFUSED)
-def test_a_key_that_means_nothing_to_a_source_is_refused(source, key):
+def test_a_key_that_means_nothing_to_a_source_is_refused(source, key, said):
     load, options = registry.load("datasets", source), DatasetOptions(**{key: SET[key]})
-    with pytest.raises(UsageError, match=f"dataset '{source}' takes no key '{key}'"):
+    with pytest.raises(UsageError) as caught:
         load(options)
+    said(str(caught.value), "' takes no key '")

@@ -54,38 +54,34 @@ def test_conll_columns_documents_line_ends_and_a_byte_order_mark_are_read(write)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "where"),
     [
-        ("", "{path}: expected at least one row, got an empty file; give a file with rows"),
+        ("", ""),
         (
             "a\tO\nb\n",
-            "{path}, line 2: expected a token, a tab and its label, got 'b' alone; write O for "
-            "tokens outside entities",
+            "'b'",
         ),
         (
             "a\tO\nb\tS-Drug\n",
-            "{path}, line 2: expected an IOB label (O, B-TYPE or I-TYPE), got 'S-Drug'; mend the "
-            "line, or say how labels are written: scheme = iob2, iobes, io",
+            "'S-Drug'",
         ),
         (
             "a\tO\n\nb\tI-Drug\n",
-            "{path}, line 3: expected 'B-Drug' at the beginning of an entity, got 'I-Drug' after "
-            "'O'; mend the label, or set on_bad_labels = \"repair\" to begin or end an "
-            "entity there",
+            "'B-Drug'",
         ),
         (
             "a b\tO\n",
-            "{path}, line 1: expected a token without white space, got 'a b'; mend the line",
+            "'a b'",
         ),
         (
             b"a\tO\n\xff\tO\n",
-            "{path}, line 2: expected UTF-8 text, got the byte 0xff; save the file as UTF-8",
+            "",
         ),
     ],
 )
-def test_a_bad_iob_line_is_named_with_what_to_do(write, text, says):
+def test_a_bad_iob_line_is_named_with_what_to_do(write, text, where, said):
     path = write(text)
-    assert refused(path) == says.format(path=path)
+    said(refused(path), where)
 
 
 def test_labels_are_repaired_where_asked_and_it_is_said(write):
@@ -109,9 +105,10 @@ def test_a_bad_sentence_can_be_left_out_and_is_said(write):
     assert loaded.skipped[0].startswith(f"{path}, line 7: expected a token, a tab and its label")
 
 
-def test_an_unknown_way_to_treat_labels_is_refused(write):
-    with pytest.raises(UsageError, match="on_bad_labels: expected 'error' or 'repair', got 'mend'"):
+def test_an_unknown_way_to_treat_labels_is_refused(write, said):
+    with pytest.raises(UsageError) as caught:
         DatasetOptions(path=write(GOOD), on_bad_labels="mend")
+    said(str(caught.value), "on_bad_labels", "'error'", "'repair'")
 
 
 def test_pubtator_abstracts_become_sentences_with_their_entities(write):
@@ -136,16 +133,16 @@ def test_entities_that_do_not_fit_tokens_are_counted(write):
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "where"),
     [
-        ("1\t0\t7\taspirin\tChemical\n", "line 3: expected 'aspirin' at [0, 7), got 'Aspirin'"),
-        ("1\t0\tChemical\n", "line 3: expected ID, start, end, mention and type parted by tabs"),
-        ("2|a|Lost.\n", "line 3: expected the title 2|t|... before its abstract"),
-        ("\nlost\n", "line 4: expected a title ID|t|TEXT, got 'lost'; mend the line"),
+        ("1\t0\t7\taspirin\tChemical\n", "line 3"),
+        ("1\t0\tChemical\n", "line 3"),
+        ("2|a|Lost.\n", "line 3"),
+        ("\nlost\n", "line 4"),
     ],
 )
-def test_a_bad_pubtator_line_is_named(write, line, says):
-    assert says in refused(write(TITLE + ABSTRACT + line, "x.txt"), pubtator)
+def test_a_bad_pubtator_line_is_named(write, line, where, said):
+    said(refused(write(TITLE + ABSTRACT + line, "x.txt"), pubtator), where)
 
 
 def test_a_type_that_no_entity_has_is_refused_with_a_suggestion(write):
@@ -230,23 +227,22 @@ def test_what_is_said_of_one_split_is_said_of_several(write, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("split", "says"),
+    ("split", "where"),
     [
         (
             "train+tset",
-            "dataset 'bc5cdr': expected the split train, devel, test, or several such as "
-            "train+devel, got 'train+tset'; did you mean 'test'?",
+            "dataset 'bc5cdr'",
         ),
-        ("train+", "or several such as train+devel, got 'train+'"),
-        ("train+train", "dataset 'bc5cdr': expected each split once, got 'train+train'"),
-        ("dev+validation", "expected each split once, got 'dev+validation'"),
-        ("train+test", "has no file test.tsv or test.txt"),
+        ("train+", "'train+'"),
+        ("train+train", "dataset 'bc5cdr'"),
+        ("dev+validation", "'dev+validation'"),
+        ("train+test", ""),
     ],
 )
-def test_splits_that_cannot_be_joined_are_refused(write, tmp_path, split, says):
+def test_splits_that_cannot_be_joined_are_refused(write, tmp_path, split, where, said):
     write(GOOD, "train.tsv")
     write(GOOD, "devel.tsv")
-    assert says in refused(tmp_path, bc5cdr, split=split)
+    said(refused(tmp_path, bc5cdr, split=split), where)
 
 
 def test_a_single_file_holds_one_split(write):

@@ -101,10 +101,11 @@ def test_an_empty_file_and_a_damaged_one_are_refused(tmp_path):
         WordVectors(tmp_path / "g.vec.gz").encode(["heart"])
 
 
-def test_a_header_alone_is_an_empty_file(tmp_path):
+def test_a_header_alone_is_an_empty_file(tmp_path, said):
     (tmp_path / "w.vec").write_text("2 3\n")
-    with pytest.raises(UsageError, match="got an empty file; give another file"):
+    with pytest.raises(UsageError) as caught:
         WordVectors(tmp_path / "w.vec").encode(["heart"])
+    said(str(caught.value))
 
 
 def test_a_packed_file_that_is_damaged_inside_is_refused(tmp_path):
@@ -142,19 +143,16 @@ def test_the_embedder_keeps_word_vectors_and_follows_the_file(path, tmp_path, ca
     assert len(list(cache.iterdir())) == 2
 
 
-def test_word_vectors_have_no_pooling():
+def test_word_vectors_have_no_pooling(said):
     with pytest.raises(UsageError) as error:
         Embedder("glove.txt", "mean")
-    assert str(error.value) == "entities, key 'pooling': word vectors have none; remove it"
+    said(str(error.value), "entities, key 'pooling'")
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path, said):
     with pytest.raises(UsageError) as error:
         Embedder("glove.txt", base=tmp_path).vectors(["heart"])
-    assert str(error.value) == (
-        f"embedding 'glove.txt': no such file at {tmp_path}/glove.txt; give the path of word "
-        "vectors"
-    )
+    said(str(error.value), "embedding 'glove.txt'")
 
 
 def test_names_without_a_known_word_are_counted_and_never_drawn(path, tmp_path):
