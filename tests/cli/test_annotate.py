@@ -197,7 +197,7 @@ def test_fields_of_several_kinds_are_refused_as_parquet_and_written_as_jsonl(
 
 
 @pytest.mark.parametrize("table", ["victim", "attack"])
-def test_a_run_still_needs_victims_and_attacks(medstress, folder, table):
+def test_a_run_still_needs_victims_and_attacks(medstress, folder, table, said):
     other = {
         "victim": '[[attack]]\nname = "entity_substitution"\nsampler = "random"\n',
         "attack": '[[victim]]\nbackend = "mock"\n',
@@ -205,4 +205,4 @@ def test_a_run_still_needs_victims_and_attacks(medstress, folder, table):
     (folder / "e.toml").write_text(FILE + other[table], encoding="utf-8")
     told = medstress("run", "e.toml")
     assert (told.code, told.out) == (2, "")
-    assert told.err == f"medstress: e.toml: the table [[{table}]] is missing\n"
+    said(told.err)

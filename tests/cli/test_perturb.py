@@ -148,7 +148,7 @@ def test_a_sentence_that_no_document_is_known_of_stays_without(folder, ending):
     assert len(set(clusters_of(items).values())) == 3
 
 
-def test_a_row_of_tokens_has_the_document_that_it_names(folder):
+def test_a_row_of_tokens_has_the_document_that_it_names(folder, said):
     rows_ = [
         {"tokens": ["a"], "tags": ["O"], "document": 7, "document_id": "p"},
         {"tokens": ["a"], "tags": ["O"], "document": 7},
@@ -159,8 +159,9 @@ def test_a_row_of_tokens_has_the_document_that_it_names(folder):
     items = bigbio.load(DatasetOptions(path=path)).items
     assert [dict(item.metadata) for item in items] == [{"document": "p"}, {"document": "7"}, {}]
     path.write_text(json.dumps({"tokens": ["a"], "tags": ["O"], "document": ["x"]}), "utf-8")
-    with pytest.raises(DataError, match="expected the name of a document"):
+    with pytest.raises(DataError) as caught:
         bigbio.load(DatasetOptions(path=path))
+    said(str(caught.value))
 
 
 def test_a_vignette_can_be_perturbed_too(folder):

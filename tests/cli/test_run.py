@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from medstress.experiment.public import Run
+from medstress.experiment.run import Run
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_wrong_entry_is_refused_with_its_line(bench, refused, change, line, se
 def test_controls_of_questions_are_refused(bench, refused):
     replace("experiment", None, {"controls": True})(bench)
     assert refused() == (
-        "[experiment] controls = true is for tagged texts, but the data are questions; "
+        "[experiment] controls = true is built for tagged texts, and the data are questions; "
         "leave the key out"
     )
 
@@ -155,20 +155,20 @@ def test_a_parameter_the_attack_refuses_is_named(bench, refused, change, sentenc
 
 
 @pytest.mark.parametrize(
-    ("override", "sentence"),
+    ("override", "where"),
     [
-        ("attack.budget", "expected table.key=value or table.NAME.key=value"),
-        ("budget=4", "expected table.key=value or table.NAME.key=value"),
-        ("=4", "expected table.key=value or table.NAME.key=value"),
-        ("atack.budget=4", "there is no table 'atack'; did you mean 'attack'?"),
-        ("attack.rando.budget=4", "no [[attack]] entry is called 'rando'; did you mean 'random'?"),
-        ("victim.zzz.batch_size=1", "no [[victim]] entry is called 'zzz' (there are: careful)"),
+        ("attack.budget", ""),
+        ("budget=4", ""),
+        ("=4", ""),
+        ("atack.budget=4", "'atack'"),
+        ("attack.rando.budget=4", "'rando'"),
+        ("victim.zzz.batch_size=1", "no [[victim]] entry is called 'zzz' (there are"),
     ],
 )
-def test_a_wrong_set_is_refused(refused, override, sentence):
+def test_a_wrong_set_is_refused(refused, override, where, said):
     message = refused("--set", override)
     assert message.startswith(f"--set {override!r}: ")
-    assert sentence in message
+    said(message, where)
 
 
 def test_set_reaches_all_entries_or_the_one_so_named(bench, medstress):
@@ -269,27 +269,27 @@ NOWHERE = [{"field": "F", "start": 0, "end": 1, "type": "T121"}]
 
 
 @pytest.mark.parametrize(
-    ("fields", "sentence"),
+    ("fields", "where"),
     [
-        ({"options": ["a", "b", "a", "c"]}, "field 'options': A and C are both 'a'"),
-        ({"options": ["a"]}, "field 'options': expected 2 to 10 options, got 1"),
-        ({"answer_idx": "E"}, "field 'answer_idx': expected one of A, B, C, D"),
-        ({"answer_idx": 4}, "field 'answer_idx': expected one of A, B, C, D or a position from 0"),
-        ({"answer_idx": None}, "field 'answer_idx': expected a letter or a 0-based position"),
-        ({"mentions": OUTSIDE}, "field 'mentions': offsets [0, 99) lie outside A (length 10)"),
-        ({"mentions": NOWHERE}, "field 'mentions': field 'F' is neither an option letter nor"),
-        ({"stem": 7}, "field 'stem': expected a text, got the number 7"),
-        ({"id": "q0"}, "field 'id': expected a unique id, got 'q0' as in line 1"),
+        ({"options": ["a", "b", "a", "c"]}, "field 'options'"),
+        ({"options": ["a"]}, "field 'options'"),
+        ({"answer_idx": "E"}, "field 'answer_idx'"),
+        ({"answer_idx": 4}, "field 'answer_idx'"),
+        ({"answer_idx": None}, "field 'answer_idx'"),
+        ({"mentions": OUTSIDE}, "field 'mentions'"),
+        ({"mentions": NOWHERE}, "field 'mentions'"),
+        ({"stem": 7}, "field 'stem'"),
+        ({"id": "q0"}, "field 'id'"),
     ],
 )
-def test_a_bad_row_is_named_by_file_line_and_field(bench, workbench, refused, fields, sentence):
+def test_a_bad_row_is_named_by_file_line_and_field(bench, workbench, refused, fields, where, said):
     rows = workbench.questions(5)
     rows[3].update(fields)
     bench.write_items(rows)
     message = refused()
     place = f"{bench.root / 'items.jsonl'}, line 4: "
     assert message.startswith(place)
-    assert sentence in message
+    said(message, where)
 
 
 def test_malformed_json_is_named_by_file_line_and_column(bench, refused):
@@ -326,7 +326,7 @@ def test_a_further_field_may_hold_any_number(bench, workbench, medstress, tmp_pa
 def test_a_data_set_without_any_mention_is_refused(bench, workbench, refused):
     bench.write_items([{**row, "mentions": []} for row in workbench.questions(5)])
     message = refused()
-    assert message.startswith("dataset 'cases' has no mentions, but")
+    assert message.startswith("dataset 'cases' carries no mentions at all")
     assert "gazetteer" in message
 
 
@@ -338,7 +338,9 @@ def test_an_empty_data_set_is_refused(bench, refused):
 @pytest.mark.parametrize("text", ["", "\n \n"])
 def test_an_empty_vocabulary_is_refused(bench, refused, text):
     (bench.root / "names.txt").write_text(text, encoding="utf-8")
-    assert refused() == "vocabulary 'names.txt' is empty; expected at least one name"
+    assert refused() == (
+        "vocabulary 'names.txt': expected at least one name, got none; it is empty"
+    )
 
 
 def test_a_budget_larger_than_the_vocabulary_is_refused(bench, workbench, refused, medstress):
@@ -421,9 +423,9 @@ NONSENSE = [
         "return ['A'] * (len(prompts) + 1)",
         "returned 4 answers for 3 prompts; expected one answer a",
     ),
-    ("return 'A'", "returned str; expected a list, one answer per prompt"),
-    ("return None", "returned NoneType; expected a list, one answer per prompt"),
-    ("return {'answer': 'A'}", "returned dict; expected a list, one answer per prompt"),
+    ("return 'A'", "returned str; expected a list, one answer a prompt"),
+    ("return None", "returned NoneType; expected a list, one answer a prompt"),
+    ("return {'answer': 'A'}", "returned dict; expected a list, one answer a prompt"),
     ("return [3] * len(prompts)", "returned 3; expected a text, or exactly {'answer': 'A'} or"),
     ("return [None] * len(prompts)", "returned None; expected a text, or exactly"),
     (
@@ -485,17 +487,17 @@ def test_a_victim_that_exits_does_not_look_like_success(bench, medstress):
 
 
 @pytest.mark.parametrize(
-    ("target", "sentence"),
+    ("target", "where"),
     [
-        ("nowhere.py:answer", "python victim: there is no file"),
-        ("victim.py:nothing", "victim.py has no function 'nothing'"),
-        ("victim.py", 'needs target = "module:function" or "file.py:function"'),
-        ("no_such_module_at_all:answer", "module 'no_such_module_at_all' cannot be imported"),
+        ("nowhere.py:answer", "python victim"),
+        ("victim.py:nothing", "'nothing'"),
+        ("victim.py", ""),
+        ("no_such_module_at_all:answer", "'no_such_module_at_all'"),
     ],
 )
-def test_a_victim_that_is_not_there_is_named(bench, refused, target, sentence):
+def test_a_victim_that_is_not_there_is_named(bench, refused, target, where, said):
     bench.tables["victim"][0]["target"] = target
-    assert sentence in refused()
+    said(refused(), where)
 
 
 def test_a_victim_file_that_does_not_import_is_named(bench, refused):
@@ -640,14 +642,13 @@ def test_what_is_watched_of_a_function_is_said(bench, medstress):
     (bench.root / "helper.py").write_text("", "utf-8")
     told = medstress(*bench.arguments("--dry-run"))
     assert told.out.splitlines()[-1] == (
-        "victim 'careful': watched for changes: victim.py, helper (helper.py); not watched: other "
-        "installed packages, modules imported by computed names, and files that it reads, such as "
-        "weights"
+        "victim 'careful': watched: victim.py, helper (helper.py); not watched: what else is "
+        "installed, modules whose names are computed, files that it reads, such as weights"
     )
     bench.tables["victim"][0]["version"] = "mine-2"
     told = medstress(*bench.arguments("--dry-run"))
     assert told.out.splitlines()[-1] == (
-        "victim 'careful': identified by version 'mine-2', so no file is watched"
+        "victim 'careful': version 'mine-2' is taken at your word, no file is watched"
     )
 
 

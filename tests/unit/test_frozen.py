@@ -30,11 +30,12 @@ def test_a_quick_class_is_frozen_equal_and_hashable() -> None:
     assert replace(made, b="c") == Quick(1, b="c") != made
 
 
-def test_a_quick_class_takes_the_same_arguments() -> None:
+def test_a_quick_class_takes_the_same_arguments(said) -> None:
     assert signature(Quick) == signature(Plain)
     assert [field.name for field in fields(Quick)] == ["a", "b"]
-    with pytest.raises(TypeError, match=r"Quick.__init__\(\) missing 1 required positional"):
+    with pytest.raises(TypeError) as caught:
         Quick()  # type: ignore[call-arg]
+    said(str(caught.value))
 
 
 def test_a_class_with_more_to_do_is_refused() -> None:

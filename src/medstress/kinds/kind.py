@@ -172,7 +172,7 @@ class Kind(ABC):
         """
 
     def mentions(self, item: Any) -> Mapping[str, tuple[Marked, ...] | None]:
-        """Return the texts whose entities noise looks up: text -> entities, None if not yet found."""
+        """Return the texts whose entities noise looks up: text -> entities, None to find."""
         return {}
 
     @abstractmethod

@@ -296,12 +296,13 @@ def test_the_generator_reads_neither_key_nor_options() -> None:
     ]
 
 
-def test_a_gate_that_refuses_everything_is_named() -> None:
+def test_a_gate_that_refuses_everything_is_named(said) -> None:
     draws = neutral_controls(
         ITEM, slots_of(FUZZ), np.random.default_rng(0), gate=lambda _: "too blue"
     )
-    with pytest.raises(TrialError, match=r"only 0 distinct .*: too blue"):
+    with pytest.raises(TrialError) as caught:
         next(draws)
+    said(str(caught.value))
 
 
 def test_refused_controls_are_not_given_out() -> None:

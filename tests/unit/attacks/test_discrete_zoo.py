@@ -298,11 +298,11 @@ class TestReplaced:
 
     def test_the_score_is_that_of_the_option_under_attack(self) -> None:
         attack = DiscreteZoo(goal="replaced")
-        entity = attack._entity(ITEM, ITEM.mentions[2], RESOURCES)
-        answer = self.tell(entity.candidate(0))
+        place = attack._place(ITEM, ITEM.mentions[2], RESOURCES)
+        answer = self.tell(place.candidate(0))
         # log p of C against the best other, which is B.
-        assert attack._score(answer, entity) == pytest.approx(log(0.2) - log(0.9))
-        beside = attack._entity(ITEM, ITEM.mentions[1], RESOURCES)
+        assert attack._score(answer, place) == pytest.approx(log(0.2) - log(0.9))
+        beside = attack._place(ITEM, ITEM.mentions[1], RESOURCES)
         assert attack._score(answer, beside) == 0
 
     def test_it_is_no_obstacle_on_any_item(self) -> None:
@@ -447,33 +447,35 @@ class TestChoices:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("given", "where"),
     [
-        ({"budget": 2}, "budget must be a whole number from 3 (two names and the step they"),
-        ({"budget": True}, "budget must be a whole number"),
-        ({"candidates": 1}, "candidates must be a whole number from 2 (an estimate takes two"),
-        ({"candidates": 3.0}, "candidates must be a whole number"),
-        ({"multiplier": 0}, "multiplier must be a whole number from 1 to 1000, got 0"),
-        ({"learning_rate": 0}, "learning_rate must be a number above 0"),
-        ({"learning_rate": float("inf")}, "learning_rate must be a number above 0"),
-        ({"learning_rate": "1"}, "learning_rate must be a number above 0"),
-        ({"kappa": -1}, "kappa must be a number from 0 to 100, got -1"),
-        ({"similarity_threshold": "on"}, "similarity_threshold must be 'off' or a cosine"),
-        ({"similarity_threshold": 1.5}, "similarity_threshold must be 'off' or a cosine"),
-        ({"word_ranking": "importnace"}, "word_ranking must be one of random, importance, given"),
-        ({"answers": "soft labels"}, "answers must be one of soft, hard"),
-        ({"aggregate": "median"}, "aggregate must be one of sum, mean"),
-        ({"choices": "as_publishd"}, "got 'as_publishd'; did you mean 'as_published'?"),
+        ({"budget": 2}, "budget"),
+        ({"budget": True}, "budget"),
+        ({"candidates": 1}, "candidates"),
+        ({"candidates": 3.0}, "candidates"),
+        ({"multiplier": 0}, "multiplier"),
+        ({"learning_rate": 0}, "learning_rate"),
+        ({"learning_rate": float("inf")}, "learning_rate"),
+        ({"learning_rate": "1"}, "learning_rate"),
+        ({"kappa": -1}, "kappa"),
+        ({"similarity_threshold": "on"}, "similarity_threshold"),
+        ({"similarity_threshold": 1.5}, "similarity_threshold"),
+        ({"word_ranking": "importnace"}, "word_ranking"),
+        ({"answers": "soft labels"}, "answers"),
+        ({"aggregate": "median"}, "aggregate"),
+        ({"choices": "as_publishd"}, "'as_publishd'"),
         ({"choices": []}, "choices must be one of"),
-        ({"normalise_differences": 1}, "normalise_differences must be true or false, got 1"),
-        ({"word_ranking": "importance", "answers": "hard"}, "needs the probability of the key"),
+        ({"normalise_differences": 1}, "normalise_differences"),
+        ({"word_ranking": "importance", "answers": "hard"}, ""),
     ],
 )
-def test_a_parameter_out_of_range_is_refused_by_name(given: dict[str, Any], sentence: str) -> None:
+def test_a_parameter_out_of_range_is_refused_by_name(
+    given: dict[str, Any], where: str, said
+) -> None:
     with pytest.raises(UsageError) as caught:
         DiscreteZoo(**given)
     assert str(caught.value).startswith("discrete_zoo: ")
-    assert sentence in str(caught.value)
+    said(str(caught.value), where)
 
 
 PARAMETERS = st.fixed_dictionaries(

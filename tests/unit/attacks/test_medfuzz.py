@@ -274,7 +274,7 @@ def test_another_set_of_prompts_is_another_attack_with_gates_of_its_own():
     assert MedFuzz(template="misinformation", gates=["evidence"]).gates_on == ("evidence",)
 
 
-def test_a_folder_of_the_user_replaces_what_it_holds_and_nothing_else(tmp_path):
+def test_a_folder_of_the_user_replaces_what_it_holds_and_nothing_else(tmp_path, said):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "target_system.jinja").write_text("Be brief.", encoding="utf-8")
@@ -285,8 +285,9 @@ def test_a_folder_of_the_user_replaces_what_it_holds_and_nothing_else(tmp_path):
     assert mine.spec()["prompts"] != MedFuzz().spec()["prompts"]
     (folder / "target.jinja").write_text("x", encoding="utf-8")
     load_prompts.cache_clear()
-    with pytest.raises(UsageError, match=r"unknown file target\.jinja"):
+    with pytest.raises(UsageError) as caught:
         MedFuzz(template="mine").with_files(tmp_path)
+    said(str(caught.value))
 
 
 def attempt_with(text, *, gates, category="occupation", letters=None, clean=ITEM.key):

@@ -235,26 +235,26 @@ def test_the_control_shares_the_random_numbers_of_its_noise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "sentence"),
+    ("keys", "where"),
     [
-        ({"budget": 3}, 'budget = 3: one perturbed copy is one query; write search = "greedy"'),
-        ({"budget": 0, "search": "greedy"}, "budget: expected a whole number from 1, got 0"),
-        ({"search": "gready"}, "search: expected one of none, greedy, random, got 'gready'; did"),
-        ({"side": "both"}, "side: expected one of first, second, random, got 'both'"),
-        ({"max_change": -1}, "max_change: expected a number from 0, got -1"),
-        ({"max_change": float("nan")}, "max_change: expected a number from 0, got nan"),
+        ({"budget": 3}, "budget = 3"),
+        ({"budget": 0, "search": "greedy"}, "budget"),
+        ({"search": "gready"}, "search"),
+        ({"side": "both"}, "side"),
+        ({"max_change": -1}, "max_change"),
+        ({"max_change": float("nan")}, "max_change"),
         (
             {"scope": "none"},
-            "scope: expected one of lexicon, entities, all, recognised, words",
+            "scope",
         ),
     ],
 )
 def test_impossible_parameters_are_refused_in_one_sentence(
-    keys: dict[str, Any], sentence: str
+    keys: dict[str, Any], where: str, said
 ) -> None:
     with pytest.raises(UsageError) as refused:
         SwapNoiseAttack(**keys)
-    assert sentence in str(refused.value)
+    said(str(refused.value), where)
 
 
 def test_a_candidate_of_a_search_holds_some_of_the_edits() -> None:

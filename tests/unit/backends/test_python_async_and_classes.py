@@ -73,23 +73,25 @@ def test_one_awaitable_that_raises_fails_alone() -> None:
     assert replies == [failed if i == 3 else Chosen(text="A") for i in range(8)]
 
 
-def test_a_coroutine_function_that_raises_fails_the_batch() -> None:
+def test_a_coroutine_function_that_raises_fails_the_batch(said) -> None:
     async def victim(prompts: list[str]) -> list[str]:
         raise KeyError("weights")
 
     backend = wrap_function(victim)
-    with pytest.raises(PermanentBackendError, match=r"victim' raised KeyError: 'weights'$"):
+    with pytest.raises(PermanentBackendError) as caught:
         backend.answer(CALLS)
+    said(str(caught.value), "'weights'")
     backend.close()
 
 
-def test_too_few_awaitables_are_refused_and_none_is_left_unawaited() -> None:
+def test_too_few_awaitables_are_refused_and_none_is_left_unawaited(said) -> None:
     async def one() -> str:
         return "A"
 
     backend = wrap_function(lambda prompts: [one()], version="1")
-    with pytest.raises(UsageError, match="returned 1 answers for 8 prompts"):
+    with pytest.raises(UsageError) as caught:
         backend.answer(CALLS)
+    said(str(caught.value))
     backend.close()
 
 
@@ -192,38 +194,36 @@ def test_a_class_from_another_file_is_part_of_the_identity(
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "sentence"),
+    ("source", "target", "where"),
     [
         (
             "class Model:\n    pass\n",
             "Model",
-            "python victim 'mine.py:Model': Model has neither a method 'answer' nor __call__",
+            "python victim 'mine.py:Model'",
         ),
         (
             "class Model:\n    pass\n",
             "Model.answer",
-            "python victim 'mine.py:Model.answer': mine.py has no function 'Model.answer'",
+            "python victim 'mine.py:Model.answer'",
         ),
         (
             "class Model:\n    def __init__(self, path):\n        pass\n",
             "Model",
-            "python victim 'mine.py:Model': making a Model without arguments raised TypeError: "
-            "Model.__init__() missing 1 required positional argument: 'path'",
+            "python victim 'mine.py:Model'",
         ),
         (
             "class Model:\n    def __init__(self):\n        raise OSError('no weights')\n",
             "Model",
-            "python victim 'mine.py:Model': making a Model without arguments raised OSError: no "
-            "weights",
+            "python victim 'mine.py:Model'",
         ),
     ],
 )
 def test_a_class_that_cannot_be_used_is_refused(
-    tmp_path: Path, source: str, target: str, sentence: str
+    tmp_path: Path, source: str, target: str, where: str, said
 ) -> None:
     with pytest.raises(UsageError) as caught:
         load(tmp_path, source, target)
-    assert str(caught.value) == sentence
+    said(str(caught.value), where)
 
 
 def test_an_error_while_closing_is_not_told(tmp_path: Path) -> None:

@@ -53,27 +53,29 @@ def test_labels_of_iobes_are_read_as_iob2() -> None:
 
 
 @pytest.mark.parametrize(
-    ("returned", "sentence"),
+    ("returned", "where"),
     [
-        ([["O"]], "returned 1 labels for a sentence of 2 words; expected one per word"),
-        ([["O", "Chemical"]], "returned the label 'Chemical'; expected IOB labels"),
-        ([["O", None]], "returned the label None; expected IOB labels"),
-        (["O O"], "returned 'O O' for a sentence; expected a list of 2 IOB labels"),
-        ([], "returned 0 answers for 1 sentences; expected one answer per sentence"),
-        ("O", "returned str; expected a list, one answer per sentence"),
+        ([["O"]], ""),
+        ([["O", "Chemical"]], "'Chemical'"),
+        ([["O", None]], ""),
+        (["O O"], "'O O'"),
+        ([], ""),
+        ("O", ""),
     ],
 )
-def test_wrong_labels_are_refused_in_one_sentence(returned: Any, sentence: str) -> None:
+def test_wrong_labels_are_refused_in_one_sentence(returned: Any, where: str, said) -> None:
     backend = wrap_function(lambda _: returned, "1", task="ner")
-    with pytest.raises(UsageError, match=sentence):
+    with pytest.raises(UsageError) as caught:
         backend.answer([Tag(("no", "aspirin"))])
+    said(str(caught.value), where)
 
 
 @pytest.mark.parametrize("returned", [["high"], [None], [float("nan")], ["0.5"], [[0.5]]])
-def test_wrong_scores_are_refused_in_one_sentence(returned: Any) -> None:
+def test_wrong_scores_are_refused_in_one_sentence(returned: Any, said) -> None:
     backend = wrap_function(lambda _: returned, "1", task="similarity")
-    with pytest.raises(UsageError, match=r"returned the score .* for a pair; expected a finite"):
+    with pytest.raises(UsageError) as caught:
         backend.answer([Compare("a", "b")])
+    said(str(caught.value))
 
 
 def test_the_page_says_which_schemes_functions_may_answer_in() -> None:

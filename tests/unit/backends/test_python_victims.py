@@ -99,12 +99,13 @@ def test_nonsense_is_refused_with_a_sentence(value: Any, what: str) -> None:
     assert str(caught.value).endswith(f"' {what}{MEND}")
 
 
-def test_an_error_of_the_function_fails_the_batch() -> None:
+def test_an_error_of_the_function_fails_the_batch(said) -> None:
     def victim(prompts: list[str]) -> list[str]:
         raise KeyError("weights")
 
-    with pytest.raises(PermanentBackendError, match=r"victim' raised KeyError: 'weights'$"):
+    with pytest.raises(PermanentBackendError) as caught:
         wrap_function(victim).answer(CALLS)
+    said(str(caught.value), "'weights'")
 
 
 def write(folder: Path, text: str, name: str = "mine.py") -> Path:
@@ -128,40 +129,37 @@ def test_a_function_in_a_module_is_found(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("target", "sentence"),
+    ("target", "where"),
     [
         (
             None,
-            'backend \'python\' needs target = "module:function" or "file.py:function", got None',
+            "'python'",
         ),
         (
             "mine.py",
-            'backend \'python\' needs target = "module:function" or "file.py:function", got '
-            "'mine.py'",
+            "'python'",
         ),
-        ("other.py:answer", "python victim: there is no file {base}/other.py"),
-        ("mine.py:nothing", "python victim 'mine.py:nothing': mine.py has no function 'nothing'"),
-        ("mine.py:number", "python victim 'mine.py:number': mine.py has no function 'number'"),
+        ("other.py:answer", "python victim"),
+        ("mine.py:nothing", "python victim 'mine.py:nothing'"),
+        ("mine.py:number", "python victim 'mine.py:number'"),
         (
             "broken.py:answer",
-            "python victim: importing {base}/broken.py raised ZeroDivisionError: division by zero",
+            "python victim",
         ),
         (
             "no_such_module:answer",
-            "python victim: module 'no_such_module' cannot be imported (No module named "
-            "'no_such_module'); give a file as \"path/to/file.py:function\", or put its folder on "
-            "PYTHONPATH",
+            "python victim",
         ),
     ],
 )
 def test_a_target_that_cannot_be_used_is_refused(
-    tmp_path: Path, target: str | None, sentence: str
+    tmp_path: Path, target: str | None, where: str, said
 ) -> None:
     write(tmp_path, "number = 1\n")
     write(tmp_path, "1 / 0\n", "broken.py")
     with pytest.raises(UsageError) as caught:
         open_backend(BackendOptions(target=target, base=tmp_path))
-    assert str(caught.value) == sentence.format(base=tmp_path)
+    said(str(caught.value), where)
 
 
 def identity(folder: Path, source: str, version: str | None = None) -> str:
@@ -200,11 +198,9 @@ class Calls:
         return ["A"] * len(prompts)
 
 
-def test_an_object_without_source_needs_a_version() -> None:
+def test_an_object_without_source_needs_a_version(said) -> None:
     victim = Calls()
     with pytest.raises(UsageError) as caught:
         wrap_function(victim)
-    assert str(caught.value) == (
-        "python victim 'Calls' has no source file to hash; give it a version, e.g. version = \"1\""
-    )
+    said(str(caught.value), "'Calls'")
     assert wrap_function(victim, "1").answer(CALLS) == [Chosen(text="A")] * 2

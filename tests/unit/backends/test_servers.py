@@ -161,7 +161,7 @@ def test_fewer_alternatives_are_asked_for_where_the_server_gives_fewer() -> None
     assert asked == [20, 5, 5]
 
 
-def test_the_name_that_answered_is_known_and_kept() -> None:
+def test_the_name_that_answered_is_known_and_kept(said) -> None:
     with FaultServer() as server, backend_of(server) as backend:
         assert backend.endpoint["answered_as"] is None
         backend.answer([LETTER])
@@ -171,8 +171,9 @@ def test_the_name_that_answered_is_known_and_kept() -> None:
             "answered_as": "fault-model",
         }
         backend.expect({"answered_as": "fault-model-2024-08-06"})
-        with pytest.raises(UsageError, match="answers of two models must not be mixed"):
+        with pytest.raises(UsageError) as caught:
             backend.answer([LETTER])
+        said(str(caught.value))
 
 
 def test_the_model_is_known_by_name_and_version_and_not_by_address() -> None:
@@ -311,27 +312,28 @@ def test_a_call_of_another_kind_is_refused() -> None:
         )
 
 
-def test_an_unknown_model_is_told_with_a_suggestion() -> None:
+def test_an_unknown_model_is_told_with_a_suggestion(said) -> None:
     with FaultServer(model="llama-3.1-8b") as server:
         backend = open_backend(BackendOptions(base_url=server.url, model="llama-3.1-8"))
-        with pytest.raises(UsageError, match=r"knows no model 'llama-3.1-8'; did you mean"):
+        with pytest.raises(UsageError) as caught:
             backend.answer([LETTER])
+        said(str(caught.value))
         backend.close()
 
 
 # -- keys ------------------------------------------------------------------------------------
-def test_a_wrong_or_missing_key_is_told_without_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_or_missing_key_is_told_without_the_key(
+    monkeypatch: pytest.MonkeyPatch, said
+) -> None:
     monkeypatch.setenv("THE_KEY", KEY)
     with FaultServer(key="another") as server:
         options = {"base_url": server.url, "model": server.model}
         with pytest.raises(UsageError) as caught:
             open_backend(BackendOptions(**options, api_key_env="THE_KEY"))
-        assert str(caught.value) == (
-            f"the server at {server.url} answered 401: the key is wrong or missing; check the "
-            "environment variable THE_KEY"
-        )
-        with pytest.raises(UsageError, match=r'holds it: api_key_env = "..."'):
+        said(str(caught.value))
+        with pytest.raises(UsageError) as caught:
             open_backend(BackendOptions(**options))
+        said(str(caught.value), "holds it")
         assert KEY not in stop(server, key=KEY)
 
 
@@ -372,22 +374,25 @@ def test_an_address_that_may_hold_a_secret_is_refused_without_showing_it(url: st
 
 
 @pytest.mark.parametrize("url", [None, "", "localhost:8000", "ftp://host/v1", "http://"])
-def test_an_address_that_is_none_is_refused_with_an_example(url: str | None) -> None:
-    with pytest.raises(UsageError, match=r'base_url = "http://127\.0\.0\.1:8000/v1"'):
+def test_an_address_that_is_none_is_refused_with_an_example(url: str | None, said) -> None:
+    with pytest.raises(UsageError) as caught:
         address_of(url)
+    said(str(caught.value))
 
 
-def test_a_model_has_to_be_named() -> None:
-    with pytest.raises(UsageError, match="needs model = the name that the server knows"):
+def test_a_model_has_to_be_named(said) -> None:
+    with pytest.raises(UsageError) as caught:
         open_backend(BackendOptions(base_url="http://127.0.0.1:1/v1"))
+    said(str(caught.value))
 
 
-def test_a_server_that_is_not_there_is_told_before_the_run() -> None:
-    with pytest.raises(UsageError, match=r"cannot be reached \(.*refused.*\): is it running"):
+def test_a_server_that_is_not_there_is_told_before_the_run(said) -> None:
+    with pytest.raises(UsageError) as caught:
         open_backend(BackendOptions(base_url=_nobody(), model="m"))
+    said(str(caught.value))
 
 
-def test_a_server_that_goes_away_stops_the_run_after_three_calls() -> None:
+def test_a_server_that_goes_away_stops_the_run_after_three_calls(said) -> None:
     connection = Connection(
         Server(url=_nobody(), model="m"),
         RateLimits(),
@@ -397,18 +402,17 @@ def test_a_server_that_goes_away_stops_the_run_after_three_calls() -> None:
     backend = OpenAiBackend(connection)
     first_two = backend.answer([LETTER, LETTER])
     assert all(isinstance(reply, Failure) for reply in first_two)
-    with pytest.raises(UsageError, match="run the same command again to resume"):
+    with pytest.raises(UsageError) as caught:
         backend.answer([LETTER])
+    said(str(caught.value))
     backend.close()
 
 
-def test_a_certificate_that_nobody_signed_is_told_with_the_way_out(tmp_path: Path) -> None:
+def test_a_certificate_that_nobody_signed_is_told_with_the_way_out(tmp_path: Path, said) -> None:
     with FaultServer(tls=_self_signed(tmp_path)) as server:
         with pytest.raises(UsageError) as caught:
             open_backend(BackendOptions(base_url=server.url, model=server.model))
-        assert "shows a certificate that is not trusted (self-signed certificate)" in str(
-            caught.value
-        )
+        said(str(caught.value))
         assert "SSL_CERT_FILE" in str(caught.value)
 
 

@@ -25,48 +25,49 @@ def mention(field: str, start: int, end: int) -> Mention:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("given", "where"),
     [
-        ({"options": ("x",)}, "item 'q1', field 'options': expected 2 to 10 options, got 1"),
+        ({"options": ("x",)}, "item 'q1', field 'options'"),
         (
             {"options": tuple("abcdefghijk")},
-            "item 'q1', field 'options': expected 2 to 10 options, got 11",
+            "item 'q1', field 'options'",
         ),
-        ({"options": ("x", "  ")}, "item 'q1', field 'options': an option is empty"),
+        ({"options": ("x", "  ")}, "item 'q1', field 'options'"),
         (
             {"options": ("x", "y", " x ")},
-            "item 'q1', field 'options': A and C are both ' x '",
+            "item 'q1', field 'options'",
         ),
-        ({"key": "D"}, "item 'q1', field 'answer_idx': expected one of A, B, C, got 'D'"),
-        ({"key": ""}, "item 'q1', field 'answer_idx': expected one of A, B, C, got ''"),
-        ({"key": "AB"}, "item 'q1', field 'answer_idx': expected one of A, B, C, got 'AB'"),
+        ({"key": "D"}, "item 'q1', field 'answer_idx'"),
+        ({"key": ""}, "item 'q1', field 'answer_idx'"),
+        ({"key": "AB"}, "item 'q1', field 'answer_idx'"),
         (
             {"context": "", "stem": " "},
-            "item 'q1', field 'question': the text is empty",
+            "item 'q1', field 'question'",
         ),
         (
             {"mentions": (mention("E", 0, 1),)},
-            "item 'q1', field 'mentions': field 'E' is neither an option letter nor context, "
-            "stem, question",
+            "item 'q1', field 'mentions'",
         ),
         (
             {"mentions": (mention("A", 0, 8),)},
-            "item 'q1', field 'mentions': offsets [0, 8) lie outside A (length 7)",
+            "item 'q1', field 'mentions'",
         ),
         (
             {"mentions": (mention("A", 3, 3),)},
-            "item 'q1', field 'mentions': offsets [3, 3) lie outside A (length 7)",
+            "item 'q1', field 'mentions'",
         ),
         (
             {"mentions": (mention("question", -1, 3),)},
-            "item 'q1', field 'mentions': offsets [-1, 3) lie outside question (length 25)",
+            "item 'q1', field 'mentions'",
         ),
     ],
 )
-def test_a_broken_question_is_refused_with_a_sentence(given: dict[str, Any], sentence: str) -> None:
+def test_a_broken_question_is_refused_with_a_sentence(
+    given: dict[str, Any], where: str, said
+) -> None:
     with pytest.raises(DataError) as caught:
         question(**given)
-    assert str(caught.value) == sentence
+    said(str(caught.value), where)
 
 
 def test_two_and_ten_options_are_fine() -> None:

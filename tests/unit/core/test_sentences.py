@@ -32,44 +32,42 @@ def test_an_entity_reaches_to_the_end_of_the_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "where"),
     [
-        ({"tokens": (), "labels": ()}, "item 's1': expected at least one token, got none"),
-        ({"labels": ("O",)}, "item 's1': expected a label for each of 4 tokens, got 1"),
+        ({"tokens": (), "labels": ()}, "item 's1'"),
+        ({"labels": ("O",)}, "item 's1'"),
         (
             {"tokens": ("a", "b c", "d", "e")},
-            "item 's1', token 2: expected a token without white space, got 'b c'",
+            "item 's1', token 2",
         ),
         (
             {"tokens": ("a", "", "d", "e")},
-            "item 's1', token 2: expected a token without white space, got ''",
+            "item 's1', token 2",
         ),
         (
             {"labels": ("O", "S-Drug", "O", "O")},
-            "item 's1', token 2: expected an IOB label (O, B-TYPE or I-TYPE), got 'S-Drug'",
+            "item 's1', token 2",
         ),
         (
             {"labels": ("O", "B-", "O", "O")},
-            "item 's1', token 2: expected an IOB label (O, B-TYPE or I-TYPE), got 'B-'",
+            "item 's1', token 2",
         ),
         (
             {"labels": ("O", "I-Drug", "O", "O")},
-            "item 's1', token 2: expected 'B-Drug' at the beginning of an entity, "
-            "got 'I-Drug' after 'O'",
+            "item 's1', token 2",
         ),
         (
             {"labels": ("B-Disease", "I-Drug", "O", "O")},
-            "item 's1', token 2: expected 'B-Drug' at the beginning of an entity, "
-            "got 'I-Drug' after 'B-Disease'",
+            "item 's1', token 2",
         ),
     ],
 )
 def test_a_broken_tagged_text_is_refused_in_one_sentence(
-    changes: dict[str, Any], sentence: str
+    changes: dict[str, Any], where: str, said
 ) -> None:
     with pytest.raises(DataError) as caught:
         tagged(**changes)
-    assert str(caught.value) == sentence
+    said(str(caught.value), where)
 
 
 def test_the_hash_depends_on_tokens_and_labels_alone() -> None:
@@ -83,21 +81,23 @@ def pair(**changes: Any) -> SentencePair:
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "where"),
     [
-        ({"text_b": " "}, "item 'p1', field 'text_b': the text is empty"),
-        ({"score": 4.2}, "item 'p1', field 'score': expected a score from 0 to 4, got 4.2"),
+        ({"text_b": " "}, "item 'p1', field 'text_b'"),
+        ({"score": 4.2}, "item 'p1', field 'score'"),
         (
             {"score": float("nan")},
-            "item 'p1', field 'score': expected a score from 0 to 4, got nan",
+            "item 'p1', field 'score'",
         ),
-        ({"low": 5.0}, "item 'p1': expected a scale from a lower to a higher score, got 5 to 4"),
+        ({"low": 5.0}, "item 'p1'"),
     ],
 )
-def test_a_broken_pair_is_refused_in_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+def test_a_broken_pair_is_refused_in_one_sentence(
+    changes: dict[str, Any], where: str, said
+) -> None:
     with pytest.raises(DataError) as caught:
         pair(**changes)
-    assert str(caught.value) == sentence
+    said(str(caught.value), where)
 
 
 def test_a_pair_of_another_scale_is_another_item() -> None:

@@ -96,17 +96,17 @@ def test_entities_in_parts_and_over_line_ends_take_what_stands_between(folder):
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "where"),
     [
-        ("T1\tChemical 26 33\tparacetamol", "line 1: expected 'paracetamol' at 26 33, got 'aspir"),
-        ("T1\tChemical 26\taspirin", "line 1: expected T1, a tab, type, start and end, a tab"),
-        ("T1 Chemical 26 33 aspirin", "line 1: expected T1, a tab, type, start and end, a tab"),
-        ("\nC1 whatever", "line 2: expected a line of brat's standoff format"),
+        ("T1\tChemical 26 33\tparacetamol", "line 1"),
+        ("T1\tChemical 26\taspirin", "line 1"),
+        ("T1 Chemical 26 33 aspirin", "line 1"),
+        ("\nC1 whatever", "line 2"),
     ],
 )
-def test_a_bad_line_of_brat_is_named(folder, line, says):
+def test_a_bad_line_of_brat_is_named(folder, line, where, said):
     (folder / "a.ann").write_text(line, "utf-8")
-    assert says in refused(brat, folder)
+    said(refused(brat, folder), where)
     loaded = read(brat, folder, on_bad_row="skip")
     assert [item.id for item in loaded.items] == ["more/b.1"]
     assert "a.ann" in loaded.skipped[0]
@@ -138,20 +138,20 @@ def test_entities_side_by_side_are_one_in_io_and_two_elsewhere():
 
 
 @pytest.mark.parametrize(
-    ("labels", "scheme", "place", "says"),
+    ("labels", "scheme", "place", "where"),
     [
-        (["O", "Drug"], "iob2", 1, "expected an IOB label (O, B-TYPE or I-TYPE), got 'Drug'"),
-        (["B-Drug", "O"], "iobes", 1, "expected 'I-Drug' or 'E-Drug' after 'B-Drug', got 'O'"),
-        (["O", "B-Drug"], "iobes", 1, "after 'B-Drug', got the end of the sentence"),
-        (["O", "E-Drug"], "iobes", 1, "expected 'S-Drug' at the beginning of an entity"),
-        (["B-Drug", "E-Gene"], "iobes", 1, "expected 'I-Drug' or 'E-Drug'"),
+        (["O", "Drug"], "iob2", 1, "'Drug'"),
+        (["B-Drug", "O"], "iobes", 1, "'I-Drug'"),
+        (["O", "B-Drug"], "iobes", 1, "'B-Drug'"),
+        (["O", "E-Drug"], "iobes", 1, "'S-Drug'"),
+        (["B-Drug", "E-Gene"], "iobes", 1, "'I-Drug'"),
         (["B-"], "iobes", 0, "expected an IOBES label"),
         (["a b"], "io", 0, "expected an IO label"),
     ],
 )
-def test_what_a_scheme_does_not_allow_is_named(labels, scheme, place, says):
+def test_what_a_scheme_does_not_allow_is_named(labels, scheme, place, where, said):
     read = read_labels(labels, scheme)
-    assert says in read.complaint
+    said(read.complaint, where)
     assert read.place == place
 
 
@@ -254,11 +254,12 @@ def test_a_comment_is_told_by_its_columns_and_its_label(tmp_path, comment, schem
     assert (second.tokens, second.labels) == (("#",), ("B-Drug",))
 
 
-def test_a_hash_sign_with_a_wrong_label_within_a_sentence_is_named(tmp_path):
+def test_a_hash_sign_with_a_wrong_label_within_a_sentence_is_named(tmp_path, said):
     path = tmp_path / "rows.conll"
     path.write_text("Aspirin\tB-Drug\n#\tX\n", "utf-8")
-    with pytest.raises(DataError, match="line 2: expected an IOB label"):
+    with pytest.raises(DataError) as caught:
         read(iob, path)
+    said(str(caught.value), "line 2")
     path.write_text("#\tB-Mark\nNo\tO\n", "utf-8")  # a type that stands nowhere else
     assert read(iob, path).items[0].tokens == ("#", "No")
 

@@ -44,42 +44,44 @@ def test_columns_and_scale_can_be_named_and_further_columns_are_kept(write):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "where"),
     [
-        ("", "expected at least one row, got an empty file; give a file with rows"),
-        (HEADER, "expected at least one row, got none; give a file with rows"),
+        ("", ""),
+        (HEADER, ""),
         (
             HEADER + "p\tOne.\tTwo.\t4.5\n",
-            "line 2: field 'score': expected a score from 0 to 4, got 4.5; fix the row, or give "
-            "the scale with scale = [low, high]",
+            "line 2",
         ),
-        (HEADER + "p\tOne.\tTwo.\thigh\n", "expected a score from 0 to 4, got the text 'high'"),
-        (HEADER + "p\tOne.\tTwo.\tnan\n", "expected a score from 0 to 4, got nan"),
-        (HEADER + "p\tOne.\t3\n", "line 2: expected 4 fields as in the header, got 3"),
-        (HEADER + "p\tOne.\t \t3\n", "field 'text_b': the text is empty"),
-        (HEADER + "p\tA.\tB.\t3\np\tA.\tB.\t3\n", "line 3: field 'id': expected a unique id"),
+        (HEADER + "p\tOne.\tTwo.\thigh\n", "'high'"),
+        (HEADER + "p\tOne.\tTwo.\tnan\n", ""),
+        (HEADER + "p\tOne.\t3\n", "line 2"),
+        (HEADER + "p\tOne.\t \t3\n", "field 'text_b'"),
+        (HEADER + "p\tA.\tB.\t3\np\tA.\tB.\t3\n", "line 3"),
         (
             "text_1\ttext_b\tscore\nA.\tB.\t3\n",
-            "line 2: field 'text_a': expected a text, got nothing; did you mean 'text_",
+            "line 2",
         ),
     ],
 )
-def test_a_bad_row_is_named_by_file_line_and_field(write, text, says):
+def test_a_bad_row_is_named_by_file_line_and_field(write, text, where, said):
     path = write(text)
     with pytest.raises(DataError) as caught:
         read(path)
     assert str(caught.value).startswith(str(path))
-    assert says in str(caught.value)
+    said(str(caught.value), where)
 
 
-def test_unknown_columns_scales_and_endings_are_refused(write):
+def test_unknown_columns_scales_and_endings_are_refused(write, said):
     path = write(HEADER + "p\tOne.\tTwo.\t3\n")
-    with pytest.raises(UsageError, match=r"columns: expected id, .* got 'text_c'; did you mean"):
+    with pytest.raises(UsageError) as caught:
         read(path, columns={"text_c": "x"})
-    with pytest.raises(UsageError, match="scale: expected the lowest and the highest score"):
+    said(str(caught.value), "columns", "'text_c'")
+    with pytest.raises(UsageError) as caught:
         read(path, scale=(4.0, 0.0))
-    with pytest.raises(UsageError, match=r"expected a file .tsv or .jsonl"):
+    said(str(caught.value), "scale")
+    with pytest.raises(UsageError) as caught:
         read(write("", "pairs.csv"))
+    said(str(caught.value))
 
 
 def test_biosses_has_100_pairs_parted_64_16_20(published):
@@ -94,7 +96,7 @@ def test_biosses_has_100_pairs_parted_64_16_20(published):
     assert set.union(*parts.values()) == {pair.id for pair in whole}
 
 
-def test_without_a_network_the_hub_is_refused_in_one_sentence(monkeypatch):
+def test_without_a_network_the_hub_is_refused_in_one_sentence(monkeypatch, said):
     huggingface_hub = pytest.importorskip("huggingface_hub")
 
     def offline(*_, **__):
@@ -103,13 +105,10 @@ def test_without_a_network_the_hub_is_refused_in_one_sentence(monkeypatch):
     monkeypatch.setattr(huggingface_hub, "list_repo_files", offline)
     with pytest.raises(UsageError) as caught:
         biosses.load(DatasetOptions(hub="owner/biosses"))
-    assert str(caught.value) == (
-        "dataset 'biosses': cannot fetch 'owner/biosses' from the Hugging Face hub (no route); go "
-        "online and unset HF_HUB_OFFLINE, or give path = a file"
-    )
+    said(str(caught.value), "dataset 'biosses'", "'owner/biosses'")
 
 
-def test_the_file_of_a_split_is_found_fetched_and_read(monkeypatch, write):
+def test_the_file_of_a_split_is_found_fetched_and_read(monkeypatch, write, said):
     huggingface_hub = pytest.importorskip("huggingface_hub")
     row = {"id": "p", "text_1": "One.", "text_2": "Two.", "label": "3"}
     local = write(json.dumps(row), "validation.jsonl")
@@ -126,13 +125,15 @@ def test_the_file_of_a_split_is_found_fetched_and_read(monkeypatch, write):
     assert [item.id for item in loaded.items] == ["p"]
     hub.load(DatasetOptions(hub="owner/name:data/test.jsonl"))
     assert asked == [("owner/name", "data/validation.jsonl"), ("owner/name", "data/test.jsonl")]
-    with pytest.raises(UsageError, match=r"expected one file of 'owner/name' .* got 3"):
+    with pytest.raises(UsageError) as caught:
         hub.load(DatasetOptions(hub="owner/name"))
+    said(str(caught.value), "'owner/name'")
 
 
-def test_a_name_that_is_no_data_set_of_the_hub_is_refused():
-    with pytest.raises(UsageError, match="expected hub = 'owner/name'"):
+def test_a_name_that_is_no_data_set_of_the_hub_is_refused(said):
+    with pytest.raises(UsageError) as caught:
         hub.load(DatasetOptions(hub="biosses"))
+    said(str(caught.value), "'owner/name'")
 
 
 @pytest.mark.parametrize(
@@ -151,15 +152,16 @@ def test_a_line_that_cannot_be_read_is_left_out_where_that_is_asked(write, text,
     assert loaded.skipped == (str(caught.value),)
 
 
-def test_a_column_named_twice_is_refused(write):
-    with pytest.raises(DataError, match="line 1: expected each column once, got text_a, text_a"):
+def test_a_column_named_twice_is_refused(write, said):
+    with pytest.raises(DataError) as caught:
         read(write("text_a\ttext_a\tscore\nOne.\tTwo.\t3\n"))
+    said(str(caught.value), "line 1")
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t4.5\n", "got 4.5; fix the row"),
+        ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t4.5\n", "got 4.5; mend the row"),
         ("pair_id\tother\tsentence2\tmean_score\n1\ta\tb\t4\n", "; rename the column"),
     ],
 )

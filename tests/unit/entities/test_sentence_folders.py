@@ -47,24 +47,17 @@ def test_the_pooling_of_the_folder_is_honoured(tmp_path, settings, pooling):
         ({"pooling_mode": "lasttoken"}, "lasttoken"),
     ],
 )
-def test_a_pooling_that_is_not_built_is_refused(tmp_path, settings, shown):
+def test_a_pooling_that_is_not_built_is_refused(tmp_path, settings, shown, said):
     found = read_folder(folder_with(tmp_path, "Transformer", "Pooling", pooling=settings))
     with pytest.raises(UsageError) as error:
         _ = found.pooling
-    assert str(error.value) == (
-        f"embedding: expected the pooling cls or mean in {tmp_path}, got {shown}; "
-        'set another one with pooling = "mean"'
-    )
+    said(str(error.value), "embedding")
 
 
-def test_a_module_that_transformers_alone_cannot_compute_is_refused(tmp_path):
+def test_a_module_that_transformers_alone_cannot_compute_is_refused(tmp_path, said):
     with pytest.raises(UsageError) as error:
         read_folder(folder_with(tmp_path, "Transformer", "Pooling", "Dense"))
-    assert str(error.value) == (
-        "embedding: expected only the modules Transformer, Pooling, Normalize in "
-        f"{tmp_path}/modules.json, got 'Dense', which transformers alone cannot compute; give "
-        "another model"
-    )
+    said(str(error.value), "embedding", "'Dense'")
 
 
 def test_length_case_and_place_of_the_model_are_read(tmp_path):

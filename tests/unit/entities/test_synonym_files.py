@@ -97,44 +97,43 @@ def test_synonyms_come_from_an_obo_file_and_their_hash_follows_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "text", "where"),
     [
         (
             "m.rrf",
             CONSO + "C3|ENG|x|\n",
-            "m.rrf:6: expected 18 fields, each ended by a bar, got 'C3|ENG|x|'; fix the line",
+            "m.rrf:6",
         ),
         (
             "m.rrf",
             mrconso("", "x"),
-            "m.rrf:1: expected 18 fields, each ended by a bar, got '|ENG|||||||||||||x||N||'; "
-            "fix the line",
+            "m.rrf:1",
         ),
         (
             "d.obo",
             "[Term]\nid: D:1\nsynonym: scorbutus EXACT []\n",
-            "d.obo:3: expected a synonym in double quotes, got 'synonym: scorbutus EXACT []'; "
-            "fix the line",
+            "d.obo:3",
         ),
         (
             "d.obo",
             "[Term]\nid D1\n",
-            "d.obo:2: expected a line 'tag: value', got 'id D1'; fix the line",
+            "d.obo:2",
         ),
     ],
 )
-def test_a_malformed_line_is_named_by_file_and_number(tmp_path, name, text, message):
+def test_a_malformed_line_is_named_by_file_and_number(tmp_path, name, text, where, said):
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError) as error:
         load_synonyms(name, tmp_path, ["x"])
-    assert str(error.value) == f"synonyms: {tmp_path}/{message}"
+    said(str(error.value), where)
 
 
 @pytest.mark.parametrize("name", ["MRCONSO.RRF", "drugs.obo"])
-def test_an_empty_file_is_refused(tmp_path, name):
+def test_an_empty_file_is_refused(tmp_path, name, said):
     (tmp_path / name).write_bytes(b"")
-    with pytest.raises(UsageError, match=f"{name} is empty; .*give another file"):
+    with pytest.raises(UsageError) as caught:
         list((mrconso_rows if name.startswith("M") else obo_rows)(tmp_path / name))
+    said(str(caught.value))
 
 
 def test_bytes_that_are_no_text_are_named_by_file_and_number(tmp_path):

@@ -89,7 +89,7 @@ def test_a_malformed_line_is_named_by_file_and_number(tmp_path, text, line, got)
         WordVectors(tmp_path / "g.txt").encode(["heart attack"])
     message = str(error.value)
     assert message.startswith(f"embedding: {tmp_path}/g.txt:{line}: expected a word and ")
-    assert f"got {got!r}; fix the line" in message
+    assert f"got {got!r}; mend the line" in message
 
 
 def test_an_empty_file_and_a_damaged_one_are_refused(tmp_path):
@@ -97,21 +97,22 @@ def test_an_empty_file_and_a_damaged_one_are_refused(tmp_path):
     with pytest.raises(UsageError, match="got an empty file"):
         WordVectors(tmp_path / "g.txt").encode(["heart"])
     (tmp_path / "g.vec.gz").write_bytes(gzip.compress(FILE.encode())[:20])
-    with pytest.raises(UsageError, match="but it cannot be read"):
+    with pytest.raises(UsageError, match="got what cannot be read"):
         WordVectors(tmp_path / "g.vec.gz").encode(["heart"])
 
 
-def test_a_header_alone_is_an_empty_file(tmp_path):
+def test_a_header_alone_is_an_empty_file(tmp_path, said):
     (tmp_path / "w.vec").write_text("2 3\n")
-    with pytest.raises(UsageError, match="got an empty file; give another file"):
+    with pytest.raises(UsageError) as caught:
         WordVectors(tmp_path / "w.vec").encode(["heart"])
+    said(str(caught.value))
 
 
 def test_a_packed_file_that_is_damaged_inside_is_refused(tmp_path):
     packed = bytearray(gzip.compress(FILE.encode()))
     packed[10] |= 0b110  # a block of a kind that does not exist
     (tmp_path / "g.txt.gz").write_bytes(packed)
-    with pytest.raises(UsageError, match="but it cannot be read"):
+    with pytest.raises(UsageError, match="got what cannot be read"):
         WordVectors(tmp_path / "g.txt.gz").encode(["heart"])
 
 
@@ -142,21 +143,16 @@ def test_the_embedder_keeps_word_vectors_and_follows_the_file(path, tmp_path, ca
     assert len(list(cache.iterdir())) == 2
 
 
-def test_word_vectors_have_no_pooling():
+def test_word_vectors_have_no_pooling(said):
     with pytest.raises(UsageError) as error:
         Embedder("glove.txt", "mean")
-    assert (
-        str(error.value) == "entities, key 'pooling': word vectors have no pooling; remove the key"
-    )
+    said(str(error.value), "entities, key 'pooling'")
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path, said):
     with pytest.raises(UsageError) as error:
         Embedder("glove.txt", base=tmp_path).vectors(["heart"])
-    assert str(error.value) == (
-        f"embedding 'glove.txt': no such file at {tmp_path}/glove.txt; give the path of word "
-        "vectors"
-    )
+    said(str(error.value), "embedding 'glove.txt'")
 
 
 def test_names_without_a_known_word_are_counted_and_never_drawn(path, tmp_path):

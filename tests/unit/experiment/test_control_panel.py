@@ -128,13 +128,14 @@ def test_controls_are_drawn_until_enough_of_them_pass():
     assert [one.stem.split(".")[0] for one in kept] == ["He bakes", "He sews"]
 
 
-def test_a_panel_that_refuses_everything_ends_the_test():
+def test_a_panel_that_refuses_everything_ends_the_test(said):
     def draw(n):
         yield from ()
         return [candidate("He doubts")] * n
 
-    with pytest.raises(TrialError, match="judges still pick the key on only 0 of 2 controls"):
+    with pytest.raises(TrialError) as caught:
         drive(drawn_until(2, draw, panel()), votes=doubting("doubts"))
+    said(str(caught.value))
 
 
 def test_of_a_loop_that_held_the_hardest_attempt_that_passes_counts():

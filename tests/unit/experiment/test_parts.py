@@ -11,11 +11,9 @@ from medstress.experiment.config import AttackTable, VictimTable
 from medstress.experiment.cost import estimate
 from medstress.experiment.labels import unique_labels
 from medstress.experiment.manifest import describe
-from medstress.experiment.parts import make_attacks, open_victims
-from medstress.experiment.public import run
-from medstress.experiment.run import Watcher, prepare
+from medstress.experiment.parts import make_attacks, open_victims, task_of
+from medstress.experiment.run import Watcher, prepare, run
 from medstress.items import Mention, Question
-from medstress.kinds.prompted import task_of
 from medstress.tasks.multiple_choice import AnswerBy
 
 ALL = frozenset({"generate", "score", "choose"})
@@ -45,50 +43,47 @@ def test_a_victim_answers_as_its_table_and_its_back_end_say(
 
 
 @pytest.mark.parametrize(
-    ("kinds", "given", "sentence"),
+    ("kinds", "given", "where"),
     [
         (
             frozenset({"choose"}),
             {"answer_by": "letter"},
-            "victim 'v': answer_by is not for functions, which answer as they like; leave it out",
+            "victim 'v'",
         ),
         (
             frozenset({"generate"}),
             {"answer_by": "text"},
-            "victim 'v': backend 'b' cannot answer by text",
+            "victim 'v'",
         ),
-        (frozenset({"generate"}), {}, "victim 'v': backend 'b' cannot answer by letter"),
+        (frozenset({"generate"}), {}, "victim 'v'"),
         (
             frozenset({"score"}),
             {"answer_by": "generate"},
-            "victim 'v': backend 'b' cannot answer by generate",
+            "victim 'v'",
         ),
         (
             MODEL,
             {"prompt": "cloze"},
-            "victim 'v': prompt 'cloze' does not list the options, so only answer_by = \"text\" "
-            'or "head" makes sense with it',
+            "victim 'v'",
         ),
         (
             MODEL,
             {"answer_by": "head", "prompt": "question"},
-            "victim 'v': backend 'b' cannot answer by head",
+            "victim 'v'",
         ),
         (
             frozenset({"rank"}),
             {"answer_by": "head"},
-            "victim 'v': a head reads the question and one option at a time, and prompt 'qstab' "
-            'lists the options; use prompt = "question" or a plain template with '
-            "lists_options = false",
+            "victim 'v'",
         ),
     ],
 )
 def test_an_impossible_combination_is_refused(
-    kinds: frozenset[str], given: dict[str, Any], sentence: str
+    kinds: frozenset[str], given: dict[str, Any], where: str, said
 ) -> None:
     with pytest.raises(UsageError) as caught:
         task(kinds, **given)
-    assert str(caught.value) == sentence
+    said(str(caught.value), where)
 
 
 def test_a_label_of_the_user_is_kept_and_names_are_told_apart() -> None:
@@ -105,16 +100,14 @@ def test_a_label_of_the_user_is_kept_and_names_are_told_apart() -> None:
     ("table", "word"),
     [("victim", "names"), ("entities", "names"), ("attack", "labels"), ("dataset", "labels")],
 )
-def test_equal_labels_are_refused_with_what_to_give(table: str, word: str) -> None:
+def test_equal_labels_are_refused_with_what_to_give(table: str, word: str, said) -> None:
     with pytest.raises(UsageError) as caught:
         unique_labels(table, [("a", "x", {}), (None, "a", {})])
-    assert str(caught.value) == (
-        f"two [[{table}]] entries are both called 'a': remove one, or give them different {word}"
-    )
+    said(str(caught.value), "'a'")
 
 
 def test_a_budget_larger_than_the_vocabulary_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said
 ) -> None:
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "names.txt").write_text("one\ntwo\nthree\n", "utf-8")
@@ -131,10 +124,7 @@ def test_a_budget_larger_than_the_vocabulary_is_refused(
     }
     with pytest.raises(UsageError) as caught:
         prepare(experiment)
-    assert str(caught.value) == (
-        "attack 'entity_substitution': budget 4 is larger than the vocabulary of group 'drugs' "
-        "(3 names); lower the budget or give a larger vocabulary"
-    )
+    said(str(caught.value), "attack 'entity_substitution'", "'drugs'")
 
 
 def test_deterministic_attacks_run_once_and_others_once_a_seed(
@@ -156,7 +146,7 @@ def test_deterministic_attacks_run_once_and_others_once_a_seed(
     assert prepared.n_trials(2) == 18
 
 
-def test_a_victim_known_to_give_no_scores_is_refused_where_an_attack_needs_them() -> None:
+def test_a_victim_known_to_give_no_scores_is_refused_where_an_attack_needs_them(said) -> None:
     experiment = {
         "experiment": {"name": "x"},
         "dataset": {"name": "sample"},
@@ -166,11 +156,7 @@ def test_a_victim_known_to_give_no_scores_is_refused_where_an_attack_needs_them(
     }
     with pytest.raises(UsageError) as caught:
         prepare(experiment)
-    assert str(caught.value) == (
-        "attack 'entity_substitution' needs the victim's scores (victim_span = 'saliency'), and "
-        "victim 'mock' answers by generate, which has none: use answer_by = \"letter\" or "
-        '"text", or another victim_span'
-    )
+    said(str(caught.value), "'entity_substitution'", "'saliency'", "'mock'")
 
 
 def test_labels_name_what_differs_and_was_written() -> None:
@@ -198,14 +184,10 @@ ZOO: dict[str, Any] = {
 }
 
 
-def test_an_attack_on_probabilities_refuses_a_victim_that_only_writes(tmp_path: Path) -> None:
+def test_an_attack_on_probabilities_refuses_a_victim_that_only_writes(tmp_path: Path, said) -> None:
     with pytest.raises(UsageError) as caught:
         run(ZOO, out=tmp_path / "run")
-    assert str(caught.value) == (
-        "attack 'discrete_zoo' needs the victim's scores (answers = 'soft'), and victim 'v' "
-        'answers by generate, which has none: use answer_by = "letter" or "text", or '
-        "another answers"
-    )
+    said(str(caught.value), "'discrete_zoo'", "'soft'", "'v'")
 
 
 def test_with_hard_answers_it_may_write(tmp_path: Path) -> None:
@@ -226,7 +208,7 @@ def diseases(tmp_path: Path, **entities: Any) -> dict[str, Any]:
 
 
 def test_names_outside_an_ontology_are_told_recorded_and_not_counted_for_the_budget(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said
 ) -> None:
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     told: list[str] = []
@@ -238,10 +220,9 @@ def test_names_outside_an_ontology_are_told_recorded_and_not_counted_for_the_bud
     (recorded,) = describe(prepared, {})["groups"].values()
     assert (recorded["distance"], recorded["n_undefined"]) == ("mondo", 1)
     assert recorded["undefined"] == sentence
-    with pytest.raises(
-        UsageError, match=r"group 'diseases' \(3 names that are not outside MONDO\)"
-    ):
+    with pytest.raises(UsageError) as caught:
         prepare(diseases(tmp_path, distance="mondo"), overrides=["attack.budget=4"])
+    said(str(caught.value), "'diseases'")
 
 
 def test_a_key_outside_an_ontology_makes_the_item_not_attackable(
@@ -259,9 +240,10 @@ def test_a_key_outside_an_ontology_makes_the_item_not_attackable(
         assert part.attack.obstacle(item, group.resources) == reason
 
 
-def test_a_path_length_is_refused_for_drugs(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'mondo' is a path length between diseases"):
+def test_a_path_length_is_refused_for_drugs(tmp_path: Path, said) -> None:
+    with pytest.raises(UsageError) as caught:
         prepare(diseases(tmp_path, type="drugs", distance="mondo"))
+    said(str(caught.value), "'mondo'")
 
 
 def test_choices_of_a_group_change_its_pooling_only_where_models_pool(
@@ -295,10 +277,11 @@ def test_a_key_that_the_back_end_would_not_read_is_refused(
     VictimTable(**{**given, "backend": "a_plug_in"})
 
 
-def test_texts_are_refused_for_llama_cpp_before_the_run() -> None:
+def test_texts_are_refused_for_llama_cpp_before_the_run(said) -> None:
     table = VictimTable(backend="llama_cpp", answer_by="text", prompt="cloze")
-    with pytest.raises(UsageError, match=r"llama\.cpp gives no log probabilities of a prompt"):
+    with pytest.raises(UsageError) as caught:
         task_of(table, Path(), MODEL, "v")
+    said(str(caught.value))
 
 
 def test_parameters_that_are_not_given_are_those_the_back_end_counted() -> None:

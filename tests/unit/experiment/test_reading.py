@@ -89,153 +89,147 @@ def test_an_unknown_key_is_named_with_its_line(
 
 
 @pytest.mark.parametrize(
-    ("table", "line", "sentence"),
+    ("table", "line", "where"),
     [
         (
             "experiment",
             "max_failed = -1",
-            "line 4: max_failed = -1: input should be greater than or equal to 0",
+            "line 4",
         ),
         (
             "experiment",
             "max_queries = 0",
-            "line 4: max_queries = 0: input should be greater than or equal to 1",
+            "line 4",
         ),
         (
             "experiment",
             'flip_check = "yes"',
-            "line 4: flip_check = 'yes': input should be a valid boolean",
+            "line 4",
         ),
-        ("dataset", "limit = 2.0", "line 6: limit = 2.0: input should be a valid integer"),
-        ("dataset", 'limit = "2"', "line 6: limit = '2': input should be a valid integer"),
-        ("dataset", "path = 3", "line 6: path = 3: input should be a valid string"),
+        ("dataset", "limit = 2.0", "line 6"),
+        ("dataset", 'limit = "2"', "line 6"),
+        ("dataset", "path = 3", "line 6"),
         (
             "dataset",
             'on_bad_row = "ignore"',
-            "line 6: on_bad_row = 'ignore': input should be 'error' or 'skip'",
+            "line 6",
         ),
         (
             "entities",
             'embedding = ""',
-            "line 9: embedding = '': string should have at least 1 character",
+            "line 9",
         ),
-        ("dataset", 'label = ""', "line 6: label = '': string should have at least 1 character"),
-        ("attack", 'label = ""', "line 14: label = '': string should have at least 1 character"),
-        ("entities", 'name = ""', "line 9: name = '': string should have at least 1 character"),
-        ("victim", 'name = ""', "line 11: name = '': string should have at least 1 character"),
+        ("dataset", 'label = ""', "line 6"),
+        ("attack", 'label = ""', "line 14"),
+        ("entities", 'name = ""', "line 9"),
+        ("victim", 'name = ""', "line 11"),
         (
             "entities",
             'pooling = "max"',
-            "line 9: pooling = 'max': input should be 'cls', 'mean' or 'first_token'",
+            "line 9",
         ),
         (
             "victim",
             'parser = "exakt"',
-            "line 11: parser = 'exakt': input should be 'options_aware', 'standalone', "
-            "'exact', 'first_four' or 'single_character'",
+            "line 11",
         ),
         (
             "victim",
             "temperature = -0.5",
-            "line 11: temperature = -0.5: input should be greater than or equal to 0",
+            "line 11",
         ),
         (
             "victim",
             "batch_size = 0",
-            "line 11: batch_size = 0: input should be greater than or equal to 1",
+            "line 11",
         ),
         (
             "experiment",
             "max_usd = 0",
-            "line 4: max_usd = 0: input should be greater than 0",
+            "line 4",
         ),
         (
             "victim",
             "price_in = 1.0",
-            "line 9: price_in and price_out go together (US dollars per million tokens)",
+            "line 9",
         ),
-        ("attack", "label = 3", "line 14: label = 3: input should be a valid string"),
-        ("attack", 'use = "no"', "line 14: use = 'no': input should be a valid boolean"),
+        ("attack", "label = 3", "line 14"),
+        ("attack", 'use = "no"', "line 14"),
     ],
 )
 def test_a_wrong_type_or_value_is_named_with_its_line(
-    tmp_path: Path, table: str, line: str, sentence: str
+    tmp_path: Path, table: str, line: str, where: str, said
 ) -> None:
-    assert refusal(tmp_path, with_line(table, line)) == f"e.toml, {sentence}"
+    said(refusal(tmp_path, with_line(table, line)), where)
 
 
 @pytest.mark.parametrize(
-    ("table", "line", "sentence"),
+    ("table", "line", "where"),
     [
         (
             "experiment",
             'controls = "all"',
-            "line 4: controls = 'all': input should be a valid boolean",
+            "line 4",
         ),
         (
             "entities",
             'recogniser = "spacy"',
-            "line 6: recogniser = 'spacy' needs the key 'model', a spaCy pipeline",
+            "line 6",
         ),
     ],
 )
 def test_what_is_not_built_yet_is_refused(
-    tmp_path: Path, table: str, line: str, sentence: str
+    tmp_path: Path, table: str, line: str, where: str, said
 ) -> None:
-    assert refusal(tmp_path, with_line(table, line)) == f"e.toml, {sentence}"
+    said(refusal(tmp_path, with_line(table, line)), where)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "sentence"),
+    ("old", "new", "where"),
     [
         (
             '"random"',
             '"exhaustive"\nbudget = 8',
-            "line 13: entity_substitution: sampler 'exhaustive' takes no budget (it asks the whole "
-            "vocabulary); leave budget = 8 out",
+            "line 13: entity_substitution",
         ),
         (
             '"entity_substitution"',
             '"challenge"',
-            "line 12: name = 'challenge' is not built yet",
+            "line 12",
         ),
         (
             '"entity_substitution"',
             '"entity_substitutoin"',
-            "line 12: unknown attack 'entity_substitutoin'; did you mean 'entity_substitution'? "
-            "(installed: abbreviation, case_noise, discrete_zoo, entity_substitution, "
-            "hyphen_noise, keyboard_noise, medfuzz, non_entity_noise, ocr_noise, swap_noise, "
-            "synonym)",
+            "line 12",
         ),
         (
             'type = "drugs"',
             'type = "drug"',
-            "line 7: type = 'drug': expected drugs, diseases or a list of UMLS type identifiers "
-            "such as T047; got 'drug'; did you mean 'drugs'?",
+            "line 7",
         ),
-        ("[0, 1]", "[0, 1, 0]", "line 3: seeds = [0, 1, 0]: value error, seeds repeat"),
-        ("[0, 1]", '[0, "1"]', "line 3: seeds = '1': input should be a valid integer"),
-        ("[0, 1]", "7", "line 3: seeds = 7: input should be a valid tuple"),
+        ("[0, 1]", "[0, 1, 0]", "line 3"),
+        ("[0, 1]", '[0, "1"]', "line 3"),
+        ("[0, 1]", "7", "line 3"),
         (
             "[0, 1]",
             "[]",
-            "line 3: seeds = (): tuple should have at least 1 item after validation, not 0",
+            "line 3",
         ),
         (
             '"x"',
             '"a b"',
-            "line 2: name = 'a b': string should match pattern '^[A-Za-z0-9][A-Za-z0-9._-]*$'",
+            "line 2",
         ),
-        ('name = "x"\n', "", "line 1: the key 'name' is missing"),
-        ('vocabulary = "drugs"\n', "", "line 6: the key 'vocabulary' is missing"),
-        ('backend = "mock"\n', "", "line 9: the key 'backend' is missing"),
-        ('type = "drugs"', "type = 3", "line 7: type = 3: input should be a valid string"),
+        ('name = "x"\n', "", "line 1"),
+        ('vocabulary = "drugs"\n', "", "line 6"),
+        ('backend = "mock"\n', "", "line 9"),
+        ('type = "drugs"', "type = 3", "line 7"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_refused(
-    tmp_path: Path, old: str, new: str, sentence: str
+    tmp_path: Path, old: str, new: str, where: str, said
 ) -> None:
-    assert refusal(tmp_path, LINES.replace(old, new, 1)) == f"e.toml, {sentence}"
+    said(refusal(tmp_path, LINES.replace(old, new, 1)), where)
 
 
 def test_a_word_that_names_no_distance_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -339,26 +333,26 @@ def test_a_table_that_is_not_built_yet_is_refused(tmp_path: Path, table: str) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "where"),
     [
         (
             LINES + "[[atack]]\nname = 'x'\n",
-            "e.toml, line 14: unknown table [atack]; did you mean 'attack'?",
+            "e.toml, line 14",
         ),
-        (LINES + "[zzz]\n", "e.toml, line 14: unknown table [zzz]"),
-        ("attack = 3\n", "e.toml: attack must be a table, got 3"),
-        ("dataset = ['sample']\n", "e.toml: dataset must be a table, got ['sample']"),
-        (LINES.partition("[[attack]]")[0], "e.toml: the table [[attack]] is missing"),
-        (LINES.partition("[[dataset]]")[0], "e.toml: the table [[dataset]] is missing"),
-        ("", "e.toml: the table [experiment] is missing"),
+        (LINES + "[zzz]\n", "e.toml, line 14"),
+        ("attack = 3\n", "e.toml"),
+        ("dataset = ['sample']\n", "e.toml"),
+        (LINES.partition("[[attack]]")[0], "e.toml"),
+        (LINES.partition("[[dataset]]")[0], "e.toml"),
+        ("", "e.toml"),
         (
             with_line("victim", "use = false"),
-            "e.toml, line 9: every [[victim]] entry has use = false",
+            "e.toml, line 9",
         ),
     ],
 )
-def test_tables_are_checked(tmp_path: Path, text: str, sentence: str) -> None:
-    assert refusal(tmp_path, text) == sentence
+def test_tables_are_checked(tmp_path: Path, text: str, where: str, said) -> None:
+    said(refusal(tmp_path, text), where)
 
 
 @pytest.mark.parametrize(
@@ -397,7 +391,7 @@ def test_parameters_of_an_attack_are_checked_before_anything_runs(
 
 
 SECOND = '[[attack]]\nname = "entity_substitution"\nsampler = "random"\n'
-SAME = "two [[attack]] entries are both called {!r}: remove one, or give them different labels"
+SAME = "two [[attack]] entries are both called {!r}: they are the same, or need labels of their own"
 
 
 def test_two_equal_attacks_are_refused(tmp_path: Path) -> None:
@@ -525,27 +519,26 @@ class TestSet:
         assert refusal(tmp_path, LINES, override) == sentence
 
 
-def test_a_missing_file_is_refused_with_a_suggestion(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_with_a_suggestion(tmp_path: Path, said) -> None:
     (tmp_path / "experiment.toml").write_text("")
     with pytest.raises(UsageError) as caught:
         read_experiment(tmp_path / "experment.toml")
-    assert str(caught.value) == (
-        f"there is no experiment file {tmp_path}/experment.toml; did you mean 'experiment.toml'?"
-    )
+    said(str(caught.value), "'experiment.toml'")
 
 
 @pytest.mark.parametrize("content", [b"[experiment", b"name = \xff", b"a = 1\na = 2\n"])
-def test_what_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_what_is_not_toml_is_refused(tmp_path: Path, content: bytes, said) -> None:
     path = tmp_path / "e.toml"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"is not valid TOML: |cannot read "):
+    with pytest.raises(UsageError) as caught:
         read_experiment(path)
+    said(str(caught.value), "e.toml")
 
 
-def test_a_dict_is_checked_like_a_file() -> None:
+def test_a_dict_is_checked_like_a_file(said) -> None:
     with pytest.raises(UsageError) as caught:
         check_experiment({"experiment": {"name": "x", "sedes": [1]}})
-    assert str(caught.value) == "experiment: the table [[dataset]] is missing"
+    said(str(caught.value), "experiment")
     with pytest.raises(UsageError) as caught:
         check_experiment(
             {

@@ -9,8 +9,7 @@ import pytest
 
 from medstress.errors import StoreError, UsageError
 from medstress.experiment.cost import estimate
-from medstress.experiment.public import run
-from medstress.experiment.run import opened_victims, prepare
+from medstress.experiment.run import opened_victims, prepare, run
 from medstress.testing import tiny_questions
 
 
@@ -31,32 +30,33 @@ def tables(tmp_path):
     }
 
 
-def test_an_attack_without_its_role_is_refused_before_anything_runs(tables):
+def test_an_attack_without_its_role_is_refused_before_anything_runs(tables, said):
     del tables["role"]
-    with pytest.raises(
-        UsageError, match=r"asks the role 'attacker': add a table \[role\.attacker\]"
-    ):
+    with pytest.raises(UsageError) as caught:
         prepare(tables)
+    said(str(caught.value), "asks the role 'attacker'")
 
 
-def test_an_attack_that_draws_names_still_needs_an_entity_group(tables):
+def test_an_attack_that_draws_names_still_needs_an_entity_group(tables, said):
     names = {"name": "entity_substitution", "sampler": "random"}
-    with pytest.raises(UsageError, match=r"the table \[\[entities\]\] is missing"):
+    with pytest.raises(UsageError) as caught:
         prepare({**tables, "attack": [tables["attack"], names]})
+    said(str(caught.value))
 
 
-def test_a_role_that_nothing_asks_is_refused(tables):
+def test_a_role_that_nothing_asks_is_refused(tables, said):
     tables["attack"]["gates"] = ["options"]
     tables["role"]["judge"] = {"backend": "mock"}
-    with pytest.raises(UsageError, match="no attack of this experiment asks the role 'judge'"):
+    with pytest.raises(UsageError) as caught:
         prepare(tables)
+    said(str(caught.value), "'judge'")
 
 
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"wrap": ["instructed"]}, "wrap and shots cannot change"),
-        ({"shots": 1, "shots_from": "sample"}, "wrap and shots cannot change"),
+        ({"wrap": ["instructed"]}, "wrap and shots cannot be put around"),
+        ({"shots": 1, "shots_from": "sample"}, "wrap and shots cannot be put around"),
     ],
 )
 def test_a_victim_that_cannot_be_asked_in_turns_is_refused(tables, tmp_path, keys, said):
@@ -74,11 +74,12 @@ def test_where_nothing_can_be_read_every_attempt_says_so_and_nothing_succeeds(ta
     assert "Attempts and gates" in done.report()
 
 
-def test_another_attacker_is_another_experiment(tables, tmp_path):
+def test_another_attacker_is_another_experiment(tables, tmp_path, said):
     run(tables, tmp_path / "run")
     tables["role"]["attacker"]["temperature"] = 0.5
-    with pytest.raises(StoreError, match="role 'attacker' changed"):
+    with pytest.raises(StoreError) as caught:
         run(tables, tmp_path / "run")
+    said(str(caught.value), "'attacker'")
 
 
 def test_a_judge_cannot_join_a_run_that_began_without_one(tables, tmp_path):
@@ -121,13 +122,12 @@ def test_the_dry_run_counts_runs_and_says_what_roles_are_asked(tables):
     assert any("at most 16 attempts" in line for line in lines)
 
 
-def test_a_limit_of_money_needs_the_price_of_a_server_in_a_role(tables):
+def test_a_limit_of_money_needs_the_price_of_a_server_in_a_role(tables, said):
     tables["experiment"]["max_usd"] = 1.0
     tables["victim"] |= {"price_in": 1.0, "price_out": 1.0}
     server = {"backend": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     tables["role"]["attacker"] = server
-    with pytest.raises(
-        UsageError, match=r"max_usd cannot be kept: \[role\.attacker\] has no price"
-    ):
+    with pytest.raises(UsageError) as caught:
         prepare(tables)
+    said(str(caught.value), "max_usd cannot be kept")
     prepare({**tables, "role": {"attacker": {**server, "price_in": 1.0, "price_out": 2.0}}})

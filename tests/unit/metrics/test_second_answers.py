@@ -101,7 +101,7 @@ def test_a_long_curve_lists_where_it_changes_and_its_ends(trial: Make) -> None:
 
 @pytest.mark.parametrize("number", [None, 1, 5])
 def test_a_valid_success_without_a_number_of_its_own_is_refused(
-    trial: Make, number: int | None
+    trial: Make, number: int | None, said
 ) -> None:
     given = {"valid": True, "first_unrefuted_success": 2, "first_valid_success": number}
     row = trial(verdict=Verdict.FLIPPED, first_success=2, **given)
@@ -109,5 +109,6 @@ def test_a_valid_success_without_a_number_of_its_own_is_refused(
     with pytest.raises(MedstressError, match=told):
         check_trial(row, {"random": 4})
     row = trial(verdict=Verdict.FLIPPED, first_success=2, valid=None, first_unrefuted_success=5)
-    with pytest.raises(MedstressError, match="query 2 and unrefuted at 5 of a budget of 4"):
+    with pytest.raises(MedstressError) as caught:
         check_trial(row, {"random": 4})
+    said(str(caught.value))

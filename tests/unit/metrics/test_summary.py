@@ -254,34 +254,37 @@ def test_queries_are_the_ledgers_of_the_row_and_add_up_over_seeds(
 
 
 def test_a_ledger_that_does_not_add_up_is_refused(
-    trial: Make, ledgers: Ledgers, budgets: dict[str, int]
+    trial: Make, ledgers: Ledgers, budgets: dict[str, int], said
 ) -> None:
     trials = [trial(n_asked=1, n_paid=1)]
     given = ledgers(trials)
     next(iter(given.values()))["paid"] = 2
-    with pytest.raises(MedstressError, match=r"says \{'paid': 2\}, its trials add up to"):
+    with pytest.raises(MedstressError) as caught:
         summarise(trials, EXPERIMENT, given, PERFORMANCE, budgets)
-    with pytest.raises(MedstressError, match="there is no ledger for the trials of"):
+    said(str(caught.value), "says {'paid'")
+    with pytest.raises(MedstressError) as caught:
         summarise(trials, EXPERIMENT, {}, PERFORMANCE, budgets)
+    said(str(caught.value))
     with pytest.raises(MedstressError, match="its trials add up to"):
         summarise([], EXPERIMENT, given, PERFORMANCE, budgets)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "where"),
     [
         ({"verdict": Verdict.FAILED}, "failed at None"),
         ({"verdict": FLIPPED, "first_success": None}, "succeeded at query None"),
-        ({"verdict": FLIPPED, "first_success": 5}, "succeeded at query 5 of a budget of 4"),
-        ({"verdict": FLIPPED, "variant_class": "kin"}, "of the unknown class 'kin'"),
-        ({"attack": "unheard of"}, "no budget is given for the attack 'unheard of'"),
+        ({"verdict": FLIPPED, "first_success": 5}, ""),
+        ({"verdict": FLIPPED, "variant_class": "kin"}, "'kin'"),
+        ({"attack": "unheard of"}, "'unheard of'"),
     ],
 )
 def test_a_trial_that_breaks_its_contract_is_refused(
-    summary_of: Summary, trial: Make, given: dict[str, Any], message: str
+    summary_of: Summary, trial: Make, given: dict[str, Any], where: str, said
 ) -> None:
-    with pytest.raises(MedstressError, match=message):
+    with pytest.raises(MedstressError) as caught:
         summary_of([trial(**given)])
+    said(str(caught.value), where)
 
 
 def test_a_victim_that_guesses_is_named_before_other_warnings(

@@ -28,21 +28,24 @@ def test_a_template_gives_its_text_and_what_it_sets() -> None:
         "{% for i in range(99999) %}{{ 'words and words' * 100 }}{% endfor %}",
     ],
 )
-def test_a_template_that_makes_too_much_text_is_refused_at_once(source: str) -> None:
+def test_a_template_that_makes_too_much_text_is_refused_at_once(source: str, said) -> None:
     started = time.monotonic()
-    with pytest.raises(UsageError, match=r"prompt 'mine.jinja' makes more than 1,048,576 charac"):
+    with pytest.raises(UsageError) as caught:
         render(source, {}, name=NAME)
+    said(str(caught.value))
     assert time.monotonic() - started < rendering.SECONDS
     assert render("still here", {}, name=NAME).text == "still here"
 
 
 def test_a_template_without_end_is_ended_and_the_next_one_is_rendered(
     monkeypatch: pytest.MonkeyPatch,
+    said,
 ) -> None:
     monkeypatch.setattr(rendering, "SECONDS", 0.5)
     loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
-    with pytest.raises(UsageError, match=r"mine.jinja' took more than 0.5 seconds"):
+    with pytest.raises(UsageError) as caught:
         render(loop, {}, name=NAME)
+    said(str(caught.value))
     monkeypatch.setattr(rendering, "SECONDS", 5.0)
     assert render("{{ 1 + 1 }}", {}, name=NAME).text == "2"
 
@@ -56,9 +59,10 @@ def test_a_template_without_end_is_ended_and_the_next_one_is_rendered(
         "{{ options.nothing.at_all }}",
     ],
 )
-def test_the_sandbox_gives_no_way_out(source: str) -> None:
-    with pytest.raises(TrialError, match=r"prompt 'mine.jinja' cannot be rendered: "):
+def test_the_sandbox_gives_no_way_out(source: str, said) -> None:
+    with pytest.raises(TrialError) as caught:
         render(source, {"options": []}, name=NAME)
+    said(str(caught.value))
 
 
 def test_the_process_that_renders_has_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,9 +77,10 @@ def test_the_process_that_renders_has_no_keys(monkeypatch: pytest.MonkeyPatch) -
     assert b"sk-12345678" not in environment.read_bytes()
 
 
-def test_what_is_no_jinja_is_refused_with_the_reason() -> None:
-    with pytest.raises(UsageError, match=r"not a usable Jinja template: TemplateSyntaxError"):
+def test_what_is_no_jinja_is_refused_with_the_reason(said) -> None:
+    with pytest.raises(UsageError) as caught:
         render("{% if", {}, name=NAME)
+    said(str(caught.value), "not a usable Jinja template")
 
 
 def test_names_are_those_a_template_reads_and_does_not_set() -> None:

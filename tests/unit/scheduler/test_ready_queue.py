@@ -269,14 +269,11 @@ class Raising(ScriptedBackend):
         return [self._reply(call) for call in calls]
 
 
-def test_a_back_end_that_never_answers_stops_the_run(tmp_path: Path, trial_of: Make) -> None:
+def test_a_back_end_that_never_answers_stops_the_run(tmp_path: Path, trial_of: Make, said) -> None:
     backend = Raising(lambda _: True, batch_size=1)
     with pytest.raises(BackendError) as caught:
         drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
-    assert str(caught.value) == (
-        "back end 'scripted' answered nothing and failed 3 times in a row; last error: "
-        "the server is gone"
-    )
+    said(str(caught.value), "'scripted'")
     assert len(backend.batches) == 3
 
 
@@ -296,17 +293,14 @@ def test_failures_in_between_do_not_stop_the_run(tmp_path: Path, trial_of: Make)
     assert {t["result"]["at"] for t in trials if t["verdict"] == "failed"} == {"baseline"}
 
 
-def test_too_few_answers_stop_the_run(tmp_path: Path, trial_of: Make) -> None:
+def test_too_few_answers_stop_the_run(tmp_path: Path, trial_of: Make, said) -> None:
     class Short(ScriptedBackend):
         def answer(self, calls: Sequence[Call]) -> list[Reply]:
             return super().answer(calls)[1:]
 
     with pytest.raises(UsageError) as caught:
         drive(tmp_path, [trial_of(NEAREST, item, Short()) for item in ITEMS[:1]])
-    assert str(caught.value) == (
-        "back end 'scripted' returned 0 answers for 1 calls; expected one answer per call, in the "
-        "same order"
-    )
+    said(str(caught.value), "'scripted'")
 
 
 @pytest.mark.timeout(3)
@@ -529,13 +523,15 @@ def test_a_schema_reaches_only_roles_that_keep_to_it(
     assert ("object" in str(request)) == structured
 
 
-def test_a_role_that_is_not_there_is_named(tmp_path: Path, by_hand: Make, trial_of: Make) -> None:
+def test_a_role_that_is_not_there_is_named(
+    tmp_path: Path, by_hand: Make, trial_of: Make, said
+) -> None:
     def body(item: Any, rng: Any) -> Any:
         yield Consult("judge", (Generate("valid?"),))
 
     with pytest.raises(UsageError) as caught:
         drive(tmp_path, [trial_of(by_hand(body=body), ITEMS[0], victim_that(never))])
-    assert str(caught.value) == "the attack asks the role 'judge': add a [role.judge] table"
+    said(str(caught.value), "the attack asks the role 'judge'")
 
 
 def broken(query_of: Make) -> Callable[[Any, Any], Any]:
@@ -593,14 +589,15 @@ def test_a_defect_of_the_task_on_the_clean_item_fails_at_baseline(
 
 
 def test_a_trial_that_asks_something_else_than_before_is_refused(
-    tmp_path: Path, by_hand: Make, trial_of: Make
+    tmp_path: Path, by_hand: Make, trial_of: Make, said
 ) -> None:
 
     first = [trial_of(by_hand(("x",), ("y",), ("z",)), ITEMS[0], victim_that(never, batch_size=1))]
     other = [trial_of(by_hand(("w",), ("y",), ("z",)), ITEMS[0], victim_that(never))]
     drive(tmp_path, first, limits=Limits(max_queries=3))
-    with pytest.raises(StoreError, match="makes other calls than before it was interrupted"):
+    with pytest.raises(StoreError) as caught:
         drive(tmp_path, other)
+    said(str(caught.value))
 
 
 def test_unreadable_answers_hold_and_are_counted(tmp_path: Path, trial_of: Make) -> None:

@@ -106,12 +106,13 @@ def test_a_run_of_format_1_is_brought_up_to_date_when_it_goes_on(old):
     assert not {name for name in names if name.startswith(("old_", "answer_of"))}
 
 
-def test_a_run_of_format_1_with_an_unknown_table_is_refused_and_left_alone(old):
+def test_a_run_of_format_1_with_an_unknown_table_is_refused_and_left_alone(old, said):
     folder, _ = old
     with closing(sqlite3.connect(folder / FILE)) as db:
         db.execute("CREATE TABLE old_exchanges (x)")  # in the way of the change, half-way
         db.commit()
     before = (folder / FILE).read_bytes()
-    with pytest.raises(StoreError, match="unknown table 'old_exchanges'"):
+    with pytest.raises(StoreError) as caught:
         RunStore(folder)
+    said(str(caught.value), "'old_exchanges'")
     assert (folder / FILE).read_bytes() == before

@@ -217,24 +217,23 @@ def test_trials_come_in_the_order_of_the_plan(writer):
     assert Counter(counts(writer).values()) == {(0, 0, 0): 3}
 
 
-def test_a_second_store_on_the_folder_is_refused(writer):
-    with pytest.raises(StoreError, match="another medstress process is working in"):
+def test_a_second_store_on_the_folder_is_refused(writer, said):
+    with pytest.raises(StoreError) as caught:
         RunStore(writer.folder)
+    said(str(caught.value))
     writer.open_again()
 
 
-def test_a_run_of_another_format_is_refused_by_writer_and_reader(writer):
+def test_a_run_of_another_format_is_refused_by_writer_and_reader(writer, said):
     writer.close()
     with closing(sqlite3.connect(writer.folder / FILE)) as db:
         db.execute("PRAGMA user_version = 7")
-    with pytest.raises(
-        StoreError, match="holds a run of format 7, but this medstress reads up to 2"
-    ):
+    with pytest.raises(StoreError) as caught:
         RunStore(writer.folder)
-    with pytest.raises(
-        StoreError, match="holds a run of format 7, but this medstress reads up to 2"
-    ):
+    said(str(caught.value))
+    with pytest.raises(StoreError) as caught:
         RunReader(writer.folder)
+    said(str(caught.value))
 
 
 def test_an_answer_is_stored_once_whoever_brings_it_again(writer):
@@ -248,7 +247,7 @@ def test_an_answer_is_stored_once_whoever_brings_it_again(writer):
         b"b": "C",
     }
     writer.open_again()
-    assert writer.store.computed_totals()[0] == 2
+    assert writer.store.spent()[0] == 2
     assert writer.store.lookup([b"b"])[b"b"].answer == "C"
     assert "interrupted" not in others(writer)
 
@@ -266,14 +265,15 @@ def test_answers_that_were_rolled_back_are_not_known(writer):
     assert writer.store.lookup([b"b"])[b"b"].answer == "C"
 
 
-def test_after_a_write_that_failed_none_that_follows_from_it_is_done(writer):
+def test_after_a_write_that_failed_none_that_follows_from_it_is_done(writer, said):
     writer.trial("one")
     writer.answer("a")
     writer.dispatch("b")
     fail(writer.store)  # instead of the exchanges
     writer.store.finish_trial(1, "held", {"n_asked": 1})
-    with pytest.raises(StoreError, match="the disk is full; free some space and run the same"):
+    with pytest.raises(StoreError) as caught:
         writer.store.commit()
+    said(str(caught.value))
     writer.open_again()
     assert writer.begin("one") == (1, False, {})
     assert set(writer.store.lookup([b"a"])) == {b"a"}
@@ -289,11 +289,12 @@ def test_a_write_that_failed_is_told_when_the_store_is_closed(writer):
     writer.closed = True
 
 
-def test_a_value_that_cannot_be_stored_is_an_error_of_the_store(writer):
+def test_a_value_that_cannot_be_stored_is_an_error_of_the_store(writer, said):
     writer.trial("one")
     writer.finish(1, n_asked=1)
-    with pytest.raises(StoreError, match=r"cannot write the run in .*surrogates not allowed"):
+    with pytest.raises(StoreError) as caught:
         writer.begin("two \ud800")
+    said(str(caught.value))
     assert writer.begin("one") == (1, True, {})
 
 
@@ -303,4 +304,4 @@ def fail(store: RunStore) -> None:
     def full(_):
         raise sqlite3.OperationalError("database or disk is full")
 
-    store._db.submit(full)
+    store._db.tell(full)

@@ -96,12 +96,13 @@ def test_an_empty_file_is_a_run_that_was_never_started(tmp_path):
     RunStore(tmp_path).close()
 
 
-def test_a_truncated_or_overwritten_file_is_named(folder):
+def test_a_truncated_or_overwritten_file_is_named(folder, said):
     whole = (folder / FILE).read_bytes()
     for data in (whole[: len(whole) // 2], whole[:8192] + b"\xff" * 4096 + whole[12288:]):
         (folder / FILE).write_bytes(data)
-        with pytest.raises(StoreError, match=r"run\.sqlite is not a readable run"):
+        with pytest.raises(StoreError) as caught:
             RunReader(folder)
+        said(str(caught.value))
 
 
 def test_reading_leaves_no_file_behind(folder):

@@ -77,32 +77,33 @@ def test_a_sentence_without_entities_is_asked_and_never_wrong() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "sentence"),
+    ("labels", "where"),
     [
         (
             ["O", "B-CHEMICAL", "I-CHEMICAL"],
-            "victim 'm' knows the types CHEMICAL, and the data's types are Drug: say which of its "
-            'types is \'Drug\', e.g. labels = {"CHEMICAL" = "Drug"}, or take another model',
+            "'m'",
         ),
         (
             ["LABEL_0", "LABEL_1"],
-            "victim 'm': its labels are LABEL_0, LABEL_1, and the data's types are Drug; expected "
-            "IOB labels such as 'B-Drug': set id2label in the model's config.json",
+            "victim 'm'",
         ),
     ],
 )
-def test_a_model_with_other_labels_is_refused_naming_both(labels: list[str], sentence: str) -> None:
+def test_a_model_with_other_labels_is_refused_naming_both(
+    labels: list[str], where: str, said
+) -> None:
     with pytest.raises(UsageError) as refused:
         TASK.check("m", labels)
-    assert str(refused.value) == sentence
+    said(str(refused.value), where)
 
 
-def test_a_model_that_knows_more_types_or_says_nothing_is_taken() -> None:
+def test_a_model_that_knows_more_types_or_says_nothing_is_taken(said) -> None:
     TASK.check("m", ["O", "B-Drug", "I-Drug", "B-Gene"])
     TASK.check("m", [])
     EntityTagging(types=("Drug",), names={"CHEM": "Drug"}).check("m", ["B-CHEM", "O"])
-    with pytest.raises(UsageError, match="it has no type 'CHEN'; did you mean 'CHEM'"):
+    with pytest.raises(UsageError) as caught:
         EntityTagging(types=("Drug",), names={"CHEN": "Drug"}).check("m", ["B-CHEM", "O"])
+    said(str(caught.value), "'CHEN'", "'CHEM'")
 
 
 def test_malformed_labels_are_read_as_conlleval_reads_them() -> None:

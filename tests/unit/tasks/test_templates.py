@@ -114,16 +114,14 @@ def test_the_hash_follows_the_text() -> None:
     assert one.hash == compile_template("y", "{{ stem }}").hash != other.hash
 
 
-def test_an_unknown_template_is_refused_with_a_suggestion(tmp_path: Path) -> None:
+def test_an_unknown_template_is_refused_with_a_suggestion(tmp_path: Path, said) -> None:
     with pytest.raises(UsageError) as caught:
         load_template("qstb", tmp_path)
-    assert str(caught.value) == (
-        "prompt 'qstb' is neither a shipped template (chat, cloze, medmcqa, qstab, question, "
-        "untagged) nor a file; did you mean 'qstab'?"
-    )
+    said(str(caught.value), "'qstb'", "'qstab'")
 
 
 @pytest.mark.parametrize("source", ["{{ stm }}", "{% for x in options %}", "{{ stem | nothing }}"])
-def test_a_template_that_does_not_compile_or_render_is_refused(source: str) -> None:
-    with pytest.raises(UsageError, match="prompt 'mine' is not a usable Jinja template: "):
+def test_a_template_that_does_not_compile_or_render_is_refused(source: str, said) -> None:
+    with pytest.raises(UsageError) as caught:
         compile_template("mine", source)
+    said(str(caught.value), "prompt 'mine' is not a usable Jinja template")

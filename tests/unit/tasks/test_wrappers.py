@@ -290,82 +290,79 @@ def test_the_shipped_instruction_holds_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "entries", "sentence"),
+    ("task", "entries", "where"),
     [
         (
             plain(AnswerBy.GENERATE),
             ["majority"],
-            "victim 'v': majority asks 5 samples, and they would all be equal here: it needs "
-            'answer_by = "generate" with a temperature above 0, or a function',
+            "victim 'v'",
         ),
         (
             plain(AnswerBy.HEAD, "question"),
             ["majority"],
-            "victim 'v': majority asks 5 samples, and they would all be equal here: it needs "
-            'answer_by = "generate" with a temperature above 0, or a function',
+            "victim 'v'",
         ),
         (
             plain(AnswerBy.TEXT, "cloze"),
             ["shuffled_options"],
-            "victim 'v': shuffled_options changes nothing, because prompt 'cloze' does not list "
-            "the options",
+            "victim 'v'",
         ),
         (
             plain(),
             [{"name": "instructed", "instruction": "no.txt"}],
-            "instruction 'no.txt' of instructed is neither 'defensive' nor a text file that can "
-            "be read ([Errno 2] No such file or directory: 'no.txt')",
+            "'no.txt'",
         ),
         (
             plain(),
             [{"name": "majority", "k": 5000}, "shuffled_options"],
-            "victim 'v': one query would take more than 10,000 calls; lower k of majority or n of "
-            "shuffled_options",
+            "victim 'v'",
         ),
     ],
 )
-def test_a_wrapper_that_makes_no_sense_is_refused(task: Any, entries: Any, sentence: str) -> None:
+def test_a_wrapper_that_makes_no_sense_is_refused(
+    task: Any, entries: Any, where: str, said
+) -> None:
     with pytest.raises(UsageError) as caught:
         wrapped(task, read_wraps(entries), Path(), "v")
-    assert str(caught.value) == sentence
+    said(str(caught.value), where)
 
 
 @pytest.mark.parametrize(
-    ("entries", "sentence"),
+    ("entries", "where"),
     [
-        ("majority", "expected a list such as ['shuffled_options']"),
-        (3, "expected a list such as ['shuffled_options']"),
-        ([3], "expected a name or {name = ...}, got 3"),
-        ([{"k": 3}], "expected a name or {name = ...}, got {'k': 3}"),
-        (["majorty"], "unknown wrapper 'majorty'; did you mean 'majority'?"),
-        (["x"], "unknown wrapper 'x' (known: shuffled_options, majority, instructed)"),
-        ([{"name": "majority", "n": 3}], "unknown key 'n' of majority (known: k)"),
+        ("majority", "'shuffled_options'"),
+        (3, "'shuffled_options'"),
+        ([3], ""),
+        ([{"k": 3}], ""),
+        (["majorty"], "'majorty'"),
+        (["x"], "unknown wrapper 'x' (known"),
+        ([{"name": "majority", "n": 3}], "unknown key 'n' of majority (known"),
         (
             [{"name": "majority", "k": 1}],
-            "k of majority: expected a whole number from 2 to 10,000, got 1",
+            "k of majority",
         ),
         (
             [{"name": "majority", "k": True}],
-            "k of majority: expected a whole number from 2 to 10,000, got True",
+            "k of majority",
         ),
         (
             [{"name": "shuffled_options", "n": 0.5}],
-            "n of shuffled_options: expected a whole number from 2 to 10,000, got 0.5",
+            "n of shuffled_options",
         ),
         (
             [{"name": "shuffled_options", "aggregate": "sum"}],
-            "aggregate of shuffled_options: expected mean or votes, got 'sum'",
+            "aggregate of shuffled_options",
         ),
         (
             [{"name": "instructed", "instruction": 3}],
-            "instruction of instructed: expected a file, got 3",
+            "instruction of instructed",
         ),
     ],
 )
-def test_an_entry_that_cannot_be_read_is_refused(entries: Any, sentence: str) -> None:
+def test_an_entry_that_cannot_be_read_is_refused(entries: Any, where: str, said) -> None:
     with pytest.raises(ValueError) as caught:
         read_wraps(entries)
-    assert str(caught.value) == sentence
+    said(str(caught.value), where)
 
 
 NAMES = replace(ITEM, options=("Vitamin D", "Vitamin C", "Hepatitis B", "Hepatitis A"), key="A")

@@ -46,19 +46,20 @@ def test_drawn_names_differ_between_occurrences():
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "where"),
     [
-        (lambda: Synonym(mode="strickt"), "synonym: mode: .* did you mean 'strict'"),
-        (lambda: Synonym(choice="any"), "synonym: choice: expected one of fixed, drawn"),
-        (lambda: Synonym(synonyms="none"), "'none' leaves nothing to replace"),
-        (lambda: Synonym(vocabulary="drugs"), "vocabulary: .* with mode = 'strict'"),
-        (lambda: Abbreviation(direction="up"), "direction: expected one of both, expand"),
-        (lambda: Abbreviation(synonyms=""), "abbreviation: synonyms: expected"),
+        (lambda: Synonym(mode="strickt"), "synonym: mode"),
+        (lambda: Synonym(choice="any"), "synonym: choice"),
+        (lambda: Synonym(synonyms="none"), "'none'"),
+        (lambda: Synonym(vocabulary="drugs"), "vocabulary"),
+        (lambda: Abbreviation(direction="up"), "direction"),
+        (lambda: Abbreviation(synonyms=""), "abbreviation: synonyms"),
     ],
 )
-def test_wrong_parameters_are_refused_in_one_sentence(make, says):
-    with pytest.raises(UsageError, match=says):
+def test_wrong_parameters_are_refused_in_one_sentence(make, where, said):
+    with pytest.raises(UsageError) as caught:
         make()
+    said(str(caught.value), where)
 
 
 def pair(a="A  heart attack, then.", b="A heart attack."):
@@ -74,7 +75,7 @@ def test_one_text_of_a_pair_changes_and_its_spacing_stays():
     assert [(e.field, e.start, e.end) for e in new.edits] == [("text_a", 3, 15)]
 
 
-def test_the_second_or_a_random_text_can_be_the_one():
+def test_the_second_or_a_random_text_can_be_the_one(said):
     noise = CaseNoise(scope="all", to="upper")
     nothing = NoiseResources()
     new = perturb_pair(pair(), noise, RNG, nothing, "second")
@@ -84,8 +85,9 @@ def test_the_second_or_a_random_text_can_be_the_one():
         for seed in range(20)
     }
     assert sides == {"text_a", "text_b"}
-    with pytest.raises(UsageError, match=r"side: .* did you mean 'second'"):
+    with pytest.raises(UsageError) as caught:
         perturb_pair(pair(), noise, RNG, nothing, "secnd")  # type: ignore[arg-type]
+    said(str(caught.value), "side", "'second'")
 
 
 def test_a_vignette_is_perturbed_and_the_options_stay():

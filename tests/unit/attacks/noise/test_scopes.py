@@ -64,14 +64,15 @@ def test_as_published_the_words_are_those_that_a_pipeline_recognises() -> None:
     assert "choices" not in noise.spec()
 
 
-def test_as_published_synonyms_are_related_and_else_strict() -> None:
+def test_as_published_synonyms_are_related_and_else_strict(said) -> None:
     assert Synonym().mode == Synonym(choices="default").mode == "strict"
     for choices in ("as_published", "as_released"):
         made = Synonym(choices=choices)
         assert (made.mode, made.names, made.embedding) == ("related", "listed_first", "ngram")
     assert Synonym(choices="as_published", mode="strict").mode == "strict"
-    with pytest.raises(UsageError, match=r"choices: expected one of .*, got 'published'"):
+    with pytest.raises(UsageError) as caught:
         Synonym(choices="published")
+    said(str(caught.value), "choices", "'published'")
 
 
 def test_attacks_of_the_first_edition_are_described_as_they_were() -> None:
@@ -119,10 +120,11 @@ def test_keys_that_do_not_go_together_are_refused(keys: dict[str, Any], says: st
         SwapNoise(**keys)
 
 
-def test_a_list_without_words_or_a_missing_one_is_refused(tmp_path: Path) -> None:
+def test_a_list_without_words_or_a_missing_one_is_refused(tmp_path: Path, said) -> None:
     (tmp_path / "none.txt").write_text("1\n2\n")
-    with pytest.raises(UsageError, match="gives no word with a letter"):
+    with pytest.raises(UsageError) as caught:
         noise_resources([ITEM], [SwapNoise(scope="words", words="none.txt")], tmp_path)
+    said(str(caught.value))
     with pytest.raises(UsageError, match="no such file"):
         noise_resources([ITEM], [SwapNoise(scope="words", words="gone.txt")], tmp_path)
 

@@ -175,21 +175,22 @@ def test_the_control_stops_where_no_word_is_left():
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "where"),
     [
-        (lambda: SwapNoise(scope="entity"), "swap_noise: scope: expected one of lexicon, entities"),
-        (lambda: SwapNoise(rate=0), "swap_noise: rate: expected a number above 0 and up to 1"),
-        (lambda: KeyboardNoise(rate=1.5), "keyboard_noise: rate: .* got 1.5"),
-        (lambda: SwapNoise(edits_per_word=0), "edits_per_word: expected a whole number from 1"),
-        (lambda: SwapNoise(edits_per_word=True), "edits_per_word: expected a whole number from 1"),
-        (lambda: CaseNoise(to="uper"), "case_noise: to: .* did you mean 'upper'"),
-        (lambda: NonEntityNoise(noise="synonym"), "non_entity_noise: noise: expected one of swap"),
+        (lambda: SwapNoise(scope="entity"), "swap_noise: scope"),
+        (lambda: SwapNoise(rate=0), "swap_noise: rate"),
+        (lambda: KeyboardNoise(rate=1.5), "keyboard_noise: rate"),
+        (lambda: SwapNoise(edits_per_word=0), "edits_per_word"),
+        (lambda: SwapNoise(edits_per_word=True), "edits_per_word"),
+        (lambda: CaseNoise(to="uper"), "case_noise: to"),
+        (lambda: NonEntityNoise(noise="synonym"), "non_entity_noise: noise"),
         (lambda: NonEntityNoise(rate=2), "swap_noise: rate"),
     ],
 )
-def test_wrong_parameters_are_refused_in_one_sentence(make, says):
-    with pytest.raises(UsageError, match=says):
+def test_wrong_parameters_are_refused_in_one_sentence(make, where, said):
+    with pytest.raises(UsageError) as caught:
         make()
+    said(str(caught.value), where)
 
 
 def test_the_control_of_synonyms_changes_as_many_words_outside_entities() -> None:
