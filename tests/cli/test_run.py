@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from medstress.experiment.run import Run
+from medstress.experiment.public import Run
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_wrong_entry_is_refused_with_its_line(bench, refused, change, line, se
 def test_controls_of_questions_are_refused(bench, refused):
     replace("experiment", None, {"controls": True})(bench)
     assert refused() == (
-        "[experiment] controls = true is built for tagged texts, and the data are questions; "
+        "[experiment] controls = true is for tagged texts, but the data are questions; "
         "leave the key out"
     )
 
@@ -326,7 +326,7 @@ def test_a_further_field_may_hold_any_number(bench, workbench, medstress, tmp_pa
 def test_a_data_set_without_any_mention_is_refused(bench, workbench, refused):
     bench.write_items([{**row, "mentions": []} for row in workbench.questions(5)])
     message = refused()
-    assert message.startswith("dataset 'cases' carries no mentions at all")
+    assert message.startswith("dataset 'cases' has no mentions, but")
     assert "gazetteer" in message
 
 
@@ -338,9 +338,7 @@ def test_an_empty_data_set_is_refused(bench, refused):
 @pytest.mark.parametrize("text", ["", "\n \n"])
 def test_an_empty_vocabulary_is_refused(bench, refused, text):
     (bench.root / "names.txt").write_text(text, encoding="utf-8")
-    assert refused() == (
-        "vocabulary 'names.txt': expected at least one name, got none; it is empty"
-    )
+    assert refused() == "vocabulary 'names.txt' is empty; expected at least one name"
 
 
 def test_a_budget_larger_than_the_vocabulary_is_refused(bench, workbench, refused, medstress):
@@ -423,9 +421,9 @@ NONSENSE = [
         "return ['A'] * (len(prompts) + 1)",
         "returned 4 answers for 3 prompts; expected one answer a",
     ),
-    ("return 'A'", "returned str; expected a list, one answer a prompt"),
-    ("return None", "returned NoneType; expected a list, one answer a prompt"),
-    ("return {'answer': 'A'}", "returned dict; expected a list, one answer a prompt"),
+    ("return 'A'", "returned str; expected a list, one answer per prompt"),
+    ("return None", "returned NoneType; expected a list, one answer per prompt"),
+    ("return {'answer': 'A'}", "returned dict; expected a list, one answer per prompt"),
     ("return [3] * len(prompts)", "returned 3; expected a text, or exactly {'answer': 'A'} or"),
     ("return [None] * len(prompts)", "returned None; expected a text, or exactly"),
     (
@@ -642,13 +640,14 @@ def test_what_is_watched_of_a_function_is_said(bench, medstress):
     (bench.root / "helper.py").write_text("", "utf-8")
     told = medstress(*bench.arguments("--dry-run"))
     assert told.out.splitlines()[-1] == (
-        "victim 'careful': watched: victim.py, helper (helper.py); not watched: what else is "
-        "installed, modules whose names are computed, files that it reads, such as weights"
+        "victim 'careful': watched for changes: victim.py, helper (helper.py); not watched: other "
+        "installed packages, modules imported by computed names, and files that it reads, such as "
+        "weights"
     )
     bench.tables["victim"][0]["version"] = "mine-2"
     told = medstress(*bench.arguments("--dry-run"))
     assert told.out.splitlines()[-1] == (
-        "victim 'careful': version 'mine-2' is taken at your word, no file is watched"
+        "victim 'careful': identified by version 'mine-2', so no file is watched"
     )
 
 

@@ -41,12 +41,12 @@ BAD_FIELDS = [
     ({"stem": 4}, "field 'stem': expected a text, got the number 4"),
     (
         {"context": "He smokes."},
-        "field 'context': expected it together with 'stem', got it beside 'question'",
+        "field 'context': expected it with 'stem', got it with 'question'",
     ),
     (
         {"question": "Which?", "context": "He smokes.", "stem": "Why?"},
-        "field 'question': expected 'context', one space and 'stem', or neither of them, got the "
-        "text 'Which?'",
+        "field 'question': expected 'context', one space and 'stem' joined (or leave those "
+        "two out), got the text 'Which?'",
     ),
     ({"options": ...}, "field 'options': expected 2 to 10 options, got nothing"),
     (
@@ -55,7 +55,7 @@ BAD_FIELDS = [
     ),
     (
         {"options": "A) x B) y"},
-        "field 'options': expected a list or an object by letters, got the text 'A) x B) y'",
+        "field 'options': expected a list or an object keyed by letter, got the text 'A) x B) y'",
     ),
     ({"options": ["x", 2]}, "field 'options': expected texts, got the number 2 as option B"),
     (
@@ -110,7 +110,8 @@ BAD_FIELDS = [
     ),
     (
         {"answer_idx": "A", "answer": "codeine"},
-        "field 'answer': expected option A as in 'answer_idx', got the text 'codeine', option C",
+        "field 'answer': expected option A as in 'answer_idx', got the text 'codeine', "
+        "which is option C",
     ),
     ({"mentions": "T109"}, "field 'mentions': expected a list of objects, got the text 'T109'"),
     ({"mentions": [3]}, "field 'mentions', entry 1: expected an object, got the number 3"),
@@ -194,7 +195,7 @@ def test_a_long_wrong_value_is_shown_by_its_beginning(jsonl, row):
 def test_an_id_that_comes_twice_is_named_with_its_first_place(jsonl, row):
     path = jsonl(row(), row(id="q2"), row())
     assert refusal(path) == (
-        f"{path}, line 3: field 'id': expected an id of its own, got 'q1' as in line 1"
+        f"{path}, line 3: field 'id': expected a unique id, got 'q1' as in line 1"
     )
 
 
@@ -203,7 +204,7 @@ def test_every_bad_row_is_collected_when_rows_may_be_skipped(jsonl, row):
     path = jsonl(row(), row(id="q2"), *rows, *(line for line, _ in BAD_LINES), row())
     loaded = load_jsonl(DatasetOptions(path=path, on_bad_row="skip"))
     sentences = [sentence for _, sentence in BAD_FIELDS + BAD_LINES]
-    sentences.append("field 'id': expected an id of its own, got 'q1' as in line 1")
+    sentences.append("field 'id': expected a unique id, got 'q1' as in line 1")
     assert [item.id for item in loaded.questions] == ["q1", "q2"]
     assert list(loaded.skipped) == [
         f"{path}, line {n}: {sentence}" for n, sentence in enumerate(sentences, start=3)
@@ -213,8 +214,8 @@ def test_every_bad_row_is_collected_when_rows_may_be_skipped(jsonl, row):
 def test_a_file_of_bad_rows_alone_is_refused_even_when_rows_may_be_skipped(jsonl, row):
     path = jsonl(row(id=...), row(options=...))
     assert refusal(path, on_bad_row="skip") == (
-        f"{path}: none of its 2 rows can be used; the first: {path}, line 1: field 'id': expected "
-        "a text or a whole number, got nothing"
+        f"{path}: none of its 2 rows is usable; the first error: {path}, line 1: field 'id': "
+        "expected a text or a whole number, got nothing"
     )
 
 

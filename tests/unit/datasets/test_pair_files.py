@@ -161,7 +161,7 @@ def test_a_column_named_twice_is_refused(write, said):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t4.5\n", "got 4.5; mend the row"),
+        ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t4.5\n", "got 4.5; fix the row"),
         ("pair_id\tother\tsentence2\tmean_score\n1\ta\tb\t4\n", "; rename the column"),
     ],
 )

@@ -49,19 +49,19 @@ def test_a_missing_file_suggests_the_closest_of_its_folder(tmp_path):
 
 def test_a_missing_file_without_a_close_one_says_to_mend_the_path(tmp_path):
     says = refusal("jsonl", "path", tmp_path / "question.jsonl")
-    assert says.endswith("question.jsonl (key 'path'); mend the path")
+    assert says.endswith("question.jsonl (key 'path'); fix the path")
 
 
 def test_a_missing_folder_is_named(tmp_path):
     path = tmp_path / "no" / "a.jsonl"
     assert refusal("medqa", "annotations", path) == (
-        f"dataset 'medqa': there is no folder {path.parent} (for annotations {path}); mend the path"
+        f"dataset 'medqa': there is no folder {path.parent} (for annotations {path}); fix the path"
     )
 
 
 def test_a_folder_is_no_file(tmp_path):
     assert refusal("jsonl", "path", tmp_path) == (
-        f"dataset 'jsonl': path {tmp_path} is a folder, expected a file; name one of its files"
+        f"dataset 'jsonl': path {tmp_path} is a folder, expected a file; give one of its files"
     )
 
 
@@ -97,6 +97,7 @@ TAKES = {
     "pubtator": "path types",
     "bigbio": "path types scheme columns scale on_bad_labels",
     "brat": "path types",
+    "nli": "path columns",
     "pairs": "path columns scale",
     "hub": "hub split types scheme columns scale on_bad_labels",
 }

@@ -89,7 +89,7 @@ def test_labels_are_repaired_where_asked_and_it_is_said(write):
     loaded = read(path, on_bad_labels="repair")
     assert loaded.items[0].labels == ("O", "B-Drug", "I-Drug", "B-Disease")
     assert loaded.notes == (
-        f"{path}: 2 labels that continued or ended no entity were repaired (an I- becomes B-), the "
+        f"{path}: repaired 2 labels that continued or ended no entity (an I- becomes B-), the "
         "first in line 2",
     )
 
@@ -102,7 +102,7 @@ def test_a_bad_sentence_can_be_left_out_and_is_said(write):
     path = write(GOOD + "\nlost\n")
     loaded = read(path, on_bad_row="skip")
     assert len(loaded.items) == 2
-    assert loaded.skipped[0].startswith(f"{path}, line 7: expected a token, a tab and its label")
+    assert loaded.skipped[0].startswith(f"{path}, line 7: expected a token, a tab and a label")
 
 
 def test_an_unknown_way_to_treat_labels_is_refused(write, said):
@@ -128,7 +128,7 @@ def test_entities_that_do_not_fit_tokens_are_counted(write):
     assert [len(item.entities) for item in loaded.items] == [1, 1, 0]
     assert [note.partition(": ")[2] for note in loaded.notes] == [
         "1 entities overlap others and were left out",
-        "1 entities end inside a token and took all of it",
+        "1 entities begin or end inside a token and were widened to all of it",
     ]
 
 
@@ -147,7 +147,7 @@ def test_a_bad_pubtator_line_is_named(write, line, where, said):
 
 def test_a_type_that_no_entity_has_is_refused_with_a_suggestion(write):
     path = write(TITLE + ABSTRACT + "1\t0\t7\tAspirin\tChemical\n", "x.txt")
-    assert "did you mean 'Chemical'? (its types: Chemical)" in refused(
+    assert "did you mean 'Chemical'? (types in the file: Chemical)" in refused(
         path, pubtator, types=("Chemicals",)
     )
 
@@ -181,10 +181,7 @@ def test_bigbio_documents_tokens_and_pairs_are_told_apart(write):
 def test_positions_of_labels_need_their_names(write):
     tokens = {"id": 4, "tokens": ["a"], "ner_tags": [1]}
     says = refused(write(json.dumps(tokens), "x.jsonl"), bigbio)
-    assert (
-        "expected the names of labels, or positions in a list of names that the file carries"
-        in says
-    )
+    assert "expected label names, or positions in the list of names that the file declares" in says
 
 
 def test_rows_of_no_known_layout_are_refused(write):
@@ -195,7 +192,7 @@ def test_rows_of_no_known_layout_are_refused(write):
 def test_bc5cdr_is_a_folder_with_a_file_for_each_split(write, tmp_path):
     write(GOOD, "devel.tsv")
     assert len(read(tmp_path, bc5cdr, split="dev").items) == 2
-    assert "say which split of it with split = 'train'" in refused(tmp_path, bc5cdr)
+    assert "choose a split of it with split = 'train'" in refused(tmp_path, bc5cdr)
     assert "has no file test.tsv or test.txt" in refused(tmp_path, bc5cdr, split="test")
     assert "did you mean 'test'" in refused(tmp_path, bc5cdr, split="tset")
     assert "no entity has the type 'Chemcal'" in refused(
@@ -223,7 +220,7 @@ def test_what_is_said_of_one_split_is_said_of_several(write, tmp_path):
     assert [item.id for item in loaded.items] == ["train-1", "devel-1", "devel-2", "devel-3"]
     (skipped,), (note,) = loaded.skipped, loaded.notes
     assert "train.tsv, line 4: expected a token" in skipped
-    assert "devel.tsv: 1 labels that continued or ended no entity" in note
+    assert "devel.tsv: repaired 1 labels that continued or ended no entity" in note
 
 
 @pytest.mark.parametrize(
@@ -249,7 +246,7 @@ def test_a_single_file_holds_one_split(write):
     path = write(GOOD, "train.tsv")
     assert len(read(path, bc5cdr, split="train").items) == 2
     assert refused(path, bc5cdr, split="train+devel") == (
-        f"dataset 'bc5cdr': {path} is one file, so it holds one split; give the folder with the "
+        f"dataset 'bc5cdr': {path} is a single file and holds one split; give the folder with the "
         "files of train+devel"
     )
 
@@ -288,7 +285,7 @@ def test_pubtator_bc5cdr_has_the_same_tokens_and_nearly_the_same_sentences(
 
 def test_old_line_ends_are_refused_and_not_read_as_one_token(write):
     says = refused(write(GOOD.replace("\n", "\r")))
-    assert "line 1: expected lines that end in LF or CR LF, got a CR within one; save" in says
+    assert "line 1: expected lines that end in LF or CR LF, found a CR inside a line; save" in says
 
 
 def test_a_file_of_marks_alone_has_no_rows(write):
@@ -298,7 +295,7 @@ def test_a_file_of_marks_alone_has_no_rows(write):
 
 def test_an_entity_of_another_document_is_refused(write):
     says = refused(write(TITLE + ABSTRACT + "2\t0\t7\tAspirin\tChemical\tD1\n"), pubtator)
-    assert "line 3: expected an entity of document '1', got one of '2'; put it under" in says
+    assert "line 3: expected an entity of document '1', got one of '2'; move it below" in says
 
 
 DOCUMENT = {
@@ -325,7 +322,7 @@ def test_a_malformed_document_is_named_by_row_or_left_out(write, change):
     path = write(json.dumps([DOCUMENT, {**DOCUMENT, "document_id": "e", **change}]), "rows.json")
     says = refused(path, bigbio)
     assert says.startswith(f"{path}, row 2: field ")
-    assert "; mend the " in says
+    assert "; fix the " in says
     loaded = read(path, bigbio, on_bad_row="skip")
     assert len(loaded.items) == 1
     assert loaded.skipped == (says,)
@@ -335,9 +332,7 @@ def test_what_stands_between_the_parts_of_an_entity_is_taken_and_said(write):
     parts = [{"type": "Drug", "offsets": [[8, 13], [0, 3]]}]
     loaded = read(write(json.dumps([{**DOCUMENT, "entities": parts}]), "rows.json"), bigbio)
     assert loaded.items[0].labels == ("B-Drug", "I-Drug", "O")
-    assert any(
-        "1 entities have several parts and took what stands between" in n for n in loaded.notes
-    )
+    assert any("1 entities are discontinuous and were joined with" in n for n in loaded.notes)
 
 
 def test_a_token_row_with_a_lone_inside_label_says_what_to_do(write):
@@ -351,7 +346,7 @@ def test_a_token_row_with_a_lone_inside_label_says_what_to_do(write):
 
 def test_tokens_that_are_missing_are_refused(write):
     rows = [{"tokens": ["a", None], "ner_tags": ["O", "O"]}]
-    assert "got nothing as one; mend the row" in refused(write(json.dumps(rows), "r.json"), bigbio)
+    assert "got a null; fix the row" in refused(write(json.dumps(rows), "r.json"), bigbio)
 
 
 def test_an_empty_json_file_is_called_empty(write):
@@ -405,7 +400,7 @@ def test_sentences_may_be_missing_and_one_that_may_be_of_several_documents_is_of
     loaded = read(apart, documents=known)
     assert documents_of(loaded) == ["9", None, "7"]
     assert loaded.notes == (
-        f"{apart}: 1 sentences stand in several documents of {known} and belong to none",
+        f"{apart}: 1 sentences are in several documents of {known}; their document stays unknown",
     )
 
 
@@ -413,9 +408,9 @@ def test_a_sentence_of_no_document_is_refused_and_named(write):
     known = write(DOCUMENTS, "documents.txt")
     path = write(sentences("Pain fell .", "Heparin in mice .", "Cats slept ."))
     assert refused(path, documents=known) == (
-        f"{path}: 2 of 3 sentences stand in no document of {known}; the first is sentence '2', "
-        "'Heparin in mice .': name the file that the sentences come from with the key "
-        "'documents', or leave it out"
+        f"{path}: 2 of 3 sentences are in no document of {known}; the first is sentence '2', "
+        "'Heparin in mice .'; set the key 'documents' to the file that the sentences come from, "
+        "or leave it out"
     )
     assert "expected documents in PubTator format, got none" in refused(
         path, documents=write("\n", "empty.txt")
@@ -450,7 +445,7 @@ def test_each_split_of_bc5cdr_has_the_documents_of_its_own_file(write, tmp_path)
 @pytest.mark.parametrize("module", [pubtator, bigbio, bc5cdr], ids=lambda module: module.__name__)
 def test_files_that_name_their_documents_take_no_others(write, module):
     path = write(TITLE + ABSTRACT, "a.txt")
-    assert "takes no key 'documents'" in refused(path, module, documents=path)
+    assert "does not accept the key 'documents'" in refused(path, module, documents=path)
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -479,4 +474,4 @@ def test_sentences_that_stand_nearly_everywhere_cost_no_endless_comparing(write)
     text = "a " * 20_000
     known = write(f"1|t|{text}\n\n2|t|{text}\n", "documents.txt")
     loaded = read(write(sentences(*["a"] * 20_000)), documents=known)
-    assert "20,000 sentences stand in several documents" in loaded.notes[0]
+    assert "20,000 sentences are in several documents" in loaded.notes[0]

@@ -248,8 +248,8 @@ def test_names_that_are_the_anchor_are_known_without_its_distances(distance, nea
     vocabulary = (*(f"salt {i}" for i in range(300)), "salt  7", "7 salt", "", "Salt 7 ")
     names = names_with(distance, vocabulary)
     asked = names._distance
-    same, beyond = asked.same(anchor), asked.beyond(anchor)
-    row = asked.between(anchor)
+    same, beyond = asked.duplicates(anchor), asked.undefined_from(anchor)
+    row = asked.to_names(anchor)
     assert same.tolist() == np.flatnonzero(row < near).tolist()
     assert beyond.tolist() == np.flatnonzero(np.isnan(row)).tolist()
     assert (len(same) > 0) == (anchor in vocabulary and bool(anchor))

@@ -89,7 +89,7 @@ def test_a_malformed_line_is_named_by_file_and_number(tmp_path, text, line, got)
         WordVectors(tmp_path / "g.txt").encode(["heart attack"])
     message = str(error.value)
     assert message.startswith(f"embedding: {tmp_path}/g.txt:{line}: expected a word and ")
-    assert f"got {got!r}; mend the line" in message
+    assert f"got {got!r}; fix the line" in message
 
 
 def test_an_empty_file_and_a_damaged_one_are_refused(tmp_path):
@@ -97,7 +97,7 @@ def test_an_empty_file_and_a_damaged_one_are_refused(tmp_path):
     with pytest.raises(UsageError, match="got an empty file"):
         WordVectors(tmp_path / "g.txt").encode(["heart"])
     (tmp_path / "g.vec.gz").write_bytes(gzip.compress(FILE.encode())[:20])
-    with pytest.raises(UsageError, match="got what cannot be read"):
+    with pytest.raises(UsageError, match="but it cannot be read"):
         WordVectors(tmp_path / "g.vec.gz").encode(["heart"])
 
 
@@ -112,7 +112,7 @@ def test_a_packed_file_that_is_damaged_inside_is_refused(tmp_path):
     packed = bytearray(gzip.compress(FILE.encode()))
     packed[10] |= 0b110  # a block of a kind that does not exist
     (tmp_path / "g.txt.gz").write_bytes(packed)
-    with pytest.raises(UsageError, match="got what cannot be read"):
+    with pytest.raises(UsageError, match="but it cannot be read"):
         WordVectors(tmp_path / "g.txt.gz").encode(["heart"])
 
 

@@ -11,9 +11,11 @@ from medstress.experiment.config import AttackTable, VictimTable
 from medstress.experiment.cost import estimate
 from medstress.experiment.labels import unique_labels
 from medstress.experiment.manifest import describe
-from medstress.experiment.parts import make_attacks, open_victims, task_of
-from medstress.experiment.run import Watcher, prepare, run
+from medstress.experiment.parts import make_attacks, open_victims
+from medstress.experiment.public import run
+from medstress.experiment.run import Watcher, prepare
 from medstress.items import Mention, Question
+from medstress.kinds.prompted import task_of
 from medstress.tasks.multiple_choice import AnswerBy
 
 ALL = frozenset({"generate", "score", "choose"})

@@ -391,7 +391,7 @@ def test_parameters_of_an_attack_are_checked_before_anything_runs(
 
 
 SECOND = '[[attack]]\nname = "entity_substitution"\nsampler = "random"\n'
-SAME = "two [[attack]] entries are both called {!r}: they are the same, or need labels of their own"
+SAME = "two [[attack]] entries are both called {!r}: remove one, or give them different labels"
 
 
 def test_two_equal_attacks_are_refused(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from medstress.errors import StoreError, UsageError
 from medstress.experiment.cost import estimate
-from medstress.experiment.run import opened_victims, prepare, run
+from medstress.experiment.public import run
+from medstress.experiment.run import opened_victims, prepare
 from medstress.testing import tiny_questions
 
 
@@ -55,8 +56,8 @@ def test_a_role_that_nothing_asks_is_refused(tables, said):
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"wrap": ["instructed"]}, "wrap and shots cannot be put around"),
-        ({"shots": 1, "shots_from": "sample"}, "wrap and shots cannot be put around"),
+        ({"wrap": ["instructed"]}, "wrap and shots cannot change"),
+        ({"shots": 1, "shots_from": "sample"}, "wrap and shots cannot change"),
     ],
 )
 def test_a_victim_that_cannot_be_asked_in_turns_is_refused(tables, tmp_path, keys, said):

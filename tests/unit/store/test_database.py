@@ -1,4 +1,4 @@
-"""One thread that writes: what is told is done in order, as a whole or not at all."""
+"""One thread that writes: work is done in order, as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -41,36 +41,36 @@ def numbers(db: sqlite3.Connection) -> list[int]:
     return [number for (number,) in db.execute("SELECT number FROM numbers ORDER BY number")]
 
 
-def test_who_tells_goes_on_and_who_asks_waits(opened: Opened) -> None:
+def test_submit_returns_at_once_and_run_waits(opened: Opened) -> None:
     db, gate, threads = opened(), threading.Event(), []
-    db.tell(lambda _: gate.wait(60))
-    db.tell(add(1))
-    db.tell(lambda _: threads.append(threading.current_thread()))
+    db.submit(lambda _: gate.wait(60))
+    db.submit(add(1))
+    db.submit(lambda _: threads.append(threading.current_thread()))
     assert not threads
     gate.set()
-    assert db.ask(numbers) == [1]
+    assert db.run(numbers) == [1]
     assert threads[0] is not threading.current_thread()
 
 
 def test_only_what_was_committed_is_there_afterwards(opened: Opened) -> None:
     db = opened()
-    db.tell(add(1))
-    db.ask(commit)
-    db.tell(add(2))
+    db.submit(add(1))
+    db.run(commit)
+    db.submit(add(2))
     db.abandon()
     again = opened()
-    assert again.ask(numbers) == [1]
-    again.tell(add(3))
+    assert again.run(numbers) == [1]
+    again.submit(add(3))
     again.close()
-    assert opened().ask(numbers) == [1, 3]
+    assert opened().run(numbers) == [1, 3]
 
 
 def test_a_write_that_failed_undoes_what_was_told_since_the_last_commit(
     opened: Opened, said
 ) -> None:
     db = opened()
-    db.tell(add(1))
-    db.ask(commit)
+    db.submit(add(1))
+    db.run(commit)
     for number in (2, 1, 3):  # the second one is there already
         db.tell(add(number))
     with pytest.raises(StoreError) as caught:
@@ -84,10 +84,10 @@ def test_a_write_that_failed_undoes_what_was_told_since_the_last_commit(
 
 def test_a_question_that_failed_undoes_the_same(opened: Opened) -> None:
     db = opened()
-    db.tell(add(2))
+    db.submit(add(2))
     with pytest.raises(StoreError, match="no such table"):
-        db.ask(lambda db: db.execute("SELECT * FROM absent"))
-    assert db.ask(numbers) == []
+        db.run(lambda db: db.execute("SELECT * FROM absent"))
+    assert db.run(numbers) == []
 
 
 def test_an_interrupt_comes_after_what_was_asked_and_never_hides_a_failure(
@@ -104,35 +104,35 @@ def test_an_interrupt_comes_after_what_was_asked_and_never_hides_a_failure(
         db.execute("INSERT INTO numbers VALUES (1)")
 
     with pytest.raises(KeyboardInterrupt):
-        db.ask(interrupted)
-    assert db.ask(numbers) == [1]
+        db.run(interrupted)
+    assert db.run(numbers) == [1]
     with pytest.raises(StoreError, match="UNIQUE") as failure:
-        db.ask(interrupted)
+        db.run(interrupted)
     assert isinstance(failure.value.__cause__.__cause__, KeyboardInterrupt)  # type: ignore[union-attr]
-    assert db.ask(numbers) == []
+    assert db.run(numbers) == []
 
 
 @pytest.mark.parametrize("error", [MemoryError, KeyError, OverflowError])
 def test_whatever_fails_is_an_error_of_the_store(opened: Opened, error: type[Exception]) -> None:
     db = opened()
-    db.tell(add(1))
+    db.submit(add(1))
 
     def fail(_: sqlite3.Connection) -> None:
         raise error("so it is")
 
-    db.tell(fail)
+    db.submit(fail)
     with pytest.raises(StoreError, match="so it is"):
-        db.ask(commit)
-    assert db.ask(numbers) == []
+        db.run(commit)
+    assert db.run(numbers) == []
 
 
 def test_closing_twice_is_closing_once(opened: Opened) -> None:
     db = opened()
-    db.tell(add(1))
+    db.submit(add(1))
     db.close()
     db.close()
     db.abandon()
-    assert opened().ask(numbers) == [1]
+    assert opened().run(numbers) == [1]
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

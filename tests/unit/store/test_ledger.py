@@ -247,7 +247,7 @@ def test_an_answer_is_stored_once_whoever_brings_it_again(writer):
         b"b": "C",
     }
     writer.open_again()
-    assert writer.store.spent()[0] == 2
+    assert writer.store.computed_totals()[0] == 2
     assert writer.store.lookup([b"b"])[b"b"].answer == "C"
     assert "interrupted" not in others(writer)
 
@@ -304,4 +304,4 @@ def fail(store: RunStore) -> None:
     def full(_):
         raise sqlite3.OperationalError("database or disk is full")
 
-    store._db.tell(full)
+    store._db.submit(full)
