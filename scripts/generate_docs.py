@@ -130,7 +130,7 @@ def schema_page() -> str:
         "### Parameters of `entity_substitution`\n",
         _table(SOURCE / "attacks" / "entity_substitution.py", "EntitySubstitution"),
         "### Parameters of `discrete_zoo`\n",
-        _table(SOURCE / "attacks" / "discrete_zoo.py", "DiscreteZoo"),
+        _table(SOURCE / "attacks" / "zoo_settings.py", "ZooParameters"),
         "## Exported rows\n",
         "### trials\n",
         _table(SOURCE / "rows.py", "TrialRow", defaults=False),

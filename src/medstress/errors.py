@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+_MOST_SHOWN = 300
+
 
 class MedstressError(Exception):
     """Base of all errors raised on purpose."""
@@ -70,3 +72,33 @@ def missing_extra(what: str, extra: str) -> UsageError:
     "the back end is not installed; install it with: pip install 'medstress[transformers]'"
     """
     return UsageError(f"{what} is not installed; install it with: pip install 'medstress[{extra}]'")
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return whether an error is a panic of a library in Rust, which is not an `Exception`.
+
+    >>> is_panic(KeyboardInterrupt())
+    False
+    """
+    return type(error).__name__ == "PanicException"
+
+
+def reason(error: BaseException) -> str:
+    """Return in a few words, on one line, why a file could not be read.
+
+    >>> reason(RecursionError("maximum recursion depth exceeded"))
+    'it is nested too deep'
+    >>> reason(OSError(28, "No space left on device"))
+    'No space left on device'
+    >>> reason(KeyError("tokens"))
+    "it lacks 'tokens'"
+    """
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    if isinstance(error, MemoryError):
+        return "it needs more memory than is free"
+    if isinstance(error, KeyError):
+        return f"it lacks {str(error)[:_MOST_SHOWN]}"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    words = " ".join(text.encode("utf-8", "replace").decode().split()) or type(error).__name__
+    return words if len(words) <= _MOST_SHOWN else f"{words[:_MOST_SHOWN]}..."

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from medstress.errors import DataError, MedstressError, UsageError
+from medstress.errors import DataError, MedstressError, UsageError, is_panic, reason
 
 T = TypeVar("T")
 
@@ -42,7 +42,6 @@ MAX_JSON_DEPTH = 100
 _LARGEST = 2**63
 _DOTTED = re.compile(r"(?<![\w-])(?:[\w-]+\s*\.\s*){200}")
 """A key with this many dots: Python's TOML parser takes quadratic time for it."""
-_MOST_SHOWN = 300
 
 
 @contextmanager
@@ -95,36 +94,6 @@ def loading(
         if not is_panic(error):
             raise
         raise kind(message(reason(error))) from error
-
-
-def is_panic(error: BaseException) -> bool:
-    """Return whether an error is a panic of a library in Rust, which is not an `Exception`.
-
-    >>> is_panic(KeyboardInterrupt())
-    False
-    """
-    return type(error).__name__ == "PanicException"
-
-
-def reason(error: BaseException) -> str:
-    """Return in a few words, on one line, why a file could not be read.
-
-    >>> reason(RecursionError("maximum recursion depth exceeded"))
-    'it is nested too deep'
-    >>> reason(OSError(28, "No space left on device"))
-    'No space left on device'
-    >>> reason(KeyError("tokens"))
-    "it lacks 'tokens'"
-    """
-    if isinstance(error, RecursionError):
-        return "it is nested too deep"
-    if isinstance(error, MemoryError):
-        return "it needs more memory than is free"
-    if isinstance(error, KeyError):
-        return f"it lacks {str(error)[:_MOST_SHOWN]}"
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    words = " ".join(text.encode("utf-8", "replace").decode().split()) or type(error).__name__
-    return words if len(words) <= _MOST_SHOWN else f"{words[:_MOST_SHOWN]}..."
 
 
 def read_bytes(path: Path) -> bytes:

@@ -12,8 +12,7 @@ from traceback import walk_tb
 from typing import Any
 
 from medstress.calls import Backend, BackendTraits
-from medstress.errors import MedstressError, UsageError, did_you_mean
-from medstress.input_files import is_panic, reason
+from medstress.errors import MedstressError, UsageError, did_you_mean, is_panic, reason
 
 
 @dataclass(frozen=True, slots=True)

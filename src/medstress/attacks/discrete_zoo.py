@@ -9,7 +9,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,7 +24,7 @@ from medstress.attacks.constraints import (
     parse_edit_limit,
     rule_validity,
 )
-from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Validity
+from medstress.attacks.protocol import AttackTraits, SearchOn, Validity
 from medstress.attacks.spans import distractor_spans, key_log_probs_without
 from medstress.attacks.zeroth_order import (
     Indices,
@@ -35,13 +35,7 @@ from medstress.attacks.zeroth_order import (
     most_similar,
 )
 from medstress.attacks.zoo_places import AttackedEntity, QueryBudget, spans_with_vectors
-from medstress.attacks.zoo_settings import (
-    NAME,
-    by_choices,
-    check,
-    dependent_defaults,
-    settle,
-)
+from medstress.attacks.zoo_settings import NAME, ZooParameters
 from medstress.errors import TrialError
 from medstress.items import Candidate, Mention, Question
 from medstress.outcomes import Prediction
@@ -55,7 +49,7 @@ _Part: TypeAlias = Generator[Step, Replies, Candidate | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteZoo(Attack):
+class DiscreteZoo(ZooParameters):
     """Ask a few names near a distractor entity, then the one that their scores point to.
 
     At one entity e0: M names c_i, drawn from its nearest in the embedding, are asked; from the
@@ -71,61 +65,6 @@ class DiscreteZoo(Attack):
     entities; g is a sum, not a mean (`choices = "as_published"` undoes all four). *Differs from
     the released code*: it takes the step (docs: discrete-zoo).
     """
-
-    budget: int = by_choices(8, as_released=7)
-    """Perturbed queries per item, 3 (two names and one step) to 1,000. Default 8; 7 as_released,
-    where the clean call is the first of 8."""
-    choices: str = "default"
-    """`default`; `as_published`: `answers = "hard"`, `aggregate = "mean"`,
-    `rounds = "one_pass"`, `variants = "mark"`; `as_released`: what the released code amounts to,
-    draws from a neighbourhood without any gradient. Changes only defaults."""
-    candidates: int = by_choices(3, as_released=10)
-    """M, names asked for one estimate, at least 2."""
-    learning_rate: float = by_choices(10.0, as_released=0.1)
-    """lambda, > 0, on unit vectors. With 10 the estimate decides where the step ends, with 0.1
-    the entity does; larger changes little."""
-    similarity_threshold: float | str = "off"
-    """Smallest cosine of a name and the entity it replaces; `off`: no limit."""
-    word_ranking: str = by_choices("random", as_released="given")
-    """Order of the entities: `random`; `importance`: largest drop of the key's log probability
-    when the entity is deleted first, one query each; `given`: as in the text."""
-    answers: str = by_choices("soft", as_published="hard", as_released="hard")
-    """`soft`: the victim's option probabilities; `hard`: only what it answers, so that the
-    estimate is always zero."""
-    multiplier: int = 5
-    """Names are drawn from the `multiplier` * M nearest that were not asked yet."""
-    kappa: float = 0.0
-    """How far beyond the decision boundary the score still grows."""
-    normalise_displacements: bool = True
-    """Whether directions are scaled to length 1."""
-    normalise_differences: bool = True
-    """Whether changes of the score are divided by the distance."""
-    aggregate: str = by_choices("sum", as_published="mean")
-    """`sum` or `mean` over the M names."""
-    rounds: str = by_choices("until_budget", as_published="one_pass", as_released="one_pass")
-    """`until_budget`: one entity after another, again and again with fresh names; `one_pass`: each
-    entity once."""
-    update: str = by_choices("gradient", as_released="none")
-    """`gradient`; `none`: the step is left out, which leaves draws from a neighbourhood."""
-    variants: str = by_choices("exclude", as_published="mark", as_released="mark")
-    """`exclude`: variants and synonyms of the key are never asked; `mark`: they are asked."""
-    goal: str = "untargeted"
-    """The answer that is a success: `untargeted` (any wrong option), `replaced` (the option that
-    was edited), or an option letter."""
-    continue_on_invalid: bool = by_choices(None)
-    """Whether the search goes on after a success that a rule refutes. Default: true where
-    variants is `mark`."""
-    unreadable_is_success: bool = by_choices(False, as_released=True)
-    """Whether an unreadable answer is a success."""
-    max_edit_distance: int | Mapping[str, int] = 0
-    """Largest edit distance of entity and name: characters, or `{tokens = 3}`; 0 = no limit."""
-    count_baseline: bool = by_choices(False)
-    """Whether the query on the clean item counts against the budget."""
-
-    def __post_init__(self) -> None:
-        for key, value in settle(self).items():
-            object.__setattr__(self, key, value)
-        check(self)
 
     @property
     def traits(self) -> AttackTraits:
@@ -153,7 +92,7 @@ class DiscreteZoo(Attack):
     def label_parameters(self) -> dict[str, Any]:
         """Return the parameters for labels: `spec` without defaults that depend on other keys."""
         defaults = {
-            key: value for key, value in dependent_defaults(self).items() if key != "budget"
+            key: value for key, value in self.dependent_defaults().items() if key != "budget"
         }
         return {
             key: None if key in defaults and value == defaults[key] else value

@@ -1,16 +1,15 @@
-"""Defaults that depend on `choices`, and the ranges of DiscreteZOO's parameters."""
+"""DiscreteZOO's parameters: defaults, some of which depend on `choices`, and ranges."""
 
 from __future__ import annotations
 
-from dataclasses import field, fields
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from medstress.attacks.constraints import parse_edit_limit
+from medstress.attacks.protocol import Attack
 from medstress.errors import UsageError, did_you_mean
 from medstress.outcomes import parse_goal
-
-if TYPE_CHECKING:
-    from medstress.attacks.discrete_zoo import DiscreteZoo
 
 NAME = "discrete_zoo"
 LEAST_STEP = 3
@@ -48,29 +47,82 @@ def by_choices(default: Any, **others: Any) -> Any:
     return field(default=None, metadata={"default": default, **others})
 
 
-def dependent_defaults(attack: DiscreteZoo) -> dict[str, Any]:
-    """Return the defaults of the fields whose default depends on other fields."""
-    defaults = {
-        each.name: each.metadata.get(str(attack.choices), each.metadata["default"])
-        for each in fields(attack)
-        if each.metadata
-    }
-    defaults["continue_on_invalid"] = (attack.variants or defaults["variants"]) == "mark"
-    return defaults
-
-
-def settle(attack: DiscreteZoo) -> dict[str, Any]:
-    """Return the values of all fields that were not set."""
-    defaults = dependent_defaults(attack)
-    return {key: value for key, value in defaults.items() if getattr(attack, key) is None}
-
-
-def check(attack: DiscreteZoo) -> None:
-    """Check every parameter.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooParameters(Attack):
+    """The parameters of `DiscreteZoo`, checked.
 
     Raises:
-        UsageError: one sentence that names the key.
+        UsageError: a parameter is out of range; one sentence that names the key.
     """
+
+    budget: int = by_choices(8, as_released=7)
+    """Perturbed queries per item, 3 (two names and one step) to 1,000. Default 8; 7 as_released,
+    where the clean call is the first of 8."""
+    choices: str = "default"
+    """`default`; `as_published`: `answers = "hard"`, `aggregate = "mean"`,
+    `rounds = "one_pass"`, `variants = "mark"`; `as_released`: what the released code amounts to,
+    draws from a neighbourhood without any gradient. Changes only defaults."""
+    candidates: int = by_choices(3, as_released=10)
+    """M, names asked for one estimate, at least 2."""
+    learning_rate: float = by_choices(10.0, as_released=0.1)
+    """lambda, > 0, on unit vectors. With 10 the estimate decides where the step ends, with 0.1
+    the entity does; larger changes little."""
+    similarity_threshold: float | str = "off"
+    """Smallest cosine of a name and the entity it replaces; `off`: no limit."""
+    word_ranking: str = by_choices("random", as_released="given")
+    """Order of the entities: `random`; `importance`: largest drop of the key's log probability
+    when the entity is deleted first, one query each; `given`: as in the text."""
+    answers: str = by_choices("soft", as_published="hard", as_released="hard")
+    """`soft`: the victim's option probabilities; `hard`: only what it answers, so that the
+    estimate is always zero."""
+    multiplier: int = 5
+    """Names are drawn from the `multiplier` * M nearest that were not asked yet."""
+    kappa: float = 0.0
+    """How far beyond the decision boundary the score still grows."""
+    normalise_displacements: bool = True
+    """Whether directions are scaled to length 1."""
+    normalise_differences: bool = True
+    """Whether changes of the score are divided by the distance."""
+    aggregate: str = by_choices("sum", as_published="mean")
+    """`sum` or `mean` over the M names."""
+    rounds: str = by_choices("until_budget", as_published="one_pass", as_released="one_pass")
+    """`until_budget`: one entity after another, again and again with fresh names; `one_pass`: each
+    entity once."""
+    update: str = by_choices("gradient", as_released="none")
+    """`gradient`; `none`: the step is left out, which leaves draws from a neighbourhood."""
+    variants: str = by_choices("exclude", as_published="mark", as_released="mark")
+    """`exclude`: variants and synonyms of the key are never asked; `mark`: they are asked."""
+    goal: str = "untargeted"
+    """The answer that is a success: `untargeted` (any wrong option), `replaced` (the option that
+    was edited), or an option letter."""
+    continue_on_invalid: bool = by_choices(None)
+    """Whether the search goes on after a success that a rule refutes. Default: true where
+    variants is `mark`."""
+    unreadable_is_success: bool = by_choices(False, as_released=True)
+    """Whether an unreadable answer is a success."""
+    max_edit_distance: int | Mapping[str, int] = 0
+    """Largest edit distance of entity and name: characters, or `{tokens = 3}`; 0 = no limit."""
+    count_baseline: bool = by_choices(False)
+    """Whether the query on the clean item counts against the budget."""
+
+    def __post_init__(self) -> None:
+        for key, value in self.dependent_defaults().items():
+            if getattr(self, key) is None:
+                object.__setattr__(self, key, value)
+        _check(self)
+
+    def dependent_defaults(self) -> dict[str, Any]:
+        """Return the defaults of the fields whose default depends on other fields."""
+        defaults = {
+            each.name: each.metadata.get(str(self.choices), each.metadata["default"])
+            for each in fields(self)
+            if each.metadata
+        }
+        defaults["continue_on_invalid"] = (self.variants or defaults["variants"]) == "mark"
+        return defaults
+
+
+def _check(attack: ZooParameters) -> None:
     for key, known in _WORDS.items():
         value = getattr(attack, key)
         if value not in known:
@@ -104,7 +156,7 @@ def check(attack: DiscreteZoo) -> None:
         )
 
 
-def _check_numbers(attack: DiscreteZoo) -> None:
+def _check_numbers(attack: ZooParameters) -> None:
     if not (_is_number(attack.learning_rate) and 0 < attack.learning_rate <= MAX_RATE):
         raise UsageError(
             "discrete_zoo: learning_rate must be a number above 0, at most "

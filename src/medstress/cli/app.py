@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from medstress.cli.parser import NOT_BUILT, build_parser
 from medstress.cli.stopping import INTERRUPTED, Stopping
 from medstress.cli.streams import visible_output
-from medstress.errors import MedstressError, UsageError, did_you_mean
-from medstress.input_files import reason
+from medstress.errors import MedstressError, UsageError, did_you_mean, reason
 from medstress.scheduler.progress import DRAIN_SECONDS
 
 COMMANDS = (

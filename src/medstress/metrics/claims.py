@@ -24,7 +24,7 @@ from medstress.metrics.contrasts import (
     side_means,
     within,
 )
-from medstress.metrics.counts import is_eligible
+from medstress.metrics.counts import is_eligible, units_of
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.exponents import peak
 from medstress.metrics.plateau import bend, plateau
@@ -35,7 +35,6 @@ from medstress.metrics.resampling import (
     bootstrapped,
     in_words,
     resampled_mean,
-    units_of,
 )
 from medstress.metrics.size import trend
 

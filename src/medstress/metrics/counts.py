@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from medstress.calls import LENGTH
 from medstress.errors import MedstressError
 from medstress.outcomes import Verdict
@@ -230,3 +233,10 @@ def count_verdicts(trials: Sequence[TrialRow]) -> dict[str, int]:
         "n_length_at_baseline": sum(trial.finish_reason == LENGTH for trial in trials),
         "n_length_answers": sum(trial.n_length or 0 for trial in trials),
     }
+
+
+def units_of(items: Sequence[str], trials: Iterable[TrialRow]) -> NDArray[np.int64]:
+    """Return the number of each item's document if it is known, else of the item; shape (m,)."""
+    known = {row.item_id: cluster_of(row) for row in trials}
+    found: NDArray[np.int64] = np.unique([known[item] for item in items], return_inverse=True)[1]
+    return found

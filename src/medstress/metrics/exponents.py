@@ -21,6 +21,7 @@ from medstress.metrics.arms import (
     place_fields,
     spec_of,
 )
+from medstress.metrics.counts import units_of
 from medstress.metrics.estimates import unknown
 from medstress.metrics.item_means import item_mean
 from medstress.metrics.pairs import benjamini_hochberg
@@ -30,7 +31,6 @@ from medstress.metrics.resampling import (
     bootstrapped,
     in_words,
     resampled_mean,
-    units_of,
 )
 
 Lookup: TypeAlias = Callable[[Place, str], Mapping[str, Any] | None]

@@ -6,7 +6,7 @@ clusters are resampled together (paired), and a summary is a pure function of it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -16,9 +16,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from medstress.metrics.counts import cluster_of
 from medstress.metrics.estimates import Estimate, unknown
-from medstress.rows import TrialRow
 
 RESAMPLES = 2_000
 """Resamples behind every interval."""
@@ -153,13 +151,6 @@ def resampled_ratio(totals: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]
     n, sums = resampled_sums(below), resampled_sums(above)
     with np.errstate(divide="ignore", invalid="ignore"):
         found: NDArray[np.float64] = sums / (n if above.ndim == 1 else n[:, None])
-    return found
-
-
-def units_of(items: Sequence[str], trials: Iterable[TrialRow]) -> NDArray[np.int64]:
-    """Return the number of each item's document if it is known, else of the item; shape (m,)."""
-    known = {row.item_id: cluster_of(row) for row in trials}
-    found: NDArray[np.int64] = np.unique([known[item] for item in items], return_inverse=True)[1]
     return found
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from medstress.errors import UsageError
-from medstress.input_files import reason
+from medstress.errors import UsageError, reason
 
 _KEYS = ("id", "question", "options", "reasoning", "answer")
 _SENTENCES = re.compile(r"(?<=[.?!])\s+")
