@@ -9,8 +9,8 @@ from araujo_judged import NOT_RUN, ORIGINAL, TWICE, Results, named, negative, ra
 from araujo_printed import theirs
 from pages import blocks, table
 
-from medstress.metrics.estimates import Estimate, read_score
 from medstress.results.formats import decimal
+from medstress.stats.estimates import Estimate, read_score
 
 
 def after(results: Results, name: str) -> str:

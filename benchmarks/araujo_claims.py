@@ -31,9 +31,9 @@ from araujo_judged import (
 )
 from araujo_printed import MODELS, printed
 
-from medstress.metrics.claims import above, inside
-from medstress.metrics.estimates import Estimate, read_score
+from medstress.papers.claim_verdicts import above, inside
 from medstress.results.formats import decimal
+from medstress.stats.estimates import Estimate, read_score
 
 STATEMENTS = {
     1: "Under the attacks chemicals lose about 20 % of F1",

@@ -26,14 +26,14 @@ import araujo_effects as effects
 import araujo_page
 from bench import machine
 
-from medstress.errors import MedstressError, UsageError
-from medstress.experiment.reading_back import Run
-from medstress.experiment.sentence_summary import arms_of
+from medstress.api.results import Run
+from medstress.core.errors import MedstressError, UsageError
+from medstress.core.sentences import PairCandidate, SentencePair
+from medstress.core.text import edits_of
 from medstress.kinds.scores import Arm, Place
-from medstress.metrics.entity_scores import Reading
+from medstress.metrics.sentences.entity_scores import Reading
 from medstress.results.load import StoredRun, kind_of_run
-from medstress.sentences import PairCandidate, SentencePair
-from medstress.text import edits_of
+from medstress.summary.sentences import arms_of
 from medstress.training.train import RESULT_FILE
 
 RECIPE = "araujo2020-"

@@ -12,15 +12,21 @@ from statistics import fmean, median
 
 import numpy as np
 
-from medstress.clusters import clusters_of
+from medstress.core.clusters import clusters_of
+from medstress.core.sentences import Entity, PairCandidate
 from medstress.entities.names import word_set
-from medstress.experiment.seeds_together import coefficient_of, f1_of
 from medstress.kinds.scores import Arm
-from medstress.metrics.entity_scores import Reading, measured
-from medstress.metrics.estimates import Estimate, unknown
-from medstress.metrics.resampling import bootstrapped
-from medstress.metrics.training_seeds import Measured, estimated, method_of, minus, over_seeds
-from medstress.sentences import Entity, PairCandidate
+from medstress.metrics.sentences.entity_scores import Reading, measured
+from medstress.metrics.sentences.training_seeds import (
+    Measured,
+    estimated,
+    method_of,
+    minus,
+    over_seeds,
+)
+from medstress.stats.estimates import Estimate, unknown
+from medstress.stats.resampling import bootstrapped
+from medstress.summary.training_seeds import coefficient_of, f1_of
 
 SYNONYM = "synonym"
 NOISES = ("keyboard_noise", "swap_noise")

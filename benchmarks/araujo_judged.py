@@ -9,10 +9,10 @@ from typing import Any
 
 from araujo_effects import ATTACKS, SYNONYM
 
-from medstress.metrics.claims import Finding, inside
-from medstress.metrics.estimates import Estimate, unknown
-from medstress.metrics.training_seeds import ENOUGH_SEEDS
+from medstress.metrics.sentences.training_seeds import ENOUGH_SEEDS
+from medstress.papers.claim_verdicts import Finding, inside
 from medstress.results.formats import decimal, plural
+from medstress.stats.estimates import Estimate, unknown
 
 ABOUT = (0.15, 0.25)
 """What "about 20 %" is taken to mean."""

@@ -21,7 +21,7 @@ from araujo_judged import (
     rows_of,
 )
 
-from medstress.metrics.estimates import Estimate, read_score
+from medstress.stats.estimates import Estimate, read_score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

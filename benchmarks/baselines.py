@@ -45,12 +45,12 @@ from own_layers import own_layers
 from plainly import plainly
 from scipy.stats import bootstrap
 
-from medstress.backends.loaded_model import LoadedModel, load_model
+from medstress.backends.local.transformers import TransformersBackend
+from medstress.backends.models.loaded_model import LoadedModel, load_model
+from medstress.backends.models.prompt_tokens import PromptTokenizer
 from medstress.backends.options import BackendOptions
-from medstress.backends.prompt_tokens import PromptTokenizer
-from medstress.backends.transformers import TransformersBackend
-from medstress.calls import Call, Reply, Score
-from medstress.compute_thread import in_compute_thread
+from medstress.core.calls import Call, Reply, Score
+from medstress.machine.compute_thread import in_compute_thread
 
 NEW_TOKENS = 128
 SHAPES = (

@@ -40,7 +40,7 @@ def tokens_per_second(loaded: Any) -> float:
 
 def measured(way: str, model: str) -> float:
     """Tokens a second of one way."""
-    from medstress.backends.loaded_model import load_model
+    from medstress.backends.models.loaded_model import load_model
     from medstress.backends.options import BackendOptions
 
     options = BackendOptions(model=model)

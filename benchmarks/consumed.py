@@ -16,14 +16,14 @@ from typing import Any
 
 from bounds import at_least, published_data
 
-from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
-from medstress.backends.token_tree import Target, shared_length
-from medstress.backends.transformers import TransformersBackend
-from medstress.calls import Score
-from medstress.experiment.public import Run, run
-from medstress.experiment.run import Watcher, opened_victims, prepare, run_prepared
-from medstress.experiment.stored_prompts import Prompts
-from medstress.items import Candidate
+from medstress.api.run import Run, run
+from medstress.backends.local.transformers import TransformersBackend
+from medstress.backends.models.prompt_tokens import PromptTokenizer, targets_of
+from medstress.backends.models.token_tree import Target, shared_length
+from medstress.core.calls import Score
+from medstress.core.items import Candidate
+from medstress.results.stored_prompts import Prompts
+from medstress.running.run import Watcher, opened_victims, prepare, run_prepared
 from medstress.store.codec import decode_edits
 from medstress.store.reader import RunReader
 

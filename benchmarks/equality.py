@@ -32,11 +32,11 @@ from consumed import arguments, consumed_calls, run_dataset
 from own_layers import own_layers
 from plainly import plainly
 
-from medstress.backends.loaded_model import LoadedModel, load_model
+from medstress.backends.local.transformers import TransformersBackend
+from medstress.backends.models.loaded_model import LoadedModel, load_model
 from medstress.backends.options import BackendOptions
-from medstress.backends.transformers import TransformersBackend
-from medstress.calls import Call, Reply, Score, Scored
-from medstress.compute_thread import in_compute_thread
+from medstress.core.calls import Call, Reply, Score, Scored
+from medstress.machine.compute_thread import in_compute_thread
 
 TOLERANCE = 1e-4
 """Largest difference of a log probability in float32."""

@@ -46,9 +46,9 @@ def measured(folder: str, dtype: str) -> dict[str, Any]:
     """One epoch in this process."""
     import torch
 
-    from medstress.compute_thread import in_compute_thread
     from medstress.datasets import bc5cdr
     from medstress.datasets.source import DatasetOptions
+    from medstress.machine.compute_thread import in_compute_thread
     from medstress.training.learner import find_start
     from medstress.training.loop import fit
     from medstress.training.plan import plan_training

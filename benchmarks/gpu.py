@@ -27,9 +27,9 @@ import transformers
 from bounds import above_zero, at_least
 from consumed import n_trie_nodes
 
-from medstress.backends.loaded_model import LoadedModel
-from medstress.backends.transformers import TransformersBackend
-from medstress.calls import ModelIdentity, Score
+from medstress.backends.local.transformers import TransformersBackend
+from medstress.backends.models.loaded_model import LoadedModel
+from medstress.core.calls import ModelIdentity, Score
 
 SEVEN_B = {
     "vocab_size": 32_000,

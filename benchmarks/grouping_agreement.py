@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from medstress.core.items import Question
 from medstress.datasets import medmcqa, medqa
 from medstress.datasets.source import DatasetOptions
 from medstress.entities.grouping import typed_options
 from medstress.entities.recognisers.gazetteer import Gazetteer, shipped_sources
 from medstress.entities.recognisers.recogniser import recognise
 from medstress.entities.semantic_types import GROUPS, types_of
-from medstress.items import Question
 
 
 def main() -> None:

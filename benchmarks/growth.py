@@ -61,8 +61,8 @@ def one_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str,
 
 def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str, Any]:
     """Make the inputs, run, and count."""
-    from medstress.experiment.public import run
-    from medstress.experiment.run import Watcher
+    from medstress.api.run import run
+    from medstress.running.run import Watcher
 
     ticks: list[tuple[int, float]] = []
 

@@ -26,10 +26,10 @@ from bounds import at_least
 from own_layers import own_layers
 from plainly import plainly
 
-from medstress.backends.lean_layers import LeanLayers
-from medstress.backends.loaded_model import load_model
+from medstress.backends.models.loaded_model import load_model
 from medstress.backends.options import BackendOptions
-from medstress.compute_thread import in_compute_thread
+from medstress.backends.shared_prefix.lean_layers import LeanLayers
+from medstress.machine.compute_thread import in_compute_thread
 
 SHAPES = ((1, 40), (1, 350), (32, 32), (16, 256))
 """Rows and tokens of each: a short prompt, one of MedQA, and batches."""

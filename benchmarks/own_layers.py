@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from medstress.onednn_linear import onednn_linear
+from medstress.machine.onednn_linear import onednn_linear
 
 
 @contextmanager

@@ -23,9 +23,9 @@ from consumed import arguments, run_dataset
 from equality import overheard
 from plainly import plainly
 
-from medstress.backends.model_files import find_model
+from medstress.backends.models.model_files import find_model
 from medstress.backends.options import BackendOptions
-from medstress.calls import Score
+from medstress.core.calls import Score
 
 
 def save_tiny_t5(tokenizer: Any, folder: Path) -> None:

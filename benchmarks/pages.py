@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from medstress.metrics.claims import Finding
-from medstress.metrics.estimates import Estimate
+from medstress.papers.claim_verdicts import Finding
 from medstress.results.formats import NONE, decimal
+from medstress.stats.estimates import Estimate
 
 _MARKED = re.compile(r"(<!-- (?P<name>[^/>][^>]*) -->)(?P<old>.*?)(<!-- /(?P=name) -->)", re.DOTALL)
 _RIGHT, _LEFT = "---:", "---"

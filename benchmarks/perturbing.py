@@ -65,12 +65,12 @@ def main() -> None:
 
 def measured(folder: str, label: str) -> dict[str, Any]:
     """One attack in this process: seconds of resources and of perturbing, and what it changed."""
-    from medstress import registry
+    from medstress.core import registry
+    from medstress.core.seeding import rng_for
+    from medstress.core.sentences import TaggedText
     from medstress.datasets import bc5cdr
     from medstress.datasets.source import DatasetOptions
-    from medstress.experiment.noise_resources import noise_resources
-    from medstress.seeding import rng_for
-    from medstress.sentences import TaggedText
+    from medstress.experiment.plan.noise_resources import noise_resources
 
     start = time.process_time()
     loaded = bc5cdr.load(DatasetOptions(path=Path(folder), split="test"))

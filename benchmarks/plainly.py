@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from medstress.errors import MedstressError
+from medstress.core.errors import MedstressError
 
 
 def plainly(main: Callable[[], int | None]) -> int:

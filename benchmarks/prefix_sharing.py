@@ -30,9 +30,9 @@ from consumed import (
 from plainly import plainly
 from transformers import AutoTokenizer
 
-from medstress.backends.model_files import find_model
+from medstress.backends.models.model_files import find_model
+from medstress.backends.models.prompt_tokens import PromptTokenizer
 from medstress.backends.options import BackendOptions
-from medstress.backends.prompt_tokens import PromptTokenizer
 
 AMONG = 4
 """Times as many questions are asked, to find some whose answers change."""

@@ -25,7 +25,7 @@ import numpy as np
 from bounds import at_least
 
 from medstress.attacks.samplers import draw
-from medstress.seeding import rng_for
+from medstress.core.seeding import rng_for
 
 EXPONENTS = (-50, -40, -30, -20, -10, -5, 5, 10, 20, 30, 40, 50, 60)
 """The grid of the published script (Xian et al., 2025)."""

@@ -21,10 +21,10 @@ from typing import Any
 
 from bounds import above_zero, at_least
 
-from medstress.backends.openai_http import open_backend
+from medstress.api.run import run
 from medstress.backends.options import BackendOptions
-from medstress.calls import Score, Scored
-from medstress.experiment.public import run
+from medstress.backends.server.openai import open_backend
+from medstress.core.calls import Score, Scored
 from medstress.testing import REPLACEMENTS, never_errs, tiny_questions
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "servers"))

@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from medstress.core.errors import MedstressError, UsageError
+from medstress.core.hashing import content_hash
+from medstress.core.items import Candidate, Question
 from medstress.entities.encoders import minilm_folder
-from medstress.errors import MedstressError, UsageError
-from medstress.experiment.prepared import Prepared
-from medstress.experiment.run import prepare
-from medstress.hashing import content_hash
-from medstress.items import Candidate, Question
+from medstress.experiment.plan.plan import Prepared
 from medstress.kinds.prompted import head_template
+from medstress.running.run import prepare
 from medstress.training.batching import batches
 from medstress.training.choice import (
     Example,

@@ -17,11 +17,11 @@ from pathlib import Path
 from random import Random
 
 from medstress.attacks.noise import NoiseResources, Perturbed, SwapNoise
+from medstress.core.seeding import rng_for
+from medstress.core.sentences import OUTSIDE, TaggedText
 from medstress.datasets import bc5cdr
 from medstress.datasets.source import DatasetOptions
 from medstress.entities.lexicon import FIRST_EDITION_SENTENCES, ONE_IN, noise_lexicon
-from medstress.seeding import rng_for
-from medstress.sentences import OUTSIDE, TaggedText
 
 PUBLISHED = 0.31
 TRIED = (1, 2, 3, 4, 5, 10, 20)

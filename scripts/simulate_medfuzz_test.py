@@ -17,15 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.attacks.medfuzz import MedFuzz
+from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.datasets import sample
 from medstress.datasets.source import DatasetOptions
-from medstress.metrics.control_costs import MAX_CALLS, TURNS, cost_of
-from medstress.metrics.estimates import wilson_ends
-from medstress.metrics.hardness import Statistic
-from medstress.metrics.monte_carlo import TOLERANCE, ControlPlan, p_values
-from medstress.metrics.significance import LEVEL, Null
-from medstress.metrics.success_tests import p_of_flipped
+from medstress.metrics.significance.control_costs import MAX_CALLS, TURNS, cost_of
+from medstress.metrics.significance.families import LEVEL, Null
+from medstress.metrics.significance.hardness import Statistic
+from medstress.metrics.significance.tests import p_of_flipped
+from medstress.stats.estimates import wilson_ends
+from medstress.stats.monte_carlo import TOLERANCE, ControlPlan, p_values
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]

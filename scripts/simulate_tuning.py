@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from medstress.attacks.samplers import gumbel_noise, gumbel_top_k, log_weights
-from medstress.experiment.config import GRID
-from medstress.metrics.estimates import wilson
-from medstress.metrics.tuning import REGIMES, GridPoint, choose
+from medstress.experiment.file.config import GRID
+from medstress.stats.estimates import wilson
+from medstress.tuning.choice import REGIMES, GridPoint, choose
 
 N_NAMES = 200
 RATE = 0.15

@@ -12,22 +12,22 @@ from medstress.version import __version__
 
 if TYPE_CHECKING:
     from medstress import attacks, metrics, testing
-    from medstress.api import attack_one, load_dataset
-    from medstress.experiment.config import Experiment
-    from medstress.experiment.public import Run, run, train, tune
-    from medstress.items import Candidate, Mention, Question
+    from medstress.api.one import attack_one, load_dataset
+    from medstress.api.run import Run, run, train, tune
+    from medstress.core.items import Candidate, Mention, Question
+    from medstress.experiment.file.config import Experiment
 
 _PLACES = {
-    "Candidate": "medstress.items",
-    "Experiment": "medstress.experiment.config",
-    "Mention": "medstress.items",
-    "Question": "medstress.items",
-    "Run": "medstress.experiment.public",
-    "attack_one": "medstress.api",
-    "load_dataset": "medstress.api",
-    "run": "medstress.experiment.public",
-    "train": "medstress.experiment.public",
-    "tune": "medstress.experiment.public",
+    "Candidate": "medstress.core.items",
+    "Experiment": "medstress.experiment.file.config",
+    "Mention": "medstress.core.items",
+    "Question": "medstress.core.items",
+    "Run": "medstress.api.run",
+    "attack_one": "medstress.api.one",
+    "load_dataset": "medstress.api.one",
+    "run": "medstress.api.run",
+    "train": "medstress.api.run",
+    "tune": "medstress.api.run",
 }
 _MODULES = ("attacks", "metrics", "testing")
 

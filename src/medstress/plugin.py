@@ -32,7 +32,7 @@ from medstress.attacks.protocol import (
 )
 from medstress.attacks.spans import distractor_spans, nearest_span
 from medstress.backends.options import BackendOptions
-from medstress.calls import (
+from medstress.core.calls import (
     Backend,
     BackendTraits,
     Choose,
@@ -52,16 +52,17 @@ from medstress.calls import (
     Tag,
     Tagged,
 )
+from medstress.core.errors import BackendError, BudgetExhausted, DataError, TrialError, UsageError
+from medstress.core.hashing import content_hash, file_hash
+from medstress.core.items import Candidate, Mention, Question
+from medstress.core.outcomes import Goal, Outcome, Prediction, Replaced, Targeted, Untargeted
+from medstress.core.queries import Predict, Steps, ask, clean_answer, consult, note
+from medstress.core.resources import PerturbationSet, Resources
+from medstress.core.seeding import rng_for
+from medstress.core.sentences import SentencePair, TaggedText
+from medstress.core.text import Edit, copy_case
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
-from medstress.errors import BackendError, BudgetExhausted, DataError, TrialError, UsageError
-from medstress.hashing import content_hash, file_hash
-from medstress.items import Candidate, Mention, Question
 from medstress.option_letters import is_decided
-from medstress.outcomes import Goal, Outcome, Prediction, Replaced, Targeted, Untargeted
-from medstress.queries import Predict, Steps, ask, clean_answer, consult, note
-from medstress.resources import PerturbationSet, Resources
-from medstress.seeding import rng_for
-from medstress.sentences import SentencePair, TaggedText
 from medstress.testing import (
     ScriptedBackend,
     check_attack,
@@ -71,7 +72,6 @@ from medstress.testing import (
     tiny_questions,
     tiny_resources,
 )
-from medstress.text import Edit, copy_case
 
 __all__ = [
     "PAIRS",

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from medstress.errors import UsageError
+from medstress.core.errors import UsageError
+from medstress.core.sentences import Entity, PairCandidate, SentencePair
+from medstress.core.text import Edit
 from medstress.kinds.scores import Arm
-from medstress.metrics.claims import Finding
-from medstress.metrics.entity_scores import Reading
-from medstress.metrics.estimates import Estimate
-from medstress.sentences import Entity, PairCandidate, SentencePair
-from medstress.text import Edit
+from medstress.metrics.sentences.entity_scores import Reading
+from medstress.papers.claim_verdicts import Finding
+from medstress.stats.estimates import Estimate
 
 Script = Callable[[str], ModuleType]
 

@@ -16,8 +16,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from medstress.calls import Score, Scored
-from medstress.experiment.public import run
+from medstress.api.run import run
+from medstress.core.calls import Score, Scored
 
 Script = Callable[[str], ModuleType]
 

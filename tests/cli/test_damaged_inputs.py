@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from medstress import registry
+from medstress.core import registry
 
 
 def refused(told, *parts: str) -> str:
@@ -256,8 +256,8 @@ def test_a_thousand_equal_attacks_are_refused_in_seconds(bench, medstress, tmp_p
 
 
 def test_half_a_character_in_a_list_of_annotations_is_one_sentence(tmp_path):
-    from medstress.errors import DataError
-    from medstress.input_files import read_json
+    from medstress.core.errors import DataError
+    from medstress.files.reading import read_json
 
     path = tmp_path / "half.json"
     path.write_text('[{"labels": ["\\ud800"]}]')
@@ -272,10 +272,10 @@ def seconds_of(work) -> float:
 
 
 def test_texts_that_took_quadratic_time_are_read_in_seconds():
+    from medstress.core.text import cut_word, edit_distance
     from medstress.datasets.sentence_splitting import sentence_spans
     from medstress.entities.synonym_files import _plain
     from medstress.report.examples import _compare
-    from medstress.text import cut_word, edit_distance
 
     assert seconds_of(lambda: _plain("a" + " " * 90_000 + "b")) < 2
     word = "a" * 40_000
@@ -330,7 +330,7 @@ def test_word_vectors_with_a_number_without_end_are_refused(bench, medstress, tm
 def test_a_small_folder_that_asks_for_gigabytes_of_prompts_is_refused(
     bench, medstress, tmp_path, monkeypatch
 ):
-    from medstress.experiment import rows
+    from medstress.results import rows
 
     assert bench.run() == 0
     assert medstress("summary", bench.out).code == 0

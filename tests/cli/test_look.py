@@ -9,8 +9,8 @@ import re
 import polars
 import pytest
 
-from medstress.experiment.public import Run
-from medstress.rows import TrialRow
+from medstress.api.run import Run
+from medstress.core.rows import TrialRow
 
 ESTIMATE = {"value", "n", "low", "high", "method"}
 ROW_FIELDS = {

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from medstress.cli.app import medstress_cli
-from medstress.clusters import clusters_of
+from medstress.core.clusters import clusters_of
+from medstress.core.errors import DataError
 from medstress.datasets import bigbio, iob, pairs, rows
 from medstress.datasets.source import DatasetOptions
-from medstress.errors import DataError
 
 IOB = "Aspirin\tB-Chemical\nreversed\tO\nhypertension\tO\n\nPatients\tO\nimproved\tO\n\n" * 3
 FILE = """

@@ -13,7 +13,7 @@ import pytest
 
 from medstress.cli.display import print_table
 from medstress.cli.streams import visible, visible_output
-from medstress.errors import UsageError
+from medstress.core.errors import UsageError
 from medstress.results.table import Column, Table, as_row
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from medstress.experiment.public import Run
+from medstress.api.run import Run
 
 
 @pytest.fixture

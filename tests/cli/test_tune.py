@@ -7,7 +7,7 @@ import json
 import polars
 import pytest
 
-from medstress.experiment.public import Run
+from medstress.api.run import Run
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from medstress.attacks.protocol import Attack, AttackTraits
-from medstress.calls import (
+from medstress.core.calls import (
     Call,
     Choose,
     Chosen,
@@ -22,10 +22,11 @@ from medstress.calls import (
     Score,
     Scored,
 )
-from medstress.errors import BudgetExhausted
-from medstress.items import Candidate
-from medstress.outcomes import Outcome, Prediction
-from medstress.queries import Ask, Consult, Predict
+from medstress.core.errors import BudgetExhausted
+from medstress.core.items import Candidate
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.queries import Ask, Consult, Predict
+from medstress.core.text import Edit
 from medstress.testing import (
     ScriptedBackend,
     check_attack,
@@ -34,7 +35,6 @@ from medstress.testing import (
     tiny_questions,
     tiny_resources,
 )
-from medstress.text import Edit
 
 ITEMS = tiny_questions(3)
 

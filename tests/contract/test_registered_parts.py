@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from fault_server import FaultServer
-from medstress import registry
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
-from medstress.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
+from medstress.core import registry
+from medstress.core.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
+from medstress.core.resources import PerturbationSet
+from medstress.core.sentences import SentencePair, TaggedText
 from medstress.kinds.tagging import TAGGING
-from medstress.resources import PerturbationSet
-from medstress.sentences import SentencePair, TaggedText
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.parsers import PARSERS
 from medstress.tasks.templates import load_template, shipped_prompts
@@ -178,8 +178,8 @@ def test_a_function_keeps_its_contract(tmp_path: Path, value: str) -> None:
     ],
 )
 def test_planted_victims_are_functions_for_the_python_back_end(victim: Any) -> None:
-    from medstress.backends.python import wrap_function
-    from medstress.items import Candidate
+    from medstress.backends.python.functions import wrap_function
+    from medstress.core.items import Candidate
     from medstress.tasks.multiple_choice import listing
 
     template = load_template("qstab")

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import medstress
-from medstress import registry
 from medstress.attacks.protocol import (
     PAIRS,
     QUESTIONS,
@@ -23,9 +22,10 @@ from medstress.attacks.protocol import (
 )
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
-from medstress.calls import Backend
-from medstress.outcomes import Replaced, Targeted, Untargeted
-from medstress.registry import backend_fault
+from medstress.core import registry
+from medstress.core.calls import Backend
+from medstress.core.outcomes import Replaced, Targeted, Untargeted
+from medstress.core.registry import backend_fault
 from medstress.testing import ScriptedBackend, tiny_questions, tiny_resources
 
 SOURCE = Path(medstress.__file__).parent

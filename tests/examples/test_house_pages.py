@@ -6,7 +6,7 @@ import configparser
 import re
 from pathlib import Path
 
-from medstress.outcomes import Verdict
+from medstress.core.outcomes import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")

@@ -12,9 +12,9 @@ from types import ModuleType
 import pytest
 
 import medstress as ms
-from medstress import registry
 from medstress.cli.app import medstress_cli
-from medstress.experiment.demo import DEMO
+from medstress.core import registry
+from medstress.running.demo import DEMO
 
 ROOT = Path(__file__).resolve().parents[2]
 Blocks = Callable[[str, str], list[str]]

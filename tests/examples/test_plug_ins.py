@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 import medstress as ms
-from medstress import plugin, registry
+from medstress import plugin
 from medstress.attacks.protocol import attack_fault, make_attack
 from medstress.cli.app import medstress_cli
-from medstress.errors import UsageError
+from medstress.core import registry
+from medstress.core.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics import LEDGER_FIELDS
 from medstress.metrics.attempts import attempt_fields
-from medstress.metrics.correlations import COEFFICIENTS
-from medstress.metrics.entity_scores import MATCHES, MEASURES
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.metrics.sentences.correlations import COEFFICIENTS
+from medstress.metrics.sentences.entity_scores import MATCHES, MEASURES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "validation.md").read_text("utf-8")

@@ -8,14 +8,14 @@ from collections import Counter
 
 import pytest
 
+from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
-from medstress.errors import UsageError
-from medstress.experiment.inquiries import replacements
-from medstress.experiment.public import Run, run
-from medstress.experiment.run import prepare
-from medstress.items import Question
+from medstress.core.errors import UsageError
+from medstress.core.items import Question
+from medstress.core.text import Edit
+from medstress.running.run import prepare
 from medstress.testing import PerturbationTable, tiny_resources
-from medstress.text import Edit
+from medstress.transfer.inquiries import replacements
 
 PLANTED = '''
 """Right, but where an option that was changed ends in one of the victim's weak endings."""

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import medstress as ms
-from medstress.errors import DataError
-from medstress.experiment.public import Run
+from medstress.api.run import Run
+from medstress.core.errors import DataError
 from medstress.kinds import prompted
 from medstress.tasks.ties import Ties
 

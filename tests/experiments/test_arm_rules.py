@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from medstress.experiment.public import run
+from medstress.api.run import run
 
 VICTIM = '''
 """Right, but where an option is a weak name: then the letter STEP places after the key."""

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 import medstress as ms
-from medstress import api
+from medstress.api import one as api
 from medstress.attacks import Attack, AttackTraits
-from medstress.attacks.discrete_zoo import DiscreteZoo
-from medstress.experiment.rows import trial_rows
-from medstress.items import Candidate, Question
-from medstress.queries import Ask, Predict
+from medstress.attacks.discrete_zoo.attack import DiscreteZoo
+from medstress.core.items import Candidate, Question
+from medstress.core.queries import Ask, Predict
+from medstress.engine.scheduler import Scheduler
+from medstress.engine.trial import Trial
 from medstress.results.load import open_run
-from medstress.scheduler.ready_queue import Scheduler
-from medstress.scheduler.trial import Trial
+from medstress.results.rows import trial_rows
 from medstress.store.run_store import RunStore
 from medstress.testing import tiny_questions
 

@@ -9,11 +9,11 @@ from contextlib import closing
 
 import pytest
 
+from medstress.api.run import Run, run
 from medstress.backends.options import BackendOptions
-from medstress.backends.python import PythonBackend, open_backend, wrap_function
-from medstress.errors import StoreError, UsageError
-from medstress.experiment.public import Run, run
-from medstress.experiment.targets import check_targets, watched, watched_lines
+from medstress.backends.python.functions import PythonBackend, open_backend, wrap_function
+from medstress.core.errors import StoreError, UsageError
+from medstress.experiment.plan.targets import check_targets, watched, watched_lines
 
 RIGHT = """
 import re
@@ -328,7 +328,7 @@ def test_an_installed_function_is_known_by_its_source_and_its_version(monkeypatc
     one = open_backend(target)
     (_, package) = watched(one) or ()
     assert package.lower().startswith("jinja2 ")
-    monkeypatch.setattr("medstress.functions.metadata.version", lambda _: "99")
+    monkeypatch.setattr("medstress.files.functions.metadata.version", lambda _: "99")
     assert open_backend(target).identity.hash != one.identity.hash
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from medstress.api.run import Run, run
 from medstress.entities import lexicon
-from medstress.experiment.public import Run, run
-from medstress.experiment.sentence_groups import SentenceGroupPart
+from medstress.experiment.plan.sentence_groups import SentenceGroupPart
 
 VICTIM = """
 def tag(sentences):

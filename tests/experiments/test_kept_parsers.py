@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from medstress.attacks.medfuzz import MedFuzz
+from medstress.api.run import Run, run
+from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.backends.mock import MockBackend
-from medstress.calls import Decoding
-from medstress.errors import StoreError
-from medstress.experiment.conversations import victim_of
-from medstress.experiment.public import Run, run
+from medstress.core.calls import Decoding
+from medstress.core.errors import StoreError
+from medstress.experiment.plan.conversations import victim_of
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import MultipleChoice
 from medstress.tasks.reading import Reading, reading_of
 from medstress.tasks.templates import load_template
+from medstress.tasks.victim import Victim
 from medstress.tasks.wrapping import parser_of
 from medstress.testing import tiny_questions
-from medstress.victim import Victim
 
 VICTIM = """
 def answer(prompts):

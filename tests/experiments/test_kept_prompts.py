@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from medstress.attacks import medfuzz
-from medstress.attacks.medfuzz import MedFuzz
-from medstress.errors import StoreError, UsageError
-from medstress.experiment.export import exchange_rows
-from medstress.experiment.public import Run, run
-from medstress.experiment.run import prepare
-from medstress.hashing import content_hash
+from medstress.api.run import Run, run
+from medstress.attacks.medfuzz import attack as medfuzz
+from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.core.errors import StoreError, UsageError
+from medstress.core.hashing import content_hash
 from medstress.prompts import load_prompts
+from medstress.results.export import exchange_rows
+from medstress.running.run import prepare
 from medstress.store.reader import RunReader
 
 ROLES = """

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import medstress as ms
-from medstress.errors import StoreError
+from medstress.core.errors import StoreError
 
 VICTIM = """
 def tag(sentences):

@@ -11,10 +11,10 @@ import pytest
 
 from conversation_server import ConversationServer
 from fault_server import random_faults
-from medstress.backends import openai_http
-from medstress.backends.rate_limits import RateLimits
+from medstress.api.run import Run, run
+from medstress.backends.server import openai as openai_http
+from medstress.backends.server.rate_limits import RateLimits
 from medstress.cli.app import medstress_cli
-from medstress.experiment.public import Run, run
 from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions
 
 pytest.importorskip("openai")

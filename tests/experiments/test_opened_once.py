@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.experiment import rows
-from medstress.experiment.public import Run
-from medstress.experiment.run import Watcher
-from medstress.experiment.significance.afterwards import run_tests
-from medstress.experiment.significance.run import Selection
-from medstress.experiment.summary import summarise_run
+from medstress.results import rows
+from medstress.running.run import Watcher
+from medstress.running.test import run_tests
+from medstress.significance.run import Selection
 from medstress.store import reader
+from medstress.summary.summary import summarise_run
 from medstress.testing import tiny_questions
 
 MODELS = """

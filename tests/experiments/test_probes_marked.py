@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from medstress.experiment.public import Run, run
+from medstress.api.run import Run, run
 
 
 def exchanges(folder, to):

@@ -10,7 +10,7 @@ from typing import Any
 import polars
 import pytest
 
-from medstress.experiment.public import Run, run
+from medstress.api.run import Run, run
 from medstress.testing import tiny_questions
 
 SPEAKERS = """

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import medstress as ms
-from medstress.errors import StoreError, UsageError
-from medstress.experiment.cost import estimate
-from medstress.experiment.export import exchange_rows
-from medstress.experiment.run import opened_victims, prepare
-from medstress.hashing import content_hash
-from medstress.items import Mention
+from medstress.core.errors import StoreError, UsageError
+from medstress.core.hashing import content_hash
+from medstress.core.items import Mention
+from medstress.costs.experiment import estimate
+from medstress.results.export import exchange_rows
+from medstress.running.run import opened_victims, prepare
 from medstress.store.reader import RunReader
 
 VICTIM = """

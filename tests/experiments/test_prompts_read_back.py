@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from medstress.api.run import run
 from medstress.cli.app import medstress_cli
-from medstress.experiment.public import run
-from medstress.hashing import content_hash
+from medstress.core.hashing import content_hash
 
 PLAIN = "Q: {{ question }}\n{% for a, b in options %}{{ a }}) {{ b }}\n{% endfor %}Answer:"
 MORE = "Q: {{ question | upper }}\n{% for a, b in options %}{{ a }}) {{ b }}\n{% endfor %}Answer:"

@@ -9,8 +9,8 @@ import pytest
 
 from conversation_server import ConversationServer
 from fault_server import FaultServer
+from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
-from medstress.experiment.public import Run, run
 from medstress.store.reader import RunReader
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 import polars
 import pytest
 
+from medstress.api.run import Run, run
 from medstress.backends.mock import MockBackend
-from medstress.errors import BackendError, StoreError, UsageError
-from medstress.experiment.manifest import differences
-from medstress.experiment.public import Run, run
-from medstress.experiment.run import Watcher, prepare
+from medstress.core.errors import BackendError, StoreError, UsageError
+from medstress.experiment.plan.manifest import differences
+from medstress.running.run import Watcher, prepare
 
 
 def test_a_dict_runs_like_the_file_of_the_same_shape(bench, monkeypatch):

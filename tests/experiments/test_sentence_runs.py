@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import medstress as ms
-from medstress.errors import MedstressError, StoreError, UsageError
-from medstress.experiment.public import Run
-from medstress.experiment.run import prepare
-from medstress.experiment.sentence_cost import sentence_cost
+from medstress.api.run import Run
+from medstress.core.errors import MedstressError, StoreError, UsageError
+from medstress.costs.sentences import sentence_cost
 from medstress.report.sections import by_seed_and_pooled
 from medstress.report.sentence_scores import score_table
 from medstress.results import text
+from medstress.running.run import prepare
 
 IOB = """Aspirin\tB-Chemical
 relieves\tO

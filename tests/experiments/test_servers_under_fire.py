@@ -14,12 +14,13 @@ import orjson
 import pytest
 
 from fault_server import FAULTS, FaultServer, random_faults
-from medstress.backends import openai_http, server_connection
-from medstress.backends.rate_limits import RateLimits
-from medstress.backends.server_connection import Patience
-from medstress.calls import Decoding, Failure, Generate, Generated
-from medstress.errors import UsageError
-from medstress.experiment.public import run
+from medstress.api.run import run
+from medstress.backends.server import connection as server_connection
+from medstress.backends.server import openai as openai_http
+from medstress.backends.server.connection import Patience
+from medstress.backends.server.rate_limits import RateLimits
+from medstress.core.calls import Decoding, Failure, Generate, Generated
+from medstress.core.errors import UsageError
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
-from medstress.experiment.public import Run, run
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.testing import REPLACEMENTS, tiny_questions
 
 ITEMS = tiny_questions(12)

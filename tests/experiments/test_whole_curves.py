@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from medstress.experiment.public import Run, run
+from medstress.api.run import Run, run
 
 VICTIM = """
 import hashlib

@@ -22,22 +22,22 @@ from .normal import normal
 PLUGIN_NAMES = {
     "medstress.attacks.entity_substitution": ["nearest_span"],
     "medstress.attacks.noise": ["NoiseResources", "SwapNoise"],
-    "medstress.calls": [
+    "medstress.core.calls": [
         *("Choose", "Chosen", "Failure", "Generate", "Generated", "Message", "ModelIdentity"),
         *("Score", "Scored"),
     ],
-    "medstress.errors": [
+    "medstress.core.errors": [
         *("BackendError", "BudgetExhausted", "DataError", "MedstressError", "StoreError"),
         *("TrialError", "UsageError"),
     ],
-    "medstress.hashing": ["file_hash"],
-    "medstress.items": ["Candidate"],
+    "medstress.core.hashing": ["file_hash"],
+    "medstress.core.items": ["Candidate"],
     "medstress.option_letters": ["is_decided"],
-    "medstress.outcomes": ["Outcome", "Prediction", "Replaced", "Targeted", "Untargeted"],
-    "medstress.queries": ["Predict", "ask", "clean_answer", "consult", "note"],
-    "medstress.seeding": ["rng_for"],
-    "medstress.sentences": ["TaggedText"],
-    "medstress.text": ["copy_case"],
+    "medstress.core.outcomes": ["Outcome", "Prediction", "Replaced", "Targeted", "Untargeted"],
+    "medstress.core.queries": ["Predict", "ask", "clean_answer", "consult", "note"],
+    "medstress.core.seeding": ["rng_for"],
+    "medstress.core.sentences": ["TaggedText"],
+    "medstress.core.text": ["copy_case"],
 }
 """Names that the pages on plug-ins and noise import, or say that one imports."""
 PLUGIN_MODULES = ("medstress.attacks.constraints", "medstress.attacks.spans")
@@ -127,7 +127,7 @@ def experiment_keys() -> dict[str, Any]:
     """Tables and keys of experiment files with their defaults, and the parameters of attacks."""
     from dataclasses import fields, is_dataclass
 
-    from medstress.experiment.config import Experiment
+    from medstress.experiment.file.config import Experiment
 
     tables: dict[str, Any] = {}
     _keys(Experiment, "", tables)
@@ -140,7 +140,7 @@ def experiment_keys() -> dict[str, Any]:
 
 
 def _attack(name: str) -> Any:
-    from medstress import registry
+    from medstress.core import registry
 
     target = registry.ATTACKS[name].target
     module, _, attribute = target.partition(":")

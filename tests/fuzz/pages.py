@@ -8,16 +8,16 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from medstress.experiment.cases import cases_of
-from medstress.experiment.public import run
-from medstress.items import Question
-from medstress.outcomes import Verdict
+from medstress.api.run import run
+from medstress.core.items import Question
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
+from medstress.core.text import Edit
+from medstress.papers import cases as paper_cases
 from medstress.report.case import Case
-from medstress.report.paper import cases as paper_cases
 from medstress.results.load import StoredRun
-from medstress.rows import TrialRow
+from medstress.review.cases import cases_of
 from medstress.testing import tiny_questions
-from medstress.text import Edit
 
 MODELS = """
 from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions

@@ -69,7 +69,7 @@ def cases(rng: Random) -> Iterator[Case]:
 @lru_cache(maxsize=1)
 def good_folder() -> Path:
     """A small run of a mock, made once in each process."""
-    from medstress.experiment.public import run
+    from medstress.api.run import run
 
     from .experiments import files, questions
 

@@ -122,9 +122,9 @@ def _complaint(case: Case, code: int, said: str, err: str) -> str | None:
 
 def _lost_rows(rows: Rows, folder: Path) -> str | None:
     """Hold the loader to rows kept + rows skipped = rows given."""
-    from medstress import registry
+    from medstress.core import registry
+    from medstress.core.errors import DataError
     from medstress.datasets.source import DatasetOptions
-    from medstress.errors import DataError
 
     options = DatasetOptions(path=folder / rows.file, on_bad_row="skip")
     try:

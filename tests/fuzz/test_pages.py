@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import pytest
 
 from medstress.metrics import wilson
+from medstress.papers.cases import as_html
 from medstress.report import examples, figures, render_report
 from medstress.report.case import render_sheet
-from medstress.report.paper.cases import as_html
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 ACTIVE = ("href", "src", "srcset", "action", "content", "http-equiv", "class", "type", "name")

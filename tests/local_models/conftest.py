@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from medstress.backends.loaded_model import load_model
+from medstress.backends.local.transformers import TransformersBackend
+from medstress.backends.models.loaded_model import load_model
 from medstress.backends.options import BackendOptions
-from medstress.backends.transformers import TransformersBackend
-from medstress.calls import Score
+from medstress.core.calls import Score
 
 WORDS = ["aspirin", "insulin", "scurvy", "vitamin", "patient", "pain", "dose", "drug", "which"]
 WORDS += ["treats", "the", "a", "of", "with", "is"]

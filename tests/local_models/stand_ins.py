@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from medstress.backends.llama_engine import shared_blocks
-from medstress.calls import Decoding, Message
+from medstress.backends.llama_cpp.engine import shared_blocks
+from medstress.core.calls import Decoding, Message
 
 
 class _Tiny:
@@ -147,7 +147,7 @@ def vllm_module() -> ModuleType:
 
 
 class LlamaEngine:
-    """As medstress.backends.llama_engine.Engine, with the numbers of a saved model."""
+    """As medstress.backends.llama_cpp.engine.Engine, with the numbers of a saved model."""
 
     library = "stand-in"
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.backends import adapters
+from medstress.backends.local.transformers import TransformersBackend, open_backend
+from medstress.backends.models import adapters
 from medstress.backends.options import BackendOptions
-from medstress.backends.transformers import TransformersBackend, open_backend
-from medstress.calls import Decoding, Generate, Score, Scored
-from medstress.errors import UsageError
+from medstress.core.calls import Decoding, Generate, Score, Scored
+from medstress.core.errors import UsageError
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from medstress.backends.local.transformers import TransformersBackend, open_backend
 from medstress.backends.options import BackendOptions
-from medstress.backends.transformers import TransformersBackend, open_backend
-from medstress.calls import Decoding, Failure, Generate, Score, Scored
-from medstress.errors import UsageError
+from medstress.core.calls import Decoding, Failure, Generate, Score, Scored
+from medstress.core.errors import UsageError
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")

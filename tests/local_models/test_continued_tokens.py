@@ -15,14 +15,14 @@ pytest.importorskip("transformers")
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from medstress.backends.continued_tokens import (
+from medstress.backends.models.continued_tokens import (
     Continued,
     Encode,
     _alike,
     reads_by_words,
     tokens_of_each,
 )
-from medstress.backends.prompt_tokens import PromptTokenizer
+from medstress.backends.models.prompt_tokens import PromptTokenizer
 
 _CORPUS = [
     "A 45-year-old woman takes 500 mg aspirin daily; she's had chest pain.\n\nWhat's next?",

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from medstress.experiment.public import run
-from medstress.experiment.run import prepare
+from medstress.api.run import run
+from medstress.running.run import prepare
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")

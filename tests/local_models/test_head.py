@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from medstress.backends.head import HeadBackend
+from medstress.backends.local.multiple_choice_head import HeadBackend
+from medstress.backends.local.transformers import open_backend
 from medstress.backends.options import BackendOptions
-from medstress.backends.transformers import open_backend
-from medstress.calls import Failure, Rank, Score, Scored
-from medstress.errors import UsageError
+from medstress.core.calls import Failure, Rank, Score, Scored
+from medstress.core.errors import UsageError
 from medstress.testing import check_backend
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")

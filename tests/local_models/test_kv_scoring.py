@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.backends.transformers import TransformersBackend
-from medstress.calls import Reply, Score, Scored
+from medstress.backends.local.transformers import TransformersBackend
+from medstress.core.calls import Reply, Score, Scored
 
 pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")
@@ -43,7 +43,7 @@ def rounds(sentence: Callable[[int, int], str]) -> list[list[Score]]:
 @pytest.fixture(params=[False, True], ids=["torch's attention", "plain products"])
 def plain_products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways a block attends: float32 on a CPU knows one of them."""
-    from medstress.backends import kv_attention
+    from medstress.backends.shared_prefix import attention as kv_attention
 
     monkeypatch.setattr(kv_attention, "_plain_products_are_faster", lambda _: request.param)
 
@@ -186,8 +186,8 @@ def test_answers_stand_where_there_is_no_memory_to_keep_what_they_need(
     open_tiny: Callable[..., TransformersBackend],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from medstress.backends import kv_scoring
-    from medstress.backends.kv_store import KvStore
+    from medstress.backends.shared_prefix import scoring as kv_scoring
+    from medstress.backends.shared_prefix.store import KvStore
 
     plan = replace(kv_scoring._PLANS["cpu"], batch_rows=0)
     monkeypatch.setitem(kv_scoring._PLANS, "cpu", plan)
@@ -213,7 +213,7 @@ def test_a_model_that_is_not_packed_right_is_read_as_before(
     open_tiny: Callable[..., TransformersBackend],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from medstress.backends import kv_attention
+    from medstress.backends.shared_prefix import attention as kv_attention
 
     attend_block = kv_attention._attend_block
 
@@ -233,7 +233,7 @@ def test_a_model_that_lean_layers_do_not_suit_is_packed_with_its_own(
     open_tiny: Callable[..., TransformersBackend],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from medstress.backends import lean_layers
+    from medstress.backends.shared_prefix import lean_layers
 
     monkeypatch.setattr(lean_layers, "_layer_matches", lambda *_: True)
     monkeypatch.setattr(lean_layers, "_lean_gate", lambda _: None)
@@ -253,7 +253,7 @@ def test_packed_weights_that_give_other_numbers_are_not_used(
     open_tiny: Callable[..., TransformersBackend],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from medstress.backends import lean_layers
+    from medstress.backends.shared_prefix import lean_layers
 
     def wrong(model: Any) -> list[Any]:
         head = model.get_output_embeddings()
@@ -272,7 +272,7 @@ def test_a_model_whose_kept_keys_are_not_found_again_is_read_without_them(
     open_tiny: Callable[..., TransformersBackend],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from medstress.backends.kv_store import KvStore
+    from medstress.backends.shared_prefix.store import KvStore
 
     put = KvStore.put
     monkeypatch.setattr(
@@ -307,7 +307,7 @@ def test_a_first_batch_of_which_nothing_is_kept_is_read_together(
     open_tiny: Callable[..., TransformersBackend],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from medstress.backends.kv_scoring import KvScorer
+    from medstress.backends.shared_prefix.scoring import KvScorer
 
     backend, forward, sizes = open_tiny("llama", kv_bytes=0), KvScorer._forward, []
     assert backend.path == "tree"  # the self-check is over
@@ -346,7 +346,7 @@ def test_memory_that_was_never_written_is_not_read(
 def test_plain_products_are_torchs_attention(scaling: float | None) -> None:
     import torch
 
-    from medstress.backends.kv_attention import Block, _attend_block
+    from medstress.backends.shared_prefix.attention import Block, _attend_block
 
     drawn = torch.Generator().manual_seed(0)
     lines = torch.randn(2, 3, 12, 8, generator=drawn)
@@ -371,7 +371,7 @@ def test_plain_products_are_torchs_attention(scaling: float | None) -> None:
 def test_rounding_of_the_number_format_is_no_disagreement() -> None:
     import torch
 
-    from medstress.backends.kv_scoring import close_enough
+    from medstress.backends.shared_prefix.scoring import close_enough
 
     # Logits of 16 to 32 are an eighth apart in bfloat16.
     assert close_enough([[-4.75]], [[-4.5]], torch.bfloat16)
@@ -383,7 +383,7 @@ def test_rounding_of_the_number_format_is_no_disagreement() -> None:
 def test_what_is_no_number_is_not_close_to_a_number() -> None:
     import torch
 
-    from medstress.backends.kv_scoring import close_enough
+    from medstress.backends.shared_prefix.scoring import close_enough
 
     nan = float("nan")
     assert close_enough([[-1.0], [-2.0]], [[-1.0], [-2.0001]], torch.float32)
@@ -394,7 +394,7 @@ def test_what_is_no_number_is_not_close_to_a_number() -> None:
 def test_the_self_check_computes_in_the_compute_thread(
     open_tiny: Callable[..., TransformersBackend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from medstress.backends import score_calls
+    from medstress.backends.local import score_calls
 
     made, threads = score_calls.CausalScorer, []
 
@@ -414,7 +414,7 @@ def test_texts_of_a_batch_are_tokenised_together(
     open_tiny: Callable[..., TransformersBackend],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from medstress.backends.prompt_tokens import PromptTokenizer
+    from medstress.backends.models.prompt_tokens import PromptTokenizer
 
     backend, tokens, n = open_tiny("llama"), PromptTokenizer.tokens, []
 
@@ -466,8 +466,8 @@ def test_packed_weights_and_what_is_kept_go_before_a_batch_is_halved(
 ) -> None:
     import torch
 
-    from medstress.backends import packed_weights
-    from medstress.backends.kv_scoring import KvScorer
+    from medstress.backends.shared_prefix import packed_weights
+    from medstress.backends.shared_prefix.scoring import KvScorer
 
     monkeypatch.setattr(packed_weights, "_NARROW", 1)
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)

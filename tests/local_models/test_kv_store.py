@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.backends.kv_store import KvStore, Read, Rows
-from medstress.backends.token_tree import shared_length
+from medstress.backends.models.token_tree import shared_length
+from medstress.backends.shared_prefix.store import KvStore, Read, Rows
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from medstress.backends.lean_layers import LeanLayers  # noqa: E402
+from medstress.backends.shared_prefix.lean_layers import LeanLayers  # noqa: E402
 
 _SIZES = {
     "vocab_size": 60,

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.backends import gguf_file, llama_cpp, llama_engine
-from medstress.backends.gguf_file import GgufFacts, read_facts, render_chat
+from medstress.backends.llama_cpp import backend as llama_cpp
+from medstress.backends.llama_cpp import engine as llama_engine
+from medstress.backends.local.transformers import TransformersBackend
+from medstress.backends.models import gguf_file
+from medstress.backends.models.gguf_file import GgufFacts, read_facts, render_chat
 from medstress.backends.options import BackendOptions
-from medstress.backends.transformers import TransformersBackend
-from medstress.calls import Choose, Decoding, Failure, Generate, Message, Score, Scored
-from medstress.errors import PermanentBackendError, UsageError
+from medstress.core.calls import Choose, Decoding, Failure, Generate, Message, Score, Scored
+from medstress.core.errors import PermanentBackendError, UsageError
 from medstress.testing import check_backend
 
 pytest.importorskip("torch", reason="needs the extra transformers")

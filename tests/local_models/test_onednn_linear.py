@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from medstress import onednn_linear  # noqa: E402
-from medstress.backends.packed_weights import packed_forwards  # noqa: E402
-from medstress.onednn_linear import use_onednn  # noqa: E402
+from medstress.backends.shared_prefix.packed_weights import packed_forwards  # noqa: E402
+from medstress.machine import onednn_linear  # noqa: E402
+from medstress.machine.onednn_linear import use_onednn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()),

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress import onednn_linear
-from medstress.backends.transformers import TransformersBackend
-from medstress.calls import Score, Scored
+from medstress.backends.local.transformers import TransformersBackend
+from medstress.core.calls import Score, Scored
+from medstress.machine import onednn_linear
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from medstress.backends import packed_weights  # noqa: E402
-from medstress.backends.packed_weights import packed_forwards  # noqa: E402
+from medstress.backends.shared_prefix import packed_weights  # noqa: E402
+from medstress.backends.shared_prefix.packed_weights import packed_forwards  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     not torch.backends.mkl.is_available(), reason="torch is built without MKL here"

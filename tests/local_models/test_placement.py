@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.backends import loaded_model, placement
-from medstress.backends.kv_attention import Part, pack
-from medstress.backends.kv_store import KvStore
+from medstress.backends.local.transformers import TransformersBackend, open_backend
+from medstress.backends.models import loaded_model, placement
+from medstress.backends.models.placement import input_device
+from medstress.backends.models.token_tree import Target, build_row
 from medstress.backends.options import BackendOptions
-from medstress.backends.placement import input_device
-from medstress.backends.token_tree import Target, build_row
-from medstress.backends.transformers import TransformersBackend, open_backend
-from medstress.calls import Decoding, Generate, Score, Scored
-from medstress.errors import UsageError
+from medstress.backends.shared_prefix.attention import Part, pack
+from medstress.backends.shared_prefix.store import KvStore
+from medstress.core.calls import Decoding, Generate, Score, Scored
+from medstress.core.errors import UsageError
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("accelerate", reason="needs the extra transformers")

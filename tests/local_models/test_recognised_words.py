@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from medstress.attacks.noise import SwapNoise
-from medstress.errors import UsageError
-from medstress.experiment.noise_resources import noise_resources
-from medstress.seeding import rng_for
-from medstress.sentences import TaggedText
+from medstress.core.errors import UsageError
+from medstress.core.seeding import rng_for
+from medstress.core.sentences import TaggedText
+from medstress.experiment.plan.noise_resources import noise_resources
 
 spacy = pytest.importorskip("spacy", reason="needs the extra spacy")
 

@@ -10,9 +10,9 @@ import pytest
 import spacy
 
 import medstress as ms
-from medstress.errors import UsageError
-from medstress.experiment.prepared import Prepared
-from medstress.experiment.run import prepare
+from medstress.core.errors import UsageError
+from medstress.experiment.plan.plan import Prepared
+from medstress.running.run import prepare
 
 ROWS: list[dict[str, Any]] = [
     {

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress import registry
+from medstress.backends.local import sentence_transformers as sentence_encoders
+from medstress.backends.models.piece_windows import PieceTokenizer
 from medstress.backends.options import BackendOptions
-from medstress.backends.piece_windows import PieceTokenizer
-from medstress.calls import Classify, Compare, Compared, Failure, Generate, Tag, Tagged
-from medstress.errors import UsageError
-from medstress.experiment import sentence_encoders
-from medstress.label_schemes import in_iob2
+from medstress.core import registry
+from medstress.core.calls import Classify, Compare, Compared, Failure, Generate, Tag, Tagged
+from medstress.core.errors import UsageError
+from medstress.core.label_schemes import in_iob2
 from medstress.testing import check_backend
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")

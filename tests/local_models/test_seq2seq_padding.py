@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from medstress.backends.transformers import TransformersBackend
-from medstress.calls import Failure, Score, Scored
+from medstress.backends.local.transformers import TransformersBackend
+from medstress.core.calls import Failure, Score, Scored
 
 pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")

@@ -12,9 +12,9 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
+from medstress.core.errors import UsageError
 from medstress.entities.recognisers.recogniser import Found
 from medstress.entities.recognisers.spacy_pipeline import LINKER, SpacyPipeline
-from medstress.errors import UsageError
 
 TEXT = "Aspirin helps gout, says Anna."
 CONCEPTS = {"aspirin": [("C1", 0.9), ("C3", 0.8)], "gout": [("C2", 1.0)], "anna": []}

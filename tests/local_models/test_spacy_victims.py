@@ -8,8 +8,8 @@ import pytest
 
 from medstress.backends.options import BackendOptions
 from medstress.backends.spacy import open_backend
-from medstress.calls import Compare, Failure, Tag, Tagged
-from medstress.errors import UsageError
+from medstress.core.calls import Compare, Failure, Tag, Tagged
+from medstress.core.errors import UsageError
 from medstress.testing import check_backend
 
 spacy = pytest.importorskip("spacy", reason="needs the extra spacy")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.backends import loaded_model
+from medstress.backends.local.transformers import TransformersBackend, open_backend
+from medstress.backends.models import loaded_model
 from medstress.backends.options import BackendOptions
-from medstress.backends.transformers import TransformersBackend, open_backend
-from medstress.calls import (
+from medstress.core.calls import (
     Backend,
     Choose,
     Decoding,
@@ -23,7 +23,7 @@ from medstress.calls import (
     Score,
     Scored,
 )
-from medstress.errors import UsageError
+from medstress.core.errors import UsageError
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")

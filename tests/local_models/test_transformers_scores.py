@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from medstress.backends.transformers import TransformersBackend
-from medstress.calls import (
+from medstress.backends.local.transformers import TransformersBackend
+from medstress.core.calls import (
     Message,
     Score,
     Scored,

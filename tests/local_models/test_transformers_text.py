@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medstress.backends.generation import _GumbelNoise
-from medstress.backends.transformers import TransformersBackend
-from medstress.calls import Decoding, Generate, Generated, Request
+from medstress.backends.local.generation import _GumbelNoise
+from medstress.backends.local.transformers import TransformersBackend
+from medstress.core.calls import Decoding, Generate, Generated, Request
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from medstress.backends import vllm as back_end
+from medstress.backends.local.transformers import TransformersBackend
 from medstress.backends.options import BackendOptions
-from medstress.backends.transformers import TransformersBackend
-from medstress.calls import Choose, Decoding, Failure, Generate, Message, Score, Scored
-from medstress.errors import UsageError
+from medstress.core.calls import Choose, Decoding, Failure, Generate, Message, Score, Scored
+from medstress.core.errors import UsageError
 from medstress.testing import check_backend
 
 pytest.importorskip("torch", reason="needs the extra transformers")

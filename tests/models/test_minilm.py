@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from medstress.core.errors import UsageError
 from medstress.entities import encoders
 from medstress.entities.embeddings import Embedder, embed_names
-from medstress.errors import UsageError
 
 pytestmark = [
     pytest.mark.models,

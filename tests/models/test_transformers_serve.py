@@ -21,9 +21,9 @@ from urllib.request import urlopen
 import pytest
 
 from medstress.backends.options import BackendOptions
-from medstress.calls import Decoding, Generate, Generated, Message, Score
-from medstress.errors import UsageError
-from medstress.hashing import canonical_json
+from medstress.core.calls import Decoding, Generate, Generated, Message, Score
+from medstress.core.errors import UsageError
+from medstress.core.hashing import canonical_json
 
 pytestmark = [
     pytest.mark.models,
@@ -108,7 +108,7 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None
 
 @pytest.fixture
 def backend(server: str, folder: Path) -> Iterator[Any]:
-    from medstress.backends.openai_http import open_backend
+    from medstress.backends.server.openai import open_backend
 
     opened = open_backend(BackendOptions(base_url=server, model=str(folder), max_in_flight=1))
     yield opened

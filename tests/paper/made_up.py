@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from medstress.items import Mention, Question
+from medstress.core.items import Mention, Question
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
 
 VICTIM = {
     "name": "mine",

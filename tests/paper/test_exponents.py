@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from medstress.report.paper.exponents import SHARE, best_exponent, tuning_items
+from medstress.papers.exponents import SHARE, best_exponent, tuning_items
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 
 import medstress as ms
 from medstress.cli.app import medstress_cli
-from medstress.experiment.rows import trial_rows
-from medstress.experiment.summary import summarise_run
-from medstress.report.paper import noise_scores
-from medstress.report.paper.arms import arms_of
+from medstress.papers import noise_scores
+from medstress.papers.arms import arms_of
 from medstress.results.load import StoredRun
+from medstress.results.rows import trial_rows
+from medstress.summary.summary import summarise_run
 
 VICTIM = """
 def tags(sentences):

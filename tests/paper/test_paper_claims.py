@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from medstress.metrics.claims import Finding
-from medstress.report.paper import claim_table
-from medstress.report.paper.arms import arms_of
-from medstress.report.paper.claim_record import ALL_VICTIMS
-from medstress.report.paper.claim_series import series_of
-from medstress.report.paper.claims import claims_of
-from medstress.report.paper.collection import make_all
-from medstress.report.paper.made import Made, Skipped, index
+from medstress.papers import claim_table
+from medstress.papers.arms import arms_of
+from medstress.papers.claim_record import ALL_VICTIMS
+from medstress.papers.claim_series import series_of
+from medstress.papers.claim_verdicts import Finding
+from medstress.papers.claims import claims_of
+from medstress.papers.collection import make_all
+from medstress.papers.made import Made, Skipped, index
 
 BUDGET = 20
 ZOO = {"name": "discrete_zoo", "budget": BUDGET, "candidates": 3, "variants": "exclude"}

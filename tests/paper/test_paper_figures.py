@@ -14,15 +14,15 @@ from xml.etree import ElementTree
 import pytest
 
 from medstress import recipes
-from medstress.experiment.config import AttackTable
-from medstress.experiment.parts import make_attacks
-from medstress.metrics.plateau import NO_PLATEAU
-from medstress.report.paper import changes, curves, plot_sizes, regimes, sizes
-from medstress.report.paper.arms import arms_of
-from medstress.report.paper.canvas import FORMATS
-from medstress.report.paper.collection import make_all
-from medstress.report.paper.made import Made, Skipped, index
-from medstress.report.paper.rates import rates_of
+from medstress.experiment.file.config import AttackTable
+from medstress.experiment.plan.parts import make_attacks
+from medstress.metrics.curves.plateau import NO_PLATEAU
+from medstress.papers import changes, curves, plot_sizes, regimes, sizes
+from medstress.papers.arms import arms_of
+from medstress.papers.canvas import FORMATS
+from medstress.papers.collection import make_all
+from medstress.papers.made import Made, Skipped, index
+from medstress.papers.rates import rates_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from medstress.report.paper.arms import VictimFacts
-from medstress.report.paper.published import find, victim_name
+from medstress.papers.arms import VictimFacts
+from medstress.papers.published import find, victim_name
 
 XL = VictimFacts(
     label="xl", name="xl", model="google/flan-t5-xl", backend="transformers", parameters=None,

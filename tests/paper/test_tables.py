@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-from medstress.report.paper.arms import arms_of
-from medstress.report.paper.collection import make_all
-from medstress.report.paper.exponents import tuning_items
-from medstress.report.paper.made import CSV_FIELDS
-from medstress.report.paper.rates import rates_of
-from medstress.report.paper.tables import table_1, table_2, table_rcap
+from medstress.papers.arms import arms_of
+from medstress.papers.collection import make_all
+from medstress.papers.exponents import tuning_items
+from medstress.papers.made import CSV_FIELDS
+from medstress.papers.rates import rates_of
+from medstress.papers.tables import table_1, table_2, table_rcap
 from medstress.results.csv import as_csv
 from medstress.results.formats import percent
 from medstress.results.latex import escape, latex_table

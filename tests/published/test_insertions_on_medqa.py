@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from medstress.attacks.alignment import plain
-from medstress.attacks.edit_gates import Draft, facts_kept, insertions_only, options_kept
-from medstress.attacks.insertion_places import NoPlaceError, inserted
-from medstress.attacks.item_edits import edits_between
+from medstress.attacks.medfuzz.alignment import plain
+from medstress.attacks.medfuzz.gates import Draft, facts_kept, insertions_only, options_kept
+from medstress.attacks.medfuzz.insertion_places import NoPlaceError, inserted
+from medstress.attacks.medfuzz.item_edits import edits_between
+from medstress.core.items import Candidate, Question
 from medstress.datasets import medqa
 from medstress.datasets.source import DatasetOptions
-from medstress.items import Candidate, Question
 
 _SENTENCE = re.compile(r"(?<=[.?!] )(\w+)")
 _OF_WOMEN = re.compile(r"\b(?:woman|girl|she|her)\b", re.IGNORECASE)

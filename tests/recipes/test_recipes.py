@@ -11,12 +11,12 @@ import pytest
 
 from medstress import recipes
 from medstress.cli.app import medstress_cli
-from medstress.experiment.parts import make_attacks
-from medstress.experiment.reading import read_experiment
-from medstress.experiment.run import prepare
-from medstress.experiment.sources import find_source
-from medstress.items import Candidate
+from medstress.core.items import Candidate
+from medstress.experiment.file.reading import read_experiment
+from medstress.experiment.file.sources import find_source
+from medstress.experiment.plan.parts import make_attacks
 from medstress.kinds.victim_prompts import prompt_for
+from medstress.running.run import prepare
 from medstress.tasks.templates import load_template
 from medstress.testing import tiny_questions
 from medstress.training.plan import plan_training

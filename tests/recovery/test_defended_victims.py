@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from medstress.experiment.public import Run, run
+from medstress.api.run import Run, run
 from medstress.testing import REPLACEMENTS, tiny_questions
 
 WEAK = REPLACEMENTS[1::2]

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from medstress.attacks import DiscreteZoo, EntitySubstitution
+from medstress.attacks.discrete_zoo.gradient import estimate_gradient
 from medstress.attacks.protocol import Attack
-from medstress.attacks.zeroth_order import estimate_gradient
 from medstress.backends.mock import MockBackend
-from medstress.calls import Chosen
-from medstress.items import Mention, Question
-from medstress.outcomes import Verdict
-from medstress.scheduler.need import CallRound
-from medstress.scheduler.trial import Trial, TrialResult, conduct
+from medstress.core.calls import Chosen
+from medstress.core.items import Mention, Question
+from medstress.core.outcomes import Verdict
+from medstress.engine.requests import CallRound
+from medstress.engine.trial import Trial, TrialResult, conduct
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
+from medstress.tasks.victim import Victim
 from medstress.testing import PerturbationTable, tiny_resources
-from medstress.victim import Victim
 
 N_NAMES, DIMENSIONS, N_ITEMS, BUDGET = 600, 6, 80, 24
 NAMES = tuple(f"name{i:03}" for i in range(N_NAMES))

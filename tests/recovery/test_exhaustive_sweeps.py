@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from medstress.api.run import run
+from medstress.core.items import Question
 from medstress.datasets.sample import load
 from medstress.datasets.source import DatasetOptions
-from medstress.experiment.public import run
-from medstress.items import Question
 from medstress.metrics.coverage import BINS
 
 N_NAMES = 230

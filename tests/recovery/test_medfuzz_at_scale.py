@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medstress.experiment.public import run
+from medstress.api.run import run
 from medstress.testing import tiny_questions
 
 N = 300

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
+from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
-from medstress.errors import UsageError
-from medstress.experiment.public import Run, run
-from medstress.experiment.run import Watcher
-from medstress.experiment.significance.afterwards import run_tests
-from medstress.experiment.significance.run import Selection
+from medstress.core.errors import UsageError
+from medstress.running.run import Watcher
+from medstress.running.test import run_tests
+from medstress.significance.run import Selection
 
 NAMES = ("Abel", "Brook", "Cole")
 ROLES = """

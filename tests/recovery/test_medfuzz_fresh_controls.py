@@ -16,18 +16,18 @@ import numpy as np
 import pytest
 
 from medstress.attacks.controls.slots import Form, Slot, text_of
-from medstress.calls import Decoding, Generated
-from medstress.experiment.significance.controls import Controls
-from medstress.experiment.significance.flow import Success, significance_flow
-from medstress.experiment.significance.settings import Settings
-from medstress.experiment.significance.writer import Paraphrase, RoleWriter
-from medstress.items import Candidate
-from medstress.metrics.monte_carlo import ControlPlan, p_values
-from medstress.metrics.significance import LEVEL, Null
-from medstress.metrics.success_families import plan_of
-from medstress.outcomes import Outcome, Prediction
+from medstress.core.calls import Decoding, Generated
+from medstress.core.items import Candidate
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.queries import Consult
+from medstress.metrics.significance.families import LEVEL, Null
+from medstress.metrics.significance.members import plan_of
 from medstress.prompts import load_prompts
-from medstress.queries import Consult
+from medstress.significance.controls import Controls
+from medstress.significance.flow import Success, significance_flow
+from medstress.significance.settings import Settings
+from medstress.significance.writer import Paraphrase, RoleWriter
+from medstress.stats.monte_carlo import ControlPlan, p_values
 from medstress.testing import tiny_questions
 
 (ITEM,) = tiny_questions(1)

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from medstress.errors import UsageError
-from medstress.experiment.cost import estimate
-from medstress.experiment.public import Run, run
-from medstress.experiment.run import opened_victims, prepare
+from medstress.api.run import Run, run
+from medstress.core.errors import UsageError
+from medstress.costs.experiment import estimate
+from medstress.running.run import opened_victims, prepare
 from medstress.testing import tiny_questions
 
 MODELS = """

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from medstress.experiment.cases import cases_of
-from medstress.experiment.public import Run, run
-from medstress.experiment.significance.plan import attempts_used
+from medstress.api.run import Run, run
+from medstress.core.rows import TrialRow
 from medstress.metrics.tries import pick_attempt
 from medstress.results.load import StoredRun
-from medstress.rows import TrialRow
+from medstress.review.cases import cases_of
+from medstress.significance.plan import attempts_used
 
 ROLES = """
 import json

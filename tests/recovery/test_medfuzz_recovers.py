@@ -7,7 +7,7 @@ import json
 import pytest
 from markupsafe import escape
 
-from medstress.experiment.public import Run, run
+from medstress.api.run import Run, run
 from medstress.store.reviews import Review
 from medstress.store.run_store import RunStore
 from medstress.testing import tiny_questions

@@ -20,12 +20,12 @@ from typing import Any
 
 import pytest
 
+from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
-from medstress.experiment.cost import estimate
-from medstress.experiment.public import Run, run
-from medstress.experiment.run import Watcher, opened_victims, prepare
-from medstress.experiment.significance.afterwards import run_tests
-from medstress.experiment.significance.run import Selection
+from medstress.costs.experiment import estimate
+from medstress.running.run import Watcher, opened_victims, prepare
+from medstress.running.test import run_tests
+from medstress.significance.run import Selection
 
 NAMES = ("Abel", "Brook", "Cole")
 ROLES = """
@@ -600,7 +600,7 @@ def test_a_dry_run_counts_tests_and_says_what_roles_may_cost(bench: Path) -> Non
 
 
 def test_a_success_is_not_tested_with_another_model(bench: Path, tested: Run) -> None:
-    from medstress.errors import StoreError
+    from medstress.core.errors import StoreError
 
     path = bench / "roles.py"
     path.write_text(ROLES + "\n# another version\n")

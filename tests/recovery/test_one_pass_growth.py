@@ -16,17 +16,17 @@ import pytest
 from medstress import recipes
 from medstress.attacks.protocol import Attack
 from medstress.backends.mock import MockBackend
-from medstress.calls import Chosen
-from medstress.experiment.config import AttackTable
-from medstress.experiment.parts import make_attacks
-from medstress.hashing import digest
-from medstress.items import Mention, Question
-from medstress.scheduler.need import CallRound
-from medstress.scheduler.trial import Trial, conduct
+from medstress.core.calls import Chosen
+from medstress.core.hashing import digest
+from medstress.core.items import Mention, Question
+from medstress.engine.requests import CallRound
+from medstress.engine.trial import Trial, conduct
+from medstress.experiment.file.config import AttackTable
+from medstress.experiment.plan.parts import make_attacks
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
+from medstress.tasks.victim import Victim
 from medstress.testing import PerturbationTable, tiny_resources
-from medstress.victim import Victim
 
 P, BUDGET, N_ITEMS = 0.058, 50, 200
 SIZES = (2, 3, 5, 10)

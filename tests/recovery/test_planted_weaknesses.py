@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from medstress.errors import UsageError
-from medstress.experiment.public import Run, run
-from medstress.items import Question
-from medstress.outcomes import Verdict
+from medstress.api.run import Run, run
+from medstress.core.errors import UsageError
+from medstress.core.items import Question
+from medstress.core.outcomes import Verdict
 from medstress.testing import REPLACEMENTS, tiny_questions
 
 ITEMS = tiny_questions(8)

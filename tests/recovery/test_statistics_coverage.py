@@ -7,6 +7,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics import (
     gini_simpson,
     name_diversity,
@@ -15,10 +17,8 @@ from medstress.metrics import (
     share,
     slice_shares,
 )
-from medstress.metrics.hardness import effect
-from medstress.metrics.size import r_cap
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.metrics.curves.size import r_cap
+from medstress.metrics.significance.hardness import effect
 
 RUNS = 300
 """Simulated runs a case: a coverage of .95 has a standard error of .013."""

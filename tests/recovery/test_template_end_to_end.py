@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from medstress.experiment.cost import estimate
-from medstress.experiment.public import Run, run
-from medstress.experiment.run import prepare
-from medstress.outcomes import Verdict
-from medstress.scheduler import ready_queue
+from medstress.api.run import Run, run
+from medstress.core.outcomes import Verdict
+from medstress.costs.experiment import estimate
+from medstress.engine import scheduler as ready_queue
+from medstress.running.run import prepare
 from medstress.testing import REPLACEMENTS, tiny_questions
 
 ITEMS = tiny_questions(6)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from medstress.api.run import Tuned, tune
 from medstress.attacks.samplers import gumbel_noise, gumbel_top_k, log_weights
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import load_synonyms
 from medstress.entities.vocabularies import load_vocabulary
-from medstress.experiment.config import GRID
-from medstress.experiment.public import Tuned, tune
+from medstress.experiment.file.config import GRID
 from medstress.testing import REPLACEMENTS, tiny_questions
 
 ITEMS = tiny_questions(60)

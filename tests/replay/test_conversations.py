@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 
-from medstress.experiment.public import Run
+from medstress.api.run import Run
 from medstress.store.reader import RunReader
 from medstress.testing import tiny_questions
 

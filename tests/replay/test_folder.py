@@ -14,8 +14,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from medstress.experiment.public import Run
-from medstress.items import Question
+from medstress.api.run import Run
+from medstress.core.items import Question
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 

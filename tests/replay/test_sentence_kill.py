@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from medstress.experiment.public import Run
+from medstress.api.run import Run
 
 N_KILLS = 3
 BATCH = 4

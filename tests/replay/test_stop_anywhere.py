@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from medstress import registry
-from medstress.backends.python import PythonBackend
-from medstress.daemon_threads import is_working
-from medstress.errors import StoreError
-from medstress.experiment import manifest
-from medstress.experiment import run as running
-from medstress.experiment.public import Run, run
+from medstress.api.run import Run, run
+from medstress.backends.python.functions import PythonBackend
+from medstress.core import registry
+from medstress.core.errors import StoreError
+from medstress.experiment.plan import manifest
+from medstress.machine.daemon_threads import is_working
+from medstress.running import run as running
 from medstress.store.run_store import RunStore
 
 WRITES = (

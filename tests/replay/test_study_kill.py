@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from medstress.experiment.public import Run
+from medstress.api.run import Run
 from medstress.testing import tiny_questions
 
 N_KILLS = 3

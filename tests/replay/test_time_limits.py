@@ -6,15 +6,15 @@ import threading
 import time
 
 from medstress.attacks import EntitySubstitution
-from medstress.calls import Chosen
-from medstress.scheduler.progress import Limits
-from medstress.scheduler.ready_queue import Scheduler
-from medstress.scheduler.trial import Trial
+from medstress.core.calls import Chosen
+from medstress.engine.progress import Limits
+from medstress.engine.scheduler import Scheduler
+from medstress.engine.trial import Trial
 from medstress.store.run_store import RunStore
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
+from medstress.tasks.victim import Victim
 from medstress.testing import ScriptedBackend
-from medstress.victim import Victim
 
 
 def test_a_trial_that_runs_out_is_cut_short_with_the_reason_and_can_be_run_again(

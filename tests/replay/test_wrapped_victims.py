@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from medstress.experiment.public import Run
+from medstress.api.run import Run
 
 CALLS = 6
 

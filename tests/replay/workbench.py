@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medstress.calls import Choose, ModelIdentity, Request
+from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.experiment.public import Run
-from medstress.scheduler.trial import FLIP_CHECK_SAMPLE
+from medstress.core.calls import Choose, ModelIdentity, Request
+from medstress.engine.trial import FLIP_CHECK_SAMPLE
 
 VICTIM = '''
 """Right for most prompts; wrong or unreadable where a hash of the prompt says so."""

@@ -25,8 +25,8 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from medstress.hashing import digest
-from medstress.items import LETTERS
+from medstress.core.hashing import digest
+from medstress.core.items import LETTERS
 from thinking import shown
 
 FAULTS = (

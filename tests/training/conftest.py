@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medstress.sentences import SentencePair, TaggedText
+from medstress.core.sentences import SentencePair, TaggedText
 
 CHEMICALS = [("aspirin",), ("warfarin",), ("salicylic", "acid"), ("morphine",), ("naproxen",)]
 OTHERS = ["patients", "received", "for", "severe", "pain", "daily", "and", "without", "relief"]

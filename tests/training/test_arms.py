@@ -10,10 +10,10 @@ import pytest
 import medstress as ms
 from medstress.attacks.noise.mention_table import mention_key
 from medstress.cli.app import medstress_cli
-from medstress.errors import MedstressError, StoreError
-from medstress.experiment.remarks import dry_run_remarks
-from medstress.experiment.surrogate_coverage import surrogates_of
-from medstress.sentences import TaggedText
+from medstress.core.errors import MedstressError, StoreError
+from medstress.core.sentences import TaggedText
+from medstress.experiment.plan.surrogate_coverage import surrogates_of
+from medstress.summary.remarks import dry_run_remarks
 from medstress.training import train as flow
 from medstress.training.plan import plan_training, training_costs
 
@@ -293,8 +293,8 @@ def test_a_folder_of_the_first_editions_names_goes_on_with_them(
 
 
 def test_samples_are_of_whole_documents(workplace: Path) -> None:
+    from medstress.core.sentences import TaggedText
     from medstress.datasets.draw import draw_documents
-    from medstress.sentences import TaggedText
 
     items = [
         TaggedText(id=f"{n}", tokens=("a",), labels=("O",), metadata={"document": f"d{n // 3}"})

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from medstress.attacks.noise import NoiseResources
-from medstress.clusters import clusters_of
-from medstress.errors import UsageError
-from medstress.experiment.config import AttackTable
-from medstress.experiment.parts import AttackPart, make_attacks
-from medstress.sentences import SentencePair, TaggedText
+from medstress.core.clusters import clusters_of
+from medstress.core.errors import UsageError
+from medstress.core.sentences import SentencePair, TaggedText
+from medstress.experiment.file.config import AttackTable
+from medstress.experiment.plan.parts import AttackPart, make_attacks
 from medstress.training.copies import Kind, Perturber, items_by_epoch, split_off
 
 PERTURBER = Perturber(stream="toy", noise=NoiseResources())

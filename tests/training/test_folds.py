@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import medstress as ms
-from medstress.clusters import clusters_of, documents_of
-from medstress.errors import MedstressError, UsageError
-from medstress.experiment.rows import trial_rows
+from medstress.core.clusters import clusters_of, documents_of
+from medstress.core.errors import MedstressError, UsageError
 from medstress.results.load import StoredRun
+from medstress.results.rows import trial_rows
 from medstress.training import train as flow
 from medstress.training.data import split_into_folds
 from medstress.training.plan import plan_training
@@ -47,7 +47,7 @@ def crossed(workplace: Path, experiment: dict[str, Any], pairs: Any) -> dict[str
 def test_folds_hold_every_item_once_and_part_no_document(
     documents: list[int], n_folds: int, seed: int
 ) -> None:
-    from medstress.sentences import TaggedText
+    from medstress.core.sentences import TaggedText
 
     items = [
         TaggedText(id=str(n), tokens=("x",), labels=("O",), metadata={"document": f"d{document}"})
@@ -214,7 +214,7 @@ def test_attacks_on_held_out_pairs_are_pooled_over_the_folds(
 def test_each_pair_is_answered_by_the_model_of_its_fold(
     workplace: Path, crossed: dict[str, Any]
 ) -> None:
-    from medstress.experiment.run import opened_victims
+    from medstress.running.run import opened_victims
 
     plan = plan_training(crossed)
     ms.train(crossed, out="out")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from medstress.errors import StoreError
-from medstress.sentences import SentencePair, TaggedText
+from medstress.core.errors import StoreError
+from medstress.core.sentences import SentencePair, TaggedText
 from medstress.training.learner import find_start
 from medstress.training.loop import Point, Schedule, fit
 from medstress.training.pairs import BiEncoderLearner, CrossEncoderLearner

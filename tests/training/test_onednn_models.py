@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress import onednn_linear
 from medstress.entities.encoders import TransformerEncoder
+from medstress.machine import onednn_linear
 from medstress.training.learner import find_start, open_model
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")

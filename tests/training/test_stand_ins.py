@@ -9,7 +9,7 @@ import pytest
 
 import medstress as ms
 from medstress import recipes
-from medstress.sentences import SentencePair, TaggedText
+from medstress.core.sentences import SentencePair, TaggedText
 
 SPLITS = {"train": slice(40), "devel": slice(40, 50), "test": slice(50, 60)}
 

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
+from medstress.core.errors import DataError, MedstressError, StoreError, UsageError
+from medstress.core.sentences import TaggedText
 from medstress.datasets.iob import read_iob
 from medstress.datasets.source import DatasetOptions
-from medstress.errors import DataError, MedstressError, StoreError, UsageError
-from medstress.experiment.public import Run
-from medstress.sentences import TaggedText
 from medstress.training import train as flow
 from medstress.training.plan import plan_training
 
@@ -173,7 +173,7 @@ def test_a_killed_process_goes_on_and_ends_with_the_same_models(
 
 SLOWLY = """
 import os, sys, time, torch
-import medstress.backends.token_classification as backend
+import medstress.backends.local.token_classification as backend
 from medstress.cli.app import medstress_cli
 
 torch.set_num_threads(1)

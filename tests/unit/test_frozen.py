@@ -5,7 +5,7 @@ from inspect import signature
 
 import pytest
 
-from medstress.frozen import fast_init
+from medstress.core.frozen import fast_init
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from medstress.api.run import run
 from medstress.cli.app import medstress_cli
-from medstress.experiment.public import run
 from medstress.testing import tiny_questions
 
 pytestmark = pytest.mark.web

@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 
 from medstress.metrics import wilson
+from medstress.papers.cases import as_html
 from medstress.report import figures, render_report
 from medstress.report.case import render_sheet
-from medstress.report.paper.cases import as_html
 
 pytestmark = pytest.mark.web
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from medstress.errors import UsageError, did_you_mean
-from medstress.resources import Exclusions
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.resources import Exclusions
 
 BY_CHOICES: Any = None
 """Placeholder for a default that depends on `choices`; the dataclass fills it in."""

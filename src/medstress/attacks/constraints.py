@@ -14,11 +14,11 @@ from rapidfuzz.distance import Levenshtein
 
 from medstress.attacks.protocol import Validity
 from medstress.attacks.spans import span_text
-from medstress.errors import UsageError
-from medstress.items import Candidate, Mention, Question
-from medstress.resources import Exclusions, Resources
-from medstress.text import copy_case, copy_case_as_released
-from medstress.validity import RULE
+from medstress.core.errors import UsageError
+from medstress.core.items import Candidate, Mention, Question
+from medstress.core.resources import Exclusions, Resources
+from medstress.core.text import copy_case, copy_case_as_released
+from medstress.core.validity import RULE
 
 if TYPE_CHECKING:
     import numpy as np

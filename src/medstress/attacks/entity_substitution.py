@@ -44,11 +44,11 @@ from medstress.attacks.spans import (
     side_stream,
     span_text,
 )
-from medstress.errors import UsageError
-from medstress.items import Candidate, Mention, Question
-from medstress.outcomes import Prediction, parse_goal
-from medstress.queries import Ask, Predict, Steps
-from medstress.resources import Exclusions, Resources
+from medstress.core.errors import UsageError
+from medstress.core.items import Candidate, Mention, Question
+from medstress.core.outcomes import Prediction, parse_goal
+from medstress.core.queries import Ask, Predict, Steps
+from medstress.core.resources import Exclusions, Resources
 
 if TYPE_CHECKING:
     from numpy.random import Generator

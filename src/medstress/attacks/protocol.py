@@ -9,13 +9,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.errors import UsageError
-from medstress.items import Question
-from medstress.outcomes import Goal, parse_goal
+from medstress.core.errors import UsageError
+from medstress.core.items import Question
+from medstress.core.outcomes import Goal, parse_goal
+from medstress.core.queries import Steps
+from medstress.core.registry import fault_of, load
 from medstress.prompts import PromptSet
 from medstress.prompts.exemplars import Exemplar
-from medstress.queries import Steps
-from medstress.registry import fault_of, load
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -114,7 +114,7 @@ class Attack(ABC):
 
     A subclass defines `traits`, `spec`, `obstacle` and `run`; the rest has defaults.
     Items are `Question`s and resources `Resources`; for attacks on sentences both are those of
-    `medstress.attacks.sentence_attack`.
+    `medstress.attacks.noise.attack`.
     """
 
     __slots__ = ()

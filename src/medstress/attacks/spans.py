@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from medstress.errors import TrialError
-from medstress.items import Candidate, Mention, Question
-from medstress.outcomes import Outcome
-from medstress.queries import Predict, Steps, ask
-from medstress.resources import Resources
+from medstress.core.errors import TrialError
+from medstress.core.items import Candidate, Mention, Question
+from medstress.core.outcomes import Outcome
+from medstress.core.queries import Predict, Steps, ask
+from medstress.core.resources import Resources
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from medstress.backends.options import BackendOptions
-from medstress.calls import (
+from medstress.core.calls import (
     Backend,
     BackendTraits,
     Call,
@@ -25,7 +25,7 @@ from medstress.calls import (
     Tag,
     Tagged,
 )
-from medstress.hashing import content_hash, digest
+from medstress.core.hashing import content_hash, digest
 
 
 class MockBackend(Backend):

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from medstress.backends.options import BackendOptions
-from medstress.calls import (
+from medstress.core.calls import (
     Backend,
     BackendTraits,
     Call,
@@ -35,9 +35,9 @@ from medstress.calls import (
     Scored,
     Tag,
 )
-from medstress.errors import UsageError
-from medstress.hashing import content_hash
-from medstress.items import LETTERS
+from medstress.core.errors import UsageError
+from medstress.core.hashing import content_hash
+from medstress.core.items import LETTERS
 
 _SHARE = 0.6
 """Probability of the replied letter in scores; the other letters share the rest."""

@@ -9,10 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from medstress.backends.options import BackendOptions
-from medstress.calls import Backend, BackendTraits, Call, Failure, ModelIdentity, Reply, Tag, Tagged
-from medstress.errors import UsageError, did_you_mean, missing_extra
-from medstress.hashing import content_hash
-from medstress.input_files import loading
+from medstress.core.calls import (
+    Backend,
+    BackendTraits,
+    Call,
+    Failure,
+    ModelIdentity,
+    Reply,
+    Tag,
+    Tagged,
+)
+from medstress.core.errors import UsageError, did_you_mean, missing_extra
+from medstress.core.hashing import content_hash
+from medstress.files.reading import loading
 
 _BATCH_SIZE = 256
 _INNER_BATCH = 64

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, TypeAlias
 
-from medstress.backends.model_files import count_parameters, find_model
+from medstress.backends.models.model_files import count_parameters, find_model
+from medstress.backends.models.prompt_tokens import PromptTokenizer, targets_of
+from medstress.backends.models.token_tree import Target
 from medstress.backends.options import BackendOptions
-from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
-from medstress.backends.token_tree import Target
-from medstress.calls import (
+from medstress.core.calls import (
     LENGTH,
     Backend,
     BackendTraits,
@@ -28,9 +28,9 @@ from medstress.calls import (
     Score,
     Scored,
 )
-from medstress.errors import PermanentBackendError, UsageError
-from medstress.hashing import content_hash, digest
-from medstress.input_files import loading
+from medstress.core.errors import PermanentBackendError, UsageError
+from medstress.core.hashing import content_hash, digest
+from medstress.files.reading import loading
 from medstress.option_letters import is_decided
 
 _BATCH_SIZE = 256

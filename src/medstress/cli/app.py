@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from medstress.cli.parser import NOT_BUILT, build_parser
 from medstress.cli.stopping import INTERRUPTED, Stopping
 from medstress.cli.streams import visible_output
-from medstress.errors import MedstressError, UsageError, did_you_mean, reason
-from medstress.scheduler.progress import DRAIN_SECONDS
+from medstress.core.errors import MedstressError, UsageError, did_you_mean, reason
+from medstress.engine.progress import DRAIN_SECONDS
 
 COMMANDS = (
     "demo",
@@ -74,7 +74,7 @@ def _guarded(arguments: Sequence[str], stop: Stopping) -> int:
         print(f"medstress: {reason(error)}", file=sys.stderr)
         return 2
     except Exception as error:  # noqa: BLE001 - the edge: anything else is a bug of medstress
-        from medstress.registry import complaint
+        from medstress.core.registry import complaint
 
         if message := complaint(error):
             print(f"medstress: {message}; fix or remove that package", file=sys.stderr)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from medstress.errors import StoreError, UsageError
+from medstress.core.errors import StoreError, UsageError
 from medstress.store.shared_cache import SharedCache, cache_folder
 
 

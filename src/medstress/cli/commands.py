@@ -10,26 +10,26 @@ from pathlib import Path
 from typing import Any
 
 from medstress import recipes
+from medstress.api.results import report_of
+from medstress.api.run import Run, run
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.display import display, print_table
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
-from medstress.errors import UsageError
-from medstress.experiment.figures import INDEX
-from medstress.experiment.public import Run, run
-from medstress.experiment.reading_back import report_of
-from medstress.experiment.remarks import dry_run_remarks
-from medstress.experiment.rows import trial_rows
-from medstress.experiment.run import opened_victims, prepare, run_folder
-from medstress.experiment.summary import summarise_run
-from medstress.report.paper.made import Made, Skipped
+from medstress.core.errors import UsageError
+from medstress.files.writing import Access, write_text
+from medstress.papers.made import Made, Skipped
+from medstress.papers.write import INDEX
 from medstress.results.load import StoredRun, open_run
-from medstress.writing import Access, write_text
+from medstress.results.rows import trial_rows
+from medstress.running.run import opened_victims, prepare, run_folder
+from medstress.summary.remarks import dry_run_remarks
+from medstress.summary.summary import summarise_run
 
 
 def demo_cli(args: argparse.Namespace) -> int:
     """Run `medstress demo`."""
-    from medstress.experiment.demo import DEMO
+    from medstress.running.demo import DEMO
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         finished = run(DEMO, args.out, watcher=watcher)
@@ -62,10 +62,10 @@ def run_cli(args: argparse.Namespace) -> int:
 
 def tune_cli(args: argparse.Namespace) -> int:
     """Run `medstress tune`."""
-    from medstress.experiment.public import tune
-    from medstress.experiment.tune import plan_tuning, tuning_costs
-    from medstress.experiment.tuning_summary import describe_tuning
+    from medstress.api.run import tune
     from medstress.report.tuning import grid_table
+    from medstress.tuning.numbers import describe_tuning
+    from medstress.tuning.tune import plan_tuning, tuning_costs
 
     _check_limit(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
@@ -102,7 +102,7 @@ def tune_cli(args: argparse.Namespace) -> int:
 
 def train_cli(args: argparse.Namespace) -> int:
     """Run `medstress train`."""
-    from medstress.experiment.public import train
+    from medstress.api.run import train
     from medstress.training.plan import plan_training, training_costs
     from medstress.training.train import RESULT_FILE
 
@@ -183,7 +183,7 @@ def recipe_cli(args: argparse.Namespace) -> int:
 
 def review_cli(args: argparse.Namespace) -> int:
     """Run `medstress review`."""
-    from medstress.experiment.reviews import export_sheet, import_sheet
+    from medstress.review.reviews import export_sheet, import_sheet
     from medstress.store.run_store import RunStore
 
     folder = Path(args.folder)
@@ -201,7 +201,7 @@ def review_cli(args: argparse.Namespace) -> int:
 
 def annotate_cli(args: argparse.Namespace) -> int:
     """Run `medstress annotate`."""
-    from medstress.experiment.annotate import annotate
+    from medstress.running.annotate import annotate
 
     _check_limit(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
@@ -216,7 +216,7 @@ def annotate_cli(args: argparse.Namespace) -> int:
 
 def perturb_cli(args: argparse.Namespace) -> int:
     """Run `medstress perturb`."""
-    from medstress.experiment.perturb import perturb
+    from medstress.running.perturb import perturb
 
     _check_limit(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
@@ -274,7 +274,7 @@ def _check_limit(args: argparse.Namespace) -> None:
 
 
 def _dry_run(args: argparse.Namespace) -> int:
-    from medstress.experiment.cost import estimate
+    from medstress.costs.experiment import estimate
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(
@@ -296,8 +296,8 @@ def _show_run(finished: Run) -> int:
 def _show(stored: StoredRun) -> int:
     """Print warnings and tables; return 1 if more trials failed than the experiment allows, or if
     no answer of a victim could be read."""
-    from medstress.experiment.config import LIMITS
-    from medstress.metrics.surrogate_lines import name_lines
+    from medstress.experiment.file.config import LIMITS
+    from medstress.metrics.sentences.surrogates import name_lines
     from medstress.metrics.unreadable import victims_unread
     from medstress.report.sections import by_seed_and_pooled, summary_table
     from medstress.report.sentence_scores import score_table

@@ -22,10 +22,10 @@ from rich.table import Table as Grid
 
 from medstress.cli.stopping import Stopping
 from medstress.cli.streams import one_line, plain_stream
-from medstress.experiment.run import Watcher
+from medstress.engine.progress import Progress as Counts
 from medstress.results import text
 from medstress.results.table import Table
-from medstress.scheduler.progress import Progress as Counts
+from medstress.running.run import Watcher
 
 _REFRESH_SECONDS = 0.25
 """Seconds between drawings; each takes 1 to 2 ms of processor time."""

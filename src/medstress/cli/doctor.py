@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from medstress.experiment.manifest import versions
-from medstress.paths import cache_dir
+from medstress.experiment.plan.manifest import versions
+from medstress.files.cache_folders import cache_dir
 
 PARTS = (
     (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from medstress import recipes, registry
+from medstress import recipes
+from medstress.core import registry
 
 
 def listing(kind: str) -> list[tuple[str, str]]:

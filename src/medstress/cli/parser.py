@@ -44,7 +44,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:  # type: ignore[override]
         """Raise a `UsageError`, so that one place prints all errors."""
-        from medstress.errors import UsageError
+        from medstress.core.errors import UsageError
 
         raise UsageError(f"{message} (see: {self.prog} --help)")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medstress.errors import UsageError, did_you_mean
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.files.writing import Access, write_text
 from medstress.prompts import shipped, texts_of
 from medstress.tasks.templates import load_template, shipped_prompts
-from medstress.writing import Access, write_text
 
 
 def prompt_texts(name: str) -> dict[str, str]:

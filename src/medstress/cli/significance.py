@@ -6,17 +6,17 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from medstress.api.run import Run
 from medstress.cli.display import display, print_table
 from medstress.cli.streams import one_line
-from medstress.errors import UsageError
-from medstress.experiment.public import Run
+from medstress.core.errors import UsageError
 
 
 def test_cli(args: argparse.Namespace) -> int:
     """Run `medstress test`."""
-    from medstress.experiment.significance.afterwards import run_tests
-    from medstress.experiment.significance.run import Selection
     from medstress.report.significance import family_lines, slope_lines, success_table
+    from medstress.running.test import run_tests
+    from medstress.significance.run import Selection
 
     if args.experiment is None:
         raise UsageError(

@@ -17,7 +17,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-from medstress.scheduler.progress import DRAIN_SECONDS
+from medstress.engine.progress import DRAIN_SECONDS
 
 INTERRUPTED = 130
 """The exit code after any of the signals."""
@@ -121,7 +121,9 @@ def leave(code: int) -> None:
     Raises:
         SystemExit: if no thread works.
     """
-    threads = sys.modules.get("medstress.daemon_threads")  # only imported if a model was asked
+    threads = sys.modules.get(
+        "medstress.machine.daemon_threads"
+    )  # only imported if a model was asked
     if code == INTERRUPTED or (threads is not None and threads.is_working()):
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from medstress.core.errors import DataError
+from medstress.core.items import Mention, Question
+from medstress.core.text import cut_word
 from medstress.datasets.rows import shown
 from medstress.datasets.source import required_file
-from medstress.errors import DataError
-from medstress.input_files import read_json
-from medstress.items import Mention, Question
-from medstress.text import cut_word
+from medstress.files.reading import read_json
 
 _LISTS = ("text", "labels", "boundaries")
 

@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import content_hash
+from medstress.core.sentences import TaggedText
 from medstress.datasets.hub import read_hub
 from medstress.datasets.iob import read_iob
 from medstress.datasets.pubtator import read_pubtator
 from medstress.datasets.source import DatasetOptions, LoadedTexts, check_keys, required_file
-from medstress.errors import UsageError, did_you_mean
-from medstress.hashing import content_hash
-from medstress.sentences import TaggedText
 
 SPLITS = {"train": "train", "devel": "devel", "dev": "devel", "validation": "devel", "test": "test"}
 """Split name, as users write it -> stem of the file name."""

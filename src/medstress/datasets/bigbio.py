@@ -22,6 +22,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from medstress.core.errors import DataError, UsageError
+from medstress.core.label_schemes import check_scheme, read_labels
+from medstress.core.sentences import TaggedText
 from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
 from medstress.datasets.iob import REPAIR_ADVICE, SCHEME_ADVICE, repair_notes
 from medstress.datasets.label_types import keep_types, with_types
@@ -35,10 +38,7 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
-from medstress.errors import DataError, UsageError
-from medstress.input_files import loading, read_bytes, read_json, reading
-from medstress.label_schemes import check_scheme, read_labels
-from medstress.sentences import TaggedText
+from medstress.files.reading import loading, read_bytes, read_json, reading
 
 _MAX_GAP = 100_000
 """Most characters between two passages; a larger gap must be a mistake in the offsets."""

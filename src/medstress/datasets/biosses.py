@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from medstress.core.errors import DataError, UsageError, did_you_mean
+from medstress.core.hashing import digest
+from medstress.core.sentences import SentencePair
 from medstress.datasets.hub import read_hub
 from medstress.datasets.pairs import read_pairs, tsv_rows
 from medstress.datasets.source import DatasetOptions, LoadedTexts, check_keys, required_file
-from medstress.errors import DataError, UsageError, did_you_mean
-from medstress.hashing import digest
-from medstress.sentences import SentencePair
 
 SIZES = {"train": 0.64, "dev": 0.16, "test": 0.2}
 ALL = "all"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from medstress.core.errors import DataError, UsageError
 from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
 from medstress.datasets.label_types import keep_types
 from medstress.datasets.source import (
@@ -24,8 +25,7 @@ from medstress.datasets.source import (
     collect,
     hash_files,
 )
-from medstress.errors import DataError, UsageError
-from medstress.input_files import decode_utf8, read_bytes
+from medstress.files.reading import decode_utf8, read_bytes
 
 _ENTITY = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
 _IGNORED = frozenset("REAMN#*")

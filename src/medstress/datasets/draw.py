@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medstress.clusters import documents_of
+from medstress.core.clusters import documents_of
+from medstress.core.errors import UsageError
+from medstress.core.hashing import digest
 from medstress.datasets.source import Item
-from medstress.errors import UsageError
-from medstress.hashing import digest
 
 
 def draw(items: Sequence[Item], limit: int | None, sample_seed: int = 0) -> tuple[Item, ...]:
@@ -24,7 +24,7 @@ def draw(items: Sequence[Item], limit: int | None, sample_seed: int = 0) -> tupl
     Raises:
         UsageError: `limit` is below 1.
 
-    >>> from medstress.items import Question
+    >>> from medstress.core.items import Question
     >>> items = [Question(id=i, stem="?", options=("a", "b"), key="A") for i in "pqrst"]
     >>> two, three = draw(items, 2), draw(items, 3)
     >>> len(two), len(three), all(item in three for item in two)

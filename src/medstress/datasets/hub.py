@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from medstress.core.errors import DataError, UsageError
 from medstress.datasets import bigbio, iob, pairs, pubtator, rows
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, check_keys
-from medstress.errors import DataError, UsageError
 
 CONVERTED = "refs/convert/parquet"
 ENDINGS = (".parquet", ".jsonl", ".json", ".tsv", ".iob", ".conll", ".txt", ".pubtator")

@@ -14,6 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from medstress.core.errors import DataError
+from medstress.core.label_schemes import SCHEMES, Scheme, check_scheme, read_labels, type_of
+from medstress.core.sentences import OUTSIDE, TaggedText
 from medstress.datasets.known_documents import with_documents
 from medstress.datasets.label_types import with_types
 from medstress.datasets.source import (
@@ -24,10 +27,7 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
-from medstress.errors import DataError
-from medstress.input_files import text_lines
-from medstress.label_schemes import SCHEMES, Scheme, check_scheme, read_labels, type_of
-from medstress.sentences import OUTSIDE, TaggedText
+from medstress.files.reading import text_lines
 
 DOCUMENT = "-DOCSTART-"
 REPAIR_ADVICE = 'fix the label, or set on_bad_labels = "repair" to begin or end an entity there'

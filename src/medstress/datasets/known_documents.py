@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from medstress.core.errors import DataError
+from medstress.core.sentences import TaggedText
 from medstress.datasets.documents import Document
 from medstress.datasets.pubtator import read_documents
-from medstress.errors import DataError
-from medstress.sentences import TaggedText
 
 _MAX_PLACES = 10_000
 """A sentence found in this many places, such as a single letter, may belong to any document."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.sentences import OUTSIDE, TaggedText
 from medstress.datasets.documents import Document
-from medstress.errors import UsageError, did_you_mean
-from medstress.sentences import OUTSIDE, TaggedText
 
 Types: TypeAlias = tuple[str, ...] | Mapping[str, str]
 """A list of the types to keep, or a table: name in the file -> name in the labels (O drops it)."""

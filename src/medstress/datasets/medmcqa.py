@@ -16,6 +16,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from medstress.core.errors import DataError, UsageError
+from medstress.core.items import Mention, Question
 from medstress.datasets.annotations import Annotations, read_annotations
 from medstress.datasets.rows import parquet_rows, question_from_row
 from medstress.datasets.source import (
@@ -26,8 +28,6 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
-from medstress.errors import DataError, UsageError
-from medstress.items import Mention, Question
 
 _OPTIONS = ("A", "B", "C", "D")
 _COLUMNS = ("id", "question", *_OPTIONS, "answer_idx", "subject_name")

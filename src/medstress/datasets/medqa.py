@@ -10,6 +10,8 @@ References:
 
 from __future__ import annotations
 
+from medstress.core.errors import DataError, UsageError, did_you_mean
+from medstress.core.items import Question
 from medstress.datasets.annotations import Annotations, read_annotations
 from medstress.datasets.rows import jsonl_lines, parse_line, question_from_row, shown
 from medstress.datasets.source import (
@@ -20,8 +22,6 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
-from medstress.errors import DataError, UsageError, did_you_mean
-from medstress.items import Question
 
 SPLITS = ("train", "dev", "test")
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from medstress.core.errors import DataError, UsageError, did_you_mean
+from medstress.core.sentences import SentencePair
 from medstress.datasets.rows import jsonl_lines, parse_line, plain, shown
 from medstress.datasets.source import (
     DatasetOptions,
@@ -21,9 +23,7 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
-from medstress.errors import DataError, UsageError, did_you_mean
-from medstress.input_files import text_lines
-from medstress.sentences import SentencePair
+from medstress.files.reading import text_lines
 
 FIELDS = ("id", "text_a", "text_b", "score")
 SCALE = (0.0, 4.0)

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from medstress.core.errors import DataError
+from medstress.core.sentences import TaggedText
 from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
 from medstress.datasets.label_types import keep_types
 from medstress.datasets.source import (
@@ -21,9 +23,7 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
-from medstress.errors import DataError
-from medstress.input_files import text_lines
-from medstress.sentences import TaggedText
+from medstress.files.reading import text_lines
 
 _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from sys import intern
 from typing import Any
 
+from medstress.core.errors import DataError, did_you_mean
+from medstress.core.items import LETTERS, Mention, Question, check_words
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -24,9 +26,7 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
-from medstress.errors import DataError, did_you_mean
-from medstress.input_files import check_json, loading, read_bytes
-from medstress.items import LETTERS, Mention, Question, check_words
+from medstress.files.reading import check_json, loading, read_bytes
 
 _FIELDS = {"id", "question", "context", "stem", "options", "answer_idx", "mentions"}
 _KINDS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 
+from medstress.core.errors import UsageError
 from medstress.datasets.rows import jsonl_lines, parse_line, question_from_row
 from medstress.datasets.source import (
     DatasetOptions,
@@ -12,7 +13,6 @@ from medstress.datasets.source import (
     collect,
     hash_files,
 )
-from medstress.errors import UsageError
 
 SAMPLE = resources.files("medstress.datasets").joinpath("data", "sample.jsonl")
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from medstress.clusters import Clustered
+from medstress.core.clusters import Clustered
+from medstress.core.errors import DataError, UsageError, did_you_mean
+from medstress.core.hashing import content_hash, file_hash
+from medstress.core.items import Question
+from medstress.core.label_schemes import Scheme
 from medstress.datasets.label_types import Types
-from medstress.errors import DataError, UsageError, did_you_mean
-from medstress.hashing import content_hash, file_hash
-from medstress.input_files import read_bytes
-from medstress.items import Question
-from medstress.label_schemes import Scheme
+from medstress.files.reading import read_bytes
 
 Raw = TypeVar("Raw")
 Item = TypeVar("Item", bound=Clustered)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from medstress.core.sentences import entities_of
 from medstress.entities.recognisers.gazetteer import MAX_INITIALS
 from medstress.entities.replacements import Replacements, Tokens
-from medstress.sentences import entities_of
 
 
 def defined_abbreviations(

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import content_hash
+from medstress.entities.array_cache import ArrayCache
 from medstress.entities.encoders import Progress
 from medstress.entities.name_vectors import NameVectors
 from medstress.entities.ontologies import TITLES, Ontology, load_ontology
-from medstress.entities.recent import ArrayCache
 from medstress.entities.semantic_types import types_of
-from medstress.errors import UsageError, did_you_mean
-from medstress.functions import describe_error, load_function, source_hashes
-from medstress.hashing import content_hash
+from medstress.files.functions import describe_error, load_function, source_hashes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

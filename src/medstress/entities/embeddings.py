@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import content_hash, file_hash
 from medstress.entities import ngrams, word_vectors
 from medstress.entities.encoders import (
     KNOWN_POOLINGS,
@@ -27,9 +29,7 @@ from medstress.entities.encoders import (
 from medstress.entities.sentence_folders import SentenceFolder, read_folder
 from medstress.entities.tables import existing_file
 from medstress.entities.vector_files import VectorFile, open_vectors, write_vectors
-from medstress.errors import UsageError, did_you_mean
-from medstress.hashing import content_hash, file_hash
-from medstress.paths import cache_dir
+from medstress.files.cache_folders import cache_dir
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

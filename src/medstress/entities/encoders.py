@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from medstress.compute_thread import in_compute_thread
-from medstress.errors import UsageError, did_you_mean, missing_extra
-from medstress.hashing import content_hash, file_hash
-from medstress.input_files import loading
-from medstress.onednn_linear import use_onednn
+from medstress.core.errors import UsageError, did_you_mean, missing_extra
+from medstress.core.hashing import content_hash, file_hash
+from medstress.files.reading import loading
+from medstress.machine.compute_thread import in_compute_thread
+from medstress.machine.onednn_linear import use_onednn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

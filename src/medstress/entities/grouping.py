@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medstress.items import Question
+from medstress.core.items import Question
 
 
 def typed_options(item: Question, types: frozenset[str]) -> tuple[str, ...]:
@@ -11,7 +11,7 @@ def typed_options(item: Question, types: frozenset[str]) -> tuple[str, ...]:
     An item belongs to a group, such as drug-mention questions, if there is at least one: the rule
     of Xian et al. (2025). The key does not count.
 
-    >>> from medstress.items import Mention
+    >>> from medstress.core.items import Mention
     >>> span = Mention(field="B", start=0, end=4, type="T047")
     >>> item = Question(id="q", stem="?", options=("rest", "gout"), key="A", mentions=(span,))
     >>> typed_options(item, frozenset({"T047"}))

@@ -13,10 +13,10 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from medstress.core.sentences import OUTSIDE
+from medstress.core.text import tokenise
 from medstress.entities.tables import SHIPPED
 from medstress.entities.vocabularies import load_vocabulary
-from medstress.sentences import OUTSIDE
-from medstress.text import tokenise
 
 ONE_IN = 2280
 """A word that is in no entity or vocabulary counts if at least one in this many sentences has it;

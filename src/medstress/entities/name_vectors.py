@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from medstress.core.seeding import rng_for
+from medstress.entities.array_cache import ArrayCache
 from medstress.entities.embeddings import Embedder
 from medstress.entities.encoders import Progress
 from medstress.entities.prepared_texts import PreparedTexts
-from medstress.entities.recent import ArrayCache
 from medstress.entities.vector_files import VectorFile
-from medstress.seeding import rng_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

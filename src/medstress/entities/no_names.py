@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from medstress.hashing import content_hash
-from medstress.items import Question
-from medstress.resources import Exclusions
+from medstress.core.hashing import content_hash
+from medstress.core.items import Question
+from medstress.core.resources import Exclusions
 
 if TYPE_CHECKING:
-    from medstress.resources import FloatArray, IndexArray, VectorArray
+    from medstress.core.resources import FloatArray, IndexArray, VectorArray
 
 LABEL = "all"
 

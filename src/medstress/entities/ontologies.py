@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from medstress.core.hashing import content_hash
 from medstress.entities.names import normalise, word_set
 from medstress.entities.tables import shipped_bytes, shipped_rows
-from medstress.hashing import content_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from medstress.core.hashing import content_hash
+from medstress.core.items import Question
+from medstress.core.resources import Exclusions
+from medstress.entities.array_cache import ArrayCache
 from medstress.entities.distances import Distance, open_distance
 from medstress.entities.embeddings import Embedder
 from medstress.entities.encoders import Progress
@@ -20,12 +24,8 @@ from medstress.entities.names import (
     normalise,
     variant_class,
 )
-from medstress.entities.recent import ArrayCache
 from medstress.entities.synonyms import SynonymGroups
 from medstress.entities.vocabularies import Vocabulary
-from medstress.hashing import content_hash
-from medstress.items import Question
-from medstress.resources import Exclusions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from medstress.core.hashing import content_hash
 from medstress.entities.embeddings import Embedder
 from medstress.entities.encoders import MAX_TOKENS
-from medstress.hashing import content_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

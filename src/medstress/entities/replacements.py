@@ -9,13 +9,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from medstress.core.errors import UsageError
+from medstress.core.text import join_tokens, tokenise
 from medstress.entities.embeddings import Embedder
 from medstress.entities.names import folded
 from medstress.entities.recognisers.gazetteer import MAX_INITIALS, is_initials
 from medstress.entities.synonyms import concept_rows
 from medstress.entities.vocabularies import Vocabulary, load_vocabulary
-from medstress.errors import UsageError
-from medstress.text import join_tokens, tokenise
 
 Tokens: TypeAlias = tuple[str, ...]
 Replacements: TypeAlias = dict[str, tuple[Tokens, ...]]

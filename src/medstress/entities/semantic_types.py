@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from medstress.errors import UsageError, did_you_mean
+from medstress.core.errors import UsageError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

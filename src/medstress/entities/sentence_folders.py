@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medstress.core.errors import UsageError
 from medstress.entities.encoders import Pooling
-from medstress.errors import UsageError
-from medstress.input_files import reading
+from medstress.files.reading import reading
 
 _MODES: dict[str, Pooling] = {
     "cls": "cls",

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 
+from medstress.core.errors import UsageError
 from medstress.entities.names import normalise
-from medstress.errors import UsageError
 
 _MRCONSO_FIELDS = 18
 _CUI, _LANGUAGE, _NAME, _SUPPRESS = 0, 1, 14, 16

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
+from medstress.core.errors import UsageError
+from medstress.core.hashing import content_hash, file_hash
 from medstress.entities.names import normalise
 from medstress.entities.synonym_files import is_mrconso, is_obo, mrconso_rows, obo_rows
 from medstress.entities.tables import (
@@ -17,8 +19,6 @@ from medstress.entities.tables import (
     shipped_bytes,
     shipped_rows,
 )
-from medstress.errors import UsageError
-from medstress.hashing import content_hash, file_hash
 
 
 class SynonymGroups:

@@ -12,7 +12,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
-from medstress.errors import UsageError
+from medstress.core.errors import UsageError
 
 SHIPPED = ("drugs", "diseases")
 """The shipped tables: columns concept, name, kind, candidate; several rows per concept."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from medstress.errors import UsageError
-from medstress.writing import atomic_stream
+from medstress.core.errors import UsageError
+from medstress.files.writing import atomic_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

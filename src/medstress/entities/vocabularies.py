@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import content_hash
 from medstress.entities.tables import (
     SHIPPED,
     column_of,
@@ -15,8 +17,6 @@ from medstress.entities.tables import (
     read_text,
     shipped_rows,
 )
-from medstress.errors import UsageError, did_you_mean
-from medstress.hashing import content_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from medstress.core.errors import UsageError
 from medstress.entities.encoders import Progress
-from medstress.errors import UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

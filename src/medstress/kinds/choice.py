@@ -11,15 +11,15 @@ from typing import Any
 
 from medstress.attacks.noise.texts import Side
 from medstress.attacks.protocol import QUESTIONS
-from medstress.items import Candidate, Mention, Question
+from medstress.core.items import Candidate, Mention, Question
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.text import Edit
 from medstress.kinds.kind import Asked, Kind, Marked, Tasks, Words
 from medstress.kinds.noise_words import words_of
 from medstress.kinds.prompted import head_template, prompted_tasks
-from medstress.outcomes import Outcome, Prediction
 from medstress.tasks.task import Task
 from medstress.tasks.templates import stored_template
 from medstress.tasks.wrapping import task_from_spec
-from medstress.text import Edit
 
 
 class Choice(Kind):

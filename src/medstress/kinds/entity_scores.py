@@ -7,8 +7,10 @@ from itertools import product
 from typing import Any
 
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise
+from medstress.core.sentences import entities_of
+from medstress.core.text import Edit
 from medstress.kinds.scores import ADJUSTED, FAMILY, WHEN, Arm, DatasetScores, Json, Place, Test
-from medstress.metrics.entity_scores import (
+from medstress.metrics.sentences.entity_scores import (
     MATCHES,
     MEASURES,
     TESTED,
@@ -19,10 +21,8 @@ from medstress.metrics.entity_scores import (
     sums_of,
     types_in,
 )
-from medstress.metrics.estimates import unknown
-from medstress.sentences import entities_of
+from medstress.stats.estimates import unknown
 from medstress.tasks.entity_tagging import begun_entities, marked_entities
-from medstress.text import Edit
 
 CONTROL = NonEntityNoise.name
 _SEARCHED = unknown("a search perturbs every entity apart, so there is no perturbed data set")

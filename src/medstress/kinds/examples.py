@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medstress import registry
+from medstress.core import registry
+from medstress.core.errors import UsageError
+from medstress.core.items import Question
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded
-from medstress.errors import UsageError
-from medstress.items import Question
 from medstress.kinds.victim_keys import VictimKeys
 from medstress.tasks.few_shot import SPARE
 

@@ -1,7 +1,7 @@
 """A kind of item: everything that an experiment has to know about its items.
 
 An item itself knows its candidates, its unit, and whether answers about it are judged
-(`medstress.items.Item`). A kind defines everything else.
+(`medstress.core.items.Item`). A kind defines everything else.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from medstress.attacks.noise.texts import Side
-from medstress.calls import Backend
-from medstress.errors import UsageError
-from medstress.items import Item
+from medstress.core.calls import Backend
+from medstress.core.errors import UsageError
+from medstress.core.items import Item
+from medstress.core.outcomes import Prediction
+from medstress.core.text import Edit
 from medstress.kinds.scores import DatasetScores
 from medstress.kinds.victim_keys import VictimKeys
-from medstress.outcomes import Prediction
 from medstress.tasks.task import AnyTask
-from medstress.text import Edit
 
 Marked: TypeAlias = tuple[int, int, str]
 """(first character, one past the last, type) of an entity in a text."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from medstress.attacks.noise.texts import Side, labels_of
+from medstress.core.text import token_spans
 from medstress.kinds.kind import Marked, Words
-from medstress.text import token_spans
 
 
 def words_of(text: str, mentions: Iterable[Marked]) -> Words:

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from medstress.core.text import Edit
 from medstress.kinds.scores import ADJUSTED, FAMILY, WHEN, Arm, DatasetScores, Json, Test
-from medstress.metrics.correlations import (
+from medstress.metrics.sentences.correlations import (
     COEFFICIENTS,
     Scored,
     change,
     correlation,
     permutation_p,
 )
-from medstress.metrics.estimates import unknown
-from medstress.text import Edit
+from medstress.stats.estimates import unknown
 
 _HELD = unknown("a search for a change of the score says nothing of the pairs that held")
 _TESTED_BY = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medstress.backends.llama_cpp import NO_TEXT
-from medstress.calls import Decoding
-from medstress.errors import UsageError
+from medstress.backends.llama_cpp.backend import NO_TEXT
+from medstress.core.calls import Decoding
+from medstress.core.errors import UsageError
 from medstress.kinds.examples import draw_examples
 from medstress.kinds.kind import Asked
 from medstress.kinds.victim_keys import VictimKeys

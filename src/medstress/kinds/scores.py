@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
-from medstress.text import Edit
+from medstress.core.text import Edit
 
 Place: TypeAlias = tuple[str, str, str, str]
 """(data set, group, victim, attack)."""

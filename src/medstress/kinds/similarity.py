@@ -8,12 +8,12 @@ from typing import Any
 
 from medstress.attacks.noise.texts import Side
 from medstress.attacks.protocol import PAIRS
-from medstress.errors import UsageError
+from medstress.core.errors import UsageError
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.sentences import PairCandidate, SentencePair
 from medstress.kinds.kind import Asked, Kind, Marked, Tasks, Words
 from medstress.kinds.noise_words import two_texts
 from medstress.kinds.scores import DatasetScores
-from medstress.outcomes import Outcome, Prediction
-from medstress.sentences import PairCandidate, SentencePair
 from medstress.tasks.similarity import Similarity as SimilarityTask
 
 

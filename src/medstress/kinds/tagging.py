@@ -9,13 +9,13 @@ from typing import Any
 
 from medstress.attacks.noise.texts import Side
 from medstress.attacks.protocol import TAGGED
-from medstress.errors import UsageError
+from medstress.core.errors import UsageError
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.sentences import Entity, EntityUnit, TaggedCandidate, TaggedText
+from medstress.core.text import WHOLE, Edit
 from medstress.kinds.kind import Asked, Kind, Marked, Tasks, Words
 from medstress.kinds.scores import DatasetScores
-from medstress.outcomes import Outcome, Prediction
-from medstress.sentences import Entity, EntityUnit, TaggedCandidate, TaggedText
 from medstress.tasks.entity_tagging import EntityTagging
-from medstress.text import WHOLE, Edit
 
 
 class Tagging(Kind):

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class VictimKeys(Protocol):
-    """Keys of a `[[victim]]` table; `medstress.experiment.model_tables` describes them."""
+    """Keys of a `[[victim]]` table; `medstress.experiment.file.model_tables` describes them."""
 
     @property
     def backend(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from medstress.errors import did_you_mean
+from medstress.core.errors import did_you_mean
 
 SHIPPED = "qstab"
 """The default prompt."""

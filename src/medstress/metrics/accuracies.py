@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_answered, is_eligible, is_flipped, unit_of
-from medstress.metrics.estimates import Estimate
-from medstress.metrics.shares import rate
-from medstress.rows import TrialRow
+from medstress.stats.estimates import Estimate
+from medstress.stats.shares import rate
 
 
 def accuracy(trials: Sequence[TrialRow]) -> Estimate:

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from medstress.core.rows import TrialRow
 from medstress.metrics.counts import cluster_of, is_flipped, is_never_asked, unit_of
-from medstress.metrics.estimates import Estimate, unknown
-from medstress.metrics.resampling import ratio
-from medstress.metrics.shares import rate
 from medstress.metrics.success import asr_asked
-from medstress.rows import TrialRow
+from medstress.stats.estimates import Estimate, unknown
+from medstress.stats.resampling import ratio
+from medstress.stats.shares import rate
 
 
 def answer_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_eligible, is_flipped
-from medstress.rows import TrialRow
 
 Place: TypeAlias = tuple[str, str, str]
 """(data set, group, victim)."""

@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
+from medstress.core.outcomes import Goal, Outcome, Prediction, parse_goal
+from medstress.core.rows import TrialRow
+from medstress.core.validity import REVIEW
 from medstress.metrics.counts import (
     is_answered,
     is_eligible,
@@ -19,14 +22,11 @@ from medstress.metrics.counts import (
     pick_success,
     unit_of,
 )
-from medstress.metrics.estimates import Estimate
-from medstress.metrics.judges import judge_fields
-from medstress.metrics.shares import rate
+from medstress.metrics.significance.judges import judge_fields
 from medstress.metrics.tries import Try, n_cut_confidences, pick_attempt, tries
 from medstress.metrics.vouched import Bounds, Reach, reach, shares
-from medstress.outcomes import Goal, Outcome, Prediction, parse_goal
-from medstress.rows import TrialRow
-from medstress.validity import REVIEW
+from medstress.stats.estimates import Estimate
+from medstress.stats.shares import rate
 
 NAME = "medfuzz"
 

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics.counts import (
     flipped_within,
     is_answered,
@@ -22,9 +24,7 @@ from medstress.metrics.counts import (
     is_flipped,
     unit_of,
 )
-from medstress.metrics.shares import Unit, rate
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.stats.shares import Unit, rate
 
 Bounds: TypeAlias = list[float | None]
 """[low, high]: the ends of the 95 % intervals at their worst; None without any trial."""

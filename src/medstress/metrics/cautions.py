@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medstress.calls import LENGTH
+from medstress.core.calls import LENGTH
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics.answers import letter_mass
 from medstress.metrics.clean_answers import clean_answers
 from medstress.metrics.counts import (
@@ -15,10 +17,8 @@ from medstress.metrics.counts import (
     is_flipped,
     is_never_asked,
 )
-from medstress.metrics.judges import Known, clean_votes
+from medstress.metrics.significance.judges import Known, clean_votes
 from medstress.metrics.tries import n_cut_confidences, tries
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
 
 NEVER_ASKED = 0.1
 """A warning is given from this share of eligible trials without an edit."""

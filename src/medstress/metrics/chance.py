@@ -9,6 +9,7 @@ from typing import Any
 
 from scipy.stats import binomtest
 
+from medstress.core.rows import TrialRow
 from medstress.metrics.counts import (
     clean_items,
     first_of_each_item,
@@ -16,7 +17,6 @@ from medstress.metrics.counts import (
     is_eligible,
     is_readable,
 )
-from medstress.rows import TrialRow
 
 _METHOD = "exact binomial test against chance, greater; each item once"
 _AT_WORST = f"{_METHOD}, failed answers as wrong"

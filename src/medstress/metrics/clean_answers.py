@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from medstress.core.rows import TrialRow
 from medstress.metrics.accuracies import accuracy
 from medstress.metrics.bounds import accuracy_bounds
 from medstress.metrics.chance import chance_of
 from medstress.metrics.counts import clean_items, is_answered, is_readable
-from medstress.metrics.estimates import Estimate
-from medstress.rows import TrialRow
+from medstress.stats.estimates import Estimate
 
 MANY_UNREADABLE = 0.1
 """From this share of unreadable clean answers on, a warning is given."""

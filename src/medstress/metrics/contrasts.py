@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from medstress.core.rows import TrialRow
 from medstress.metrics.bounds import is_open, possibly_flipped, settled, surely_flipped
 from medstress.metrics.counts import (
     flipped_within,
@@ -23,18 +24,17 @@ from medstress.metrics.counts import (
     unit_of,
 )
 from medstress.metrics.diversity import gini_simpson
-from medstress.metrics.estimates import Estimate, unknown
-from medstress.metrics.paired import Difference, unite
 from medstress.metrics.pairs import pair_trials
-from medstress.metrics.resampling import (
+from medstress.stats.estimates import Estimate, unknown
+from medstress.stats.paired import Difference, unite
+from medstress.stats.resampling import (
     RESAMPLES,
     bootstrapped,
     item_weights,
     resampled_ratio,
     resampled_sums,
 )
-from medstress.metrics.shares import rate
-from medstress.rows import TrialRow
+from medstress.stats.shares import rate
 
 LEAST = 10
 """The fewest items, or successes per side, for which an interval is given."""

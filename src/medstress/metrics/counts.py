@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.calls import LENGTH
-from medstress.errors import MedstressError
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
-from medstress.validity import REVIEW
+from medstress.core.calls import LENGTH
+from medstress.core.errors import MedstressError
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
+from medstress.core.validity import REVIEW
 
 VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
 """Classes of a replacement against the key, as in `asr_by_variant`."""

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from medstress.core.rows import TrialRow
 from medstress.metrics.counts import cluster_of, seed_order, success_name
-from medstress.metrics.estimates import WILSON, Estimate, unknown, wilson_ends
-from medstress.metrics.resampling import RESAMPLES, percentiles, resample
-from medstress.rows import TrialRow
+from medstress.stats.estimates import WILSON, Estimate, unknown, wilson_ends
+from medstress.stats.resampling import RESAMPLES, percentiles, resample
 
 
 def gini_simpson(counts: ArrayLike, *, unbiased: bool = False) -> NDArray[np.float64]:

@@ -10,9 +10,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_eligible
-from medstress.metrics.estimates import WILSON, Estimate, unknown, wilson_ends
-from medstress.metrics.resampling import (
+from medstress.stats.estimates import WILSON, Estimate, unknown, wilson_ends
+from medstress.stats.resampling import (
     RESAMPLES,
     ROUNDING,
     bootstrapped,
@@ -21,7 +22,6 @@ from medstress.metrics.resampling import (
     resample,
     resampled_mean,
 )
-from medstress.rows import TrialRow
 
 Score: TypeAlias = Callable[[TrialRow], float]
 

@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 from scipy.stats import false_discovery_control
 
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics.arms import spec_of
 from medstress.metrics.counts import is_eligible, is_flipped, unit_of
-from medstress.metrics.paired import Difference, unite
-from medstress.metrics.shares import Unit
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.stats.paired import Difference, unite
+from medstress.stats.shares import Unit
 
 CONTROLS, SAMPLERS = "controls", "samplers"
 """Families of `tests`: an attack against its own control, and attacks against each other."""

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_unrefuted_success
-from medstress.metrics.estimates import Estimate
 from medstress.metrics.pairs import difference_of
 from medstress.metrics.success import asr
 from medstress.metrics.vouched import asr_unrefuted
-from medstress.rows import TrialRow
+from medstress.stats.estimates import Estimate
 
 Place: TypeAlias = tuple[str, str, str]
 """(data set, group, victim)."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from medstress.core.rows import TrialRow
 from medstress.metrics.counts import cluster_of, is_flipped
-from medstress.metrics.estimates import Estimate, unknown
-from medstress.metrics.resampling import ratio
-from medstress.rows import TrialRow
+from medstress.stats.estimates import Estimate, unknown
+from medstress.stats.resampling import ratio
 
 
 def prompt_similarity(trials: Sequence[TrialRow]) -> Estimate:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics.arms import EVERY_BUDGET
 from medstress.metrics.counts import (
     VARIANT_CLASSES,
@@ -14,10 +16,8 @@ from medstress.metrics.counts import (
     is_never_asked,
     unit_of,
 )
-from medstress.metrics.estimates import Estimate
-from medstress.metrics.shares import rate
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.stats.estimates import Estimate
+from medstress.stats.shares import rate
 
 
 def asr(trials: Sequence[TrialRow]) -> Estimate:

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from medstress.errors import MedstressError
+from medstress.core.errors import MedstressError
+from medstress.core.rows import TrialRow
 from medstress.metrics.accuracies import accuracy, accuracy_after
 from medstress.metrics.answers import answer_fields
 from medstress.metrics.attempts import attempt_fields
@@ -31,7 +32,6 @@ from medstress.metrics.vouched import (
     n_censored,
     n_validity_unknown,
 )
-from medstress.rows import TrialRow
 
 FORMAT = 2
 """Format version of `summary --json` (docs: schema); provisional until 0.2.0."""

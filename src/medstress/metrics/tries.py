@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
+from medstress.core.rows import TrialRow
 from medstress.metrics.counts import pick_success
-from medstress.rows import TrialRow
 
 Try: TypeAlias = tuple[dict[str, Any], dict[str, Any] | None]
 """What the attacker did at one attempt, and the victim's answer; None if it was not asked."""

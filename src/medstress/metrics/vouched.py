@@ -1,7 +1,8 @@
 """How many successes are valid: bounds always, and an estimate if someone vouches for them.
 
 A success is valid if the key still holds after the edit. Rules refute and never vouch, so what
-they let pass is of unknown validity (`medstress.validity`). An unknown rate is never reported as 0.
+they let pass is of unknown validity (`medstress.core.validity`). An unknown rate is never reported
+as 0.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from math import hypot
 from typing import Any, TypeAlias
 
+from medstress.core.rows import TrialRow
+from medstress.core.validity import PANEL, REVIEW, VOUCHERS
 from medstress.metrics.arms import EVERY_BUDGET
 from medstress.metrics.counts import (
     is_eligible,
@@ -20,11 +23,9 @@ from medstress.metrics.counts import (
     pick_success,
     unit_of,
 )
-from medstress.metrics.estimates import Estimate
-from medstress.metrics.judges import unjudged_items
-from medstress.metrics.shares import rate
-from medstress.rows import TrialRow
-from medstress.validity import PANEL, REVIEW, VOUCHERS
+from medstress.metrics.significance.judges import unjudged_items
+from medstress.stats.estimates import Estimate
+from medstress.stats.shares import rate
 
 Bounds: TypeAlias = list[float]
 """The rate if [no unknown success is valid, all are, and censored searches would succeed too]."""
@@ -130,7 +131,7 @@ def _valid_part(
 def product(share: Estimate, part: Estimate) -> Part:
     """Multiply two shares, the second within the first; see `asr_valid`.
 
-    >>> from medstress.metrics.estimates import wilson
+    >>> from medstress.stats.estimates import wilson
     >>> [round(number, 3) for number in product(wilson(40, 100), wilson(15, 20))]
     [0.3, 0.111, 0.092]
     """

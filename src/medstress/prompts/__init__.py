@@ -18,9 +18,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import to_jsonable_python
 
-from medstress.errors import UsageError, did_you_mean
-from medstress.hashing import content_hash
-from medstress.input_files import parse_toml
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import content_hash
+from medstress.files.reading import parse_toml
 from medstress.prompts.exemplars import Exemplar, exemplars_in, first_error
 from medstress.prompts.kinds import kinds
 from medstress.rendering import names_read, render

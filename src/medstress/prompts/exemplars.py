@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from medstress.errors import UsageError, reason
+from medstress.core.errors import UsageError, reason
 
 _KEYS = ("id", "question", "options", "reasoning", "answer")
 _SENTENCES = re.compile(r"(?<=[.?!])\s+")

@@ -23,7 +23,7 @@ class Evidence:
     told: str
     """As an attacker reads it."""
     words: tuple[str, ...]
-    """Patterns, in the language of `medstress.attacks.word_patterns`."""
+    """Patterns, in the language of `medstress.attacks.medfuzz.word_patterns`."""
     history: bool = False
     """Whether it is history, which `allow_history` lets through."""
 

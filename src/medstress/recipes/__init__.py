@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from medstress.errors import UsageError, did_you_mean
+from medstress.core.errors import UsageError, did_you_mean
 
 SUFFIX = ".toml"
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock, Timer
 from typing import Any
 
-from medstress.errors import TrialError, UsageError
+from medstress.core.errors import TrialError, UsageError
 from medstress.rendering.worker import LARGEST, MEMORY
 
 SECONDS = 5.0

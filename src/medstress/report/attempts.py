@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from markupsafe import Markup
 
-from medstress.metrics.estimates import Estimate, read_share
+from medstress.core.rows import TrialRow
 from medstress.metrics.tries import tries
 from medstress.report import figures
 from medstress.report.figures import Plot
@@ -19,7 +19,7 @@ from medstress.results import measures
 from medstress.results.formats import as_text, decimal
 from medstress.results.measures import measure
 from medstress.results.table import Cell, Format, Table, Value, as_row, columns
-from medstress.rows import TrialRow
+from medstress.stats.estimates import Estimate, read_share
 
 SOURCE = "digitised from the chart of GPT-3.5 and GPT-4 on MedQA by Ness et al., error about .003"
 MOST_REASONS = 40
@@ -63,7 +63,7 @@ def attempt_tables(rows: Sequence[Row], trials: Iterable[TrialRow] = ()) -> list
 @lru_cache(maxsize=1)
 def published() -> dict[str, tuple[float, ...]]:
     """Return model -> published accuracy after 0, 1, ... attempts."""
-    path = files("medstress.report.paper") / "data" / "medfuzz_accuracy.csv"
+    path = files("medstress.papers") / "data" / "medfuzz_accuracy.csv"
     rows = csv.DictReader(path.read_text("utf-8").splitlines())
     return {row.pop("model"): tuple(map(float, row.values())) for row in rows}
 

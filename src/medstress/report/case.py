@@ -9,9 +9,9 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from medstress.items import LETTERS, Question
+from medstress.core.items import LETTERS, Question
+from medstress.core.text import Edit
 from medstress.results import formats
-from medstress.text import Edit
 
 WIDTH, HEIGHT, MARGIN = 260, 110, 22
 _TOP = 5.0

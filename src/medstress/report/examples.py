@@ -11,12 +11,12 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import groupby
 
-from medstress.calls import Prompt
-from medstress.hashing import digest
+from medstress.core.calls import Prompt
+from medstress.core.hashing import digest
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import NOT_SHOWN, TrialRow
 from medstress.metrics.tries import entries, pick_attempt
-from medstress.outcomes import Verdict
 from medstress.results.formats import decimal
-from medstress.rows import NOT_SHOWN, TrialRow
 
 LIMIT = 200
 """Largest number of successes, and of failures, on the page."""

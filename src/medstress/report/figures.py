@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
-from medstress.metrics.estimates import Estimate
 from medstress.report.svg import inline
 from medstress.results.formats import decimal, plural, shorten
 from medstress.results.table import Table
+from medstress.stats.estimates import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

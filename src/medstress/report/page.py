@@ -13,8 +13,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from medstress.metrics.success_tests import FAMILY
-from medstress.outcomes import Verdict
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
+from medstress.metrics.significance.tests import FAMILY
 from medstress.report import examples, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
 from medstress.report.labels import PLACE, Row
@@ -29,7 +30,6 @@ from medstress.results import formats
 from medstress.results.formats import as_text
 from medstress.results.html import html_table
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.rows import TrialRow
 
 
 def render_report(

@@ -8,7 +8,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from medstress.metrics.estimates import Estimate, is_estimate, read_share
 from medstress.metrics.success import at_budget
 from medstress.report import figures
 from medstress.report.figures import Plot
@@ -16,6 +15,7 @@ from medstress.report.labels import Row, short_labels
 from medstress.results.formats import as_text
 from medstress.results.measures import measure
 from medstress.results.table import Format, Table, as_row, columns
+from medstress.stats.estimates import Estimate, is_estimate, read_share
 
 
 def forest(rows: Sequence[Row]) -> Plot | None:

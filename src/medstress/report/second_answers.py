@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
+from medstress.core.rows import TrialRow
 from medstress.metrics.second_answers import Arm, Place, second_answers
 from medstress.report import figures
 from medstress.report.figures import Plot
 from medstress.report.labels import label_text
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.rows import TrialRow
 
 
 def second_answer_plots(trials: Sequence[TrialRow]) -> Iterator[Plot]:

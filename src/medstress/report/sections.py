@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medstress.metrics.estimates import Estimate, is_estimate, read_share
 from medstress.report.labels import LABELS, Row, labels, measured, number
 from medstress.report.validity import valid_cell
 from medstress.results import measures
 from medstress.results.formats import NONE, as_text, count, interval, probability
 from medstress.results.measures import measure
 from medstress.results.table import Cell, Column, Format, Table, Value, as_row, columns
+from medstress.stats.estimates import Estimate, is_estimate, read_share
 
 RATES = ("accuracy", "accuracy_after", "asr", "asr_decided", "asr_valid")
 ELSEWHERE = {*RATES, "asr_asked", "asr_gated", "asr_judged", "asr_unjudged"}

@@ -7,14 +7,14 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from medstress.metrics.estimates import is_estimate, read_score
-from medstress.metrics.significance import LEVEL, Adjust, Null
-from medstress.metrics.success_tests import FAMILY, repeated
+from medstress.metrics.significance.families import LEVEL, Adjust, Null
+from medstress.metrics.significance.tests import FAMILY, repeated
 from medstress.report.figures import Plot
 from medstress.report.labels import LABELS, Row, labels
 from medstress.results.formats import NONE, clean, decimal, interval
 from medstress.results.measures import FAITHFULNESS, measure
 from medstress.results.table import Cell, Format, Table, Value, as_row, columns
+from medstress.stats.estimates import is_estimate, read_score
 
 METHODS = {"bh": "Benjamini-Hochberg", "holm": "Holm", "none": "nothing"}
 WIDTH, HEIGHT, BASE = 360, 170, 132

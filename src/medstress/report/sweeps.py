@@ -8,13 +8,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from medstress.metrics.estimates import Estimate, read_share
 from medstress.report import figures
 from medstress.report.coverage import coverage_sentence
 from medstress.report.figures import Plot
 from medstress.report.labels import label_text
 from medstress.results.formats import plural
 from medstress.results.table import Format, Table, as_row, columns
+from medstress.stats.estimates import Estimate, read_share
 
 _FACTORS = ("dataset", "group", "victim", "attack")
 

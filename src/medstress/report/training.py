@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from medstress.metrics.surrogate_lines import met_lines
+from medstress.metrics.sentences.surrogates import met_lines
 from medstress.report.figures import Plot
 from medstress.report.learning_curves import learning_curves
 from medstress.results.measures import TRAINING, measure

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medstress.metrics.estimates import read_score
 from medstress.report.labels import Row, number
 from medstress.results.formats import count, decimal
 from medstress.results.table import Cell
+from medstress.stats.estimates import read_score
 
 
 def valid_cell(row: Row) -> Cell:

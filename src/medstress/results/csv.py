@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medstress.spreadsheets import Writer
+from medstress.files.spreadsheets import Writer
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from medstress.metrics.estimates import Estimate
 from medstress.results.formats import clean, count
 from medstress.results.table import Cell, Column, Row, Table
+from medstress.stats.estimates import Estimate
 
 
 def html_table(table: Table) -> Markup:

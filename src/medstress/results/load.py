@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from medstress.kinds import Kind, kind_of_all
-from medstress.store.interpreting import interpreting
+from medstress.store.odd_rows import interpreting
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.kinds import KINDS
-from medstress.metrics.estimates import is_estimate, read_score, read_share
 from medstress.results.table import Column, Format, Value
+from medstress.stats.estimates import is_estimate, read_score, read_share
 
 COUNT, NUMBER, SHARE, SCORE = Format.COUNT, Format.NUMBER, Format.SHARE, Format.SCORE
 

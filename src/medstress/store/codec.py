@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from medstress.calls import Answer, Chosen, Compared, Generated, Scored, Tagged
-from medstress.errors import StoreError
+from medstress.core.calls import Answer, Chosen, Compared, Generated, Scored, Tagged
+from medstress.core.errors import StoreError
+from medstress.core.text import Edit, edits_of
 from medstress.kinds import KINDS, kind_of, kind_tagged
-from medstress.text import Edit, edits_of
 
 
 def encode_answer(answer: Answer) -> str:
@@ -65,7 +65,7 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
 
 
 def decode_edits(text: str) -> tuple[Edit, ...]:
-    """Decode edits from the JSON text of their rows (`medstress.text.edit_rows`)."""
+    """Decode edits from the JSON text of their rows (`medstress.core.text.edit_rows`)."""
     return edits_of(orjson.loads(text))
 
 

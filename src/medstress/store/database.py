@@ -10,8 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-from medstress.errors import StoreError
-from medstress.writing import Access, PlaceTaken, create_in_place
+from medstress.core.errors import StoreError
+from medstress.files.writing import Access, PlaceTaken, create_in_place
 
 R = TypeVar("R")
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypeAlias
 
-from medstress.errors import StoreError
+from medstress.core.errors import StoreError
 from medstress.store import reviews
 
 FORMAT = 2

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from medstress.calls import Answer
-from medstress.hashing import canonical_json
-from medstress.store.beginnings import BegunTrial, PlannedTrial
+from medstress.core.calls import Answer
+from medstress.core.hashing import canonical_json
+from medstress.store.first_rows import BegunTrial, PlannedTrial
 from medstress.store.reader import StoredTrial
 
 Arm: TypeAlias = tuple[str, str, str, str, str, int | None]

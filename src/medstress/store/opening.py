@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from medstress.errors import StoreError
+from medstress.core.errors import StoreError
 from medstress.store.known_schema import FORMAT, check_schema, known_tables
 from medstress.store.stored_types import check_types
 

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from medstress.calls import FROM_CACHE
-from medstress.errors import StoreError
+from medstress.core.calls import FROM_CACHE
+from medstress.core.errors import StoreError
 from medstress.store import replies, reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import make_views
@@ -60,7 +60,7 @@ class StoredTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredInquiry:
-    """One finished inquiry or study of an analysis; see `medstress.scheduler.inquiry`."""
+    """One finished inquiry or study of an analysis; see `medstress.engine.inquiry`."""
 
     dataset: str
     group: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from medstress.calls import Chosen, Generated
+from medstress.core.calls import Chosen, Generated
 from medstress.store.codec import decode_answer
 
 _CLEAN = """

@@ -14,25 +14,10 @@ from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
-from medstress.calls import FROM_CACHE, Answer
-from medstress.errors import StoreError
-from medstress.items import Item
-from medstress.store import reviews
-from medstress.store.beginnings import (
-    BegunTrial,
-    PlannedTrial,
-    find_or_add_arm,
-    register_trial,
-    update_metadata,
-)
-from medstress.store.calls_in_flight import CallsInFlight
-from medstress.store.codec import decode_answer, encode_answer
-from medstress.store.database import SIDES, Database, commit, insert_rows, translated
-from medstress.store.formats import bring_up_to_date, make_views
-from medstress.store.key_index import NEWEST, KeyIndex
-from medstress.store.opening import check_run
-from medstress.store.spending import Spending, read_spending
-from medstress.writing import (
+from medstress.core.calls import FROM_CACHE, Answer
+from medstress.core.errors import StoreError
+from medstress.core.items import Item
+from medstress.files.writing import (
     DATABASE,
     Access,
     create_in_place,
@@ -40,6 +25,21 @@ from medstress.writing import (
     refuse_link,
     refuse_occupied,
 )
+from medstress.store import reviews
+from medstress.store.calls_in_flight import CallsInFlight
+from medstress.store.codec import decode_answer, encode_answer
+from medstress.store.database import SIDES, Database, commit, insert_rows, translated
+from medstress.store.first_rows import (
+    BegunTrial,
+    PlannedTrial,
+    find_or_add_arm,
+    register_trial,
+    update_metadata,
+)
+from medstress.store.formats import bring_up_to_date, make_views
+from medstress.store.key_index import NEWEST, KeyIndex
+from medstress.store.opening import check_run
+from medstress.store.spending import Spending, read_spending
 
 FILE = DATABASE
 LOCK = "run.lock"

@@ -14,12 +14,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from medstress.calls import Answer, ModelIdentity
-from medstress.errors import StoreError
-from medstress.hashing import digest
-from medstress.paths import cache_dir
+from medstress.core.calls import Answer, ModelIdentity
+from medstress.core.errors import StoreError
+from medstress.core.hashing import digest
+from medstress.files.cache_folders import cache_dir
+from medstress.files.writing import PlaceTaken, create_in_place, make_folder
 from medstress.store.codec import decode_answer, encode_answer
-from medstress.writing import PlaceTaken, create_in_place, make_folder
 
 FILE = "answers.sqlite"
 FORMAT = 1

@@ -6,8 +6,8 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from medstress.errors import StoreError
-from medstress.store.interpreting import interpreting
+from medstress.core.errors import StoreError
+from medstress.store.odd_rows import interpreting
 from medstress.store.opening import open_for_reading
 from medstress.store.run_store import FILE
 

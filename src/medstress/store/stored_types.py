@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from medstress.errors import StoreError
+from medstress.core.errors import StoreError
 from medstress.store.known_schema import Column
 
 

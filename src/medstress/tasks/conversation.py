@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
-from medstress.calls import (
+from medstress.core.calls import (
     Answer,
     Decoding,
     Generate,
@@ -22,8 +22,8 @@ from medstress.calls import (
     Score,
     Scored,
 )
-from medstress.items import Candidate
-from medstress.outcomes import Prediction
+from medstress.core.items import Candidate
+from medstress.core.outcomes import Prediction
 from medstress.prompts import PromptSet
 from medstress.prompts.exemplars import Exemplar
 from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from medstress.calls import Request, Tag, Tagged
-from medstress.errors import UsageError, did_you_mean
-from medstress.outcomes import Outcome, Prediction
-from medstress.sentences import OUTSIDE, Entity, TaggedCandidate
+from medstress.core.calls import Request, Tag, Tagged
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.sentences import OUTSIDE, Entity, TaggedCandidate
 from medstress.tasks.multiple_choice import Flow
 
 

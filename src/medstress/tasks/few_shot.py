@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.calls import Answer, Message, Prompt, Request
-from medstress.items import Candidate, Question
+from medstress.core.calls import Answer, Message, Prompt, Request
+from medstress.core.items import Candidate, Question
 from medstress.tasks.flows import changed
 from medstress.tasks.multiple_choice import AnswerBy, Flow, MultipleChoice
 from medstress.tasks.wrappers import Wrapper, put_before, without_lead

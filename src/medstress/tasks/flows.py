@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Sequence
 from itertools import chain, islice
 from typing import TypeAlias
 
-from medstress.calls import Answer, Request
-from medstress.outcomes import Prediction
+from medstress.core.calls import Answer, Request
+from medstress.core.outcomes import Prediction
 from medstress.tasks.multiple_choice import Flow
 
 Rounds: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], list[Prediction]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from medstress.calls import (
+from medstress.core.calls import (
     Answer,
     Choose,
     Chosen,
@@ -20,8 +20,8 @@ from medstress.calls import (
     Score,
     Scored,
 )
-from medstress.items import Candidate
-from medstress.outcomes import Outcome, Prediction
+from medstress.core.items import Candidate
+from medstress.core.outcomes import Outcome, Prediction
 from medstress.tasks.parsers import DEFAULT, option_read
 from medstress.tasks.reading import Reading, is_cut_off, readable_text, reading_of
 from medstress.tasks.templates import Template, load_template

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from medstress.calls import Generated
+from medstress.core.calls import Generated
 from medstress.option_letters.cleaning import without_thoughts
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.calls import Compare, Compared, Request
-from medstress.outcomes import Outcome, Prediction
-from medstress.sentences import PairCandidate
+from medstress.core.calls import Compare, Compared, Request
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.sentences import PairCandidate
 from medstress.tasks.multiple_choice import Flow
 
 

@@ -9,13 +9,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from medstress.calls import Message, Prompt
-from medstress.errors import TrialError, UsageError, did_you_mean
-from medstress.hashing import content_hash
-from medstress.items import LETTERS, Candidate, Question
+from medstress.core.calls import Message, Prompt
+from medstress.core.errors import TrialError, UsageError, did_you_mean
+from medstress.core.hashing import content_hash
+from medstress.core.items import LETTERS, Candidate, Question
+from medstress.core.text import apply_edits
 from medstress.rendering import render
 from medstress.tasks.prompt_forms import FIELDS, Form, form_from_json, form_of
-from medstress.text import apply_edits
 
 SUFFIX = ".jinja"
 

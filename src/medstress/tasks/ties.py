@@ -12,8 +12,8 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
-from medstress.hashing import digest
-from medstress.items import Question
+from medstress.core.hashing import digest
+from medstress.core.items import Question
 
 T = TypeVar("T")
 

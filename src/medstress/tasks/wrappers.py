@@ -14,10 +14,10 @@ from functools import lru_cache
 from itertools import count
 from typing import Any
 
-from medstress.calls import Answer, Chosen, Classify, Compare, Message, Prompt, Request, Tag
-from medstress.hashing import digest
-from medstress.items import LETTERS, Candidate, Question
-from medstress.outcomes import Outcome, Prediction
+from medstress.core.calls import Answer, Chosen, Classify, Compare, Message, Prompt, Request, Tag
+from medstress.core.hashing import digest
+from medstress.core.items import LETTERS, Candidate, Question
+from medstress.core.outcomes import Outcome, Prediction
 from medstress.tasks.flows import changed, together
 from medstress.tasks.multiple_choice import FLOOR, UNCONDITIONED, Flow, mark
 from medstress.tasks.task import Task

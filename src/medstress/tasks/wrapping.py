@@ -8,8 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from medstress.errors import UsageError, did_you_mean
-from medstress.items import LETTERS, Question
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.items import LETTERS, Question
 from medstress.tasks.few_shot import SPARE, FewShot
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.task import Task

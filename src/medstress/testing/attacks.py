@@ -9,15 +9,15 @@ from itertools import zip_longest
 from typing import Any
 
 from medstress.attacks.protocol import Attack, attack_fault
-from medstress.calls import Answer, Call
-from medstress.errors import BudgetExhausted
-from medstress.hashing import canonical_json
-from medstress.items import Candidate, Question
+from medstress.core.calls import Answer, Call
+from medstress.core.errors import BudgetExhausted
+from medstress.core.hashing import canonical_json
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
+from medstress.core.resources import Resources
+from medstress.core.seeding import rng_for
 from medstress.kinds import kind_of
-from medstress.outcomes import Outcome, Prediction
-from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
-from medstress.resources import Resources
-from medstress.seeding import rng_for
 from medstress.testing.scripted import scripted_reply
 
 MAX_REFUSED = 32

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from medstress.calls import (
+from medstress.core.calls import (
     Backend,
     Call,
     Choose,
@@ -24,7 +24,7 @@ from medstress.calls import (
     Tag,
     Tagged,
 )
-from medstress.registry import backend_fault
+from medstress.core.registry import backend_fault
 
 
 def check_backend(backend: Backend, calls: Sequence[Call], *, tolerance: float = 1e-3) -> None:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from medstress.items import Question
+from medstress.core.items import Question
 
 Conversation: TypeAlias = list[dict[str, str]]
 """Turns as ``{"role", "content"}``."""

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from medstress.items import Question
-from medstress.resources import Exclusions, PerturbationSet, Resources
-from medstress.seeding import rng_for
+from medstress.core.items import Question
+from medstress.core.resources import Exclusions, PerturbationSet, Resources
+from medstress.core.seeding import rng_for
 from medstress.testing.questions import REPLACEMENTS, TINY_TYPE
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from medstress.resources import FloatArray, IndexArray, VectorArray
+    from medstress.core.resources import FloatArray, IndexArray, VectorArray
 
 Distance = Callable[[str, str], float]
 Vectors: TypeAlias = "Callable[[str], ArrayLike]"

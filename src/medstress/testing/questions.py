@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medstress.items import Mention, Question
+from medstress.core.items import Mention, Question
 
 TINY_TYPE = "T121"
 """UMLS semantic type of every mention in a tiny question (Pharmacologic Substance)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from medstress.calls import (
+from medstress.core.calls import (
     Answer,
     Backend,
     BackendTraits,
@@ -25,8 +25,8 @@ from medstress.calls import (
     Tag,
     Tagged,
 )
-from medstress.hashing import content_hash
-from medstress.items import LETTERS
+from medstress.core.hashing import content_hash
+from medstress.core.items import LETTERS
 
 CALLS = frozenset({"generate", "score", "rank", "choose", "tag", "compare"})
 

@@ -6,13 +6,13 @@ import math
 from collections.abc import Generator, Sequence
 from typing import Any, Protocol
 
-from medstress.calls import Answer, Classify, Compare, Request, Tag
-from medstress.hashing import canonical_json
-from medstress.items import Candidate, Question
-from medstress.outcomes import Outcome, Prediction
+from medstress.core.calls import Answer, Classify, Compare, Request, Tag
+from medstress.core.hashing import canonical_json
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.text import Edit
 from medstress.tasks.multiple_choice import Flow
 from medstress.testing.scripted import scripted_reply
-from medstress.text import Edit
 
 _MAX_ROUNDS = 100
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
-from medstress.items import Question
+from medstress.core.items import Question
 
 PromptVictim: TypeAlias = Callable[[list[str]], list[dict[str, str]]]
 """Takes prompts with the options listed, and returns ``{"answer": letter}`` for each."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from medstress.attacks.noise import Synonym
-from medstress.experiment.prepared import Prepared
-from medstress.experiment.training_table import TrainTable
-from medstress.metrics.training_seeds import ENOUGH_SEEDS
+from medstress.experiment.file.training_table import TrainTable
+from medstress.experiment.plan.plan import Prepared
+from medstress.metrics.sentences.training_seeds import ENOUGH_SEEDS
 
 
 def cautions(prepared: Prepared, table: TrainTable) -> Iterator[str]:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from medstress.errors import StoreError
-from medstress.input_files import loading
-from medstress.writing import atomic_path, make_folder, write_text
+from medstress.core.errors import StoreError
+from medstress.files.reading import loading
+from medstress.files.writing import atomic_path, make_folder, write_text
 
 _WEIGHTS, _OPTIMISER, _STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
 _UNFINISHED = ".part"

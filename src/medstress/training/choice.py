@@ -9,8 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from medstress.errors import UsageError
-from medstress.items import Candidate, Question
+from medstress.core.errors import UsageError
+from medstress.core.items import Candidate, Question
 from medstress.kinds.prompted import head_template
 from medstress.training.batching import batches
 from medstress.training.learner import Start, Wanted, open_model, save_with_tokenizer

@@ -8,15 +8,15 @@ from functools import lru_cache
 from typing import Any
 
 from medstress.attacks.noise import NoiseResources
-from medstress.attacks.sentence_attack import SentenceAttack
-from medstress.clusters import GROUPS, sentences_of
-from medstress.errors import UsageError
-from medstress.experiment.parts import AttackPart, GroupPart
-from medstress.experiment.perturb import drawn_candidates
-from medstress.hashing import digest
+from medstress.attacks.noise.attack import SentenceAttack
+from medstress.core.clusters import GROUPS, sentences_of
+from medstress.core.errors import UsageError
+from medstress.core.hashing import digest
+from medstress.core.seeding import rng_for
+from medstress.core.text import WHOLE
+from medstress.experiment.plan.parts import AttackPart, GroupPart
 from medstress.kinds import kind_of
-from medstress.seeding import rng_for
-from medstress.text import WHOLE
+from medstress.running.perturb import drawn_candidates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

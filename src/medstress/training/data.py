@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from medstress.attacks.noise import NoiseResources
-from medstress.attacks.sentence_attack import SentenceAttack
-from medstress.clusters import GROUPS, clusters_of
+from medstress.attacks.noise.attack import SentenceAttack
+from medstress.core.clusters import GROUPS, clusters_of
+from medstress.core.errors import DataError, UsageError
+from medstress.core.hashing import digest
 from medstress.entities.lexicon import FIRST_EDITION_SENTENCES
-from medstress.errors import DataError, UsageError
-from medstress.experiment.noise_resources import noise_resources
-from medstress.experiment.parts import DatasetPart, GroupPart, load_datasets, load_groups
-from medstress.experiment.prepared import Prepared
-from medstress.experiment.reading import check_table
-from medstress.experiment.recognising import recognise_mentions
-from medstress.experiment.run import Watcher
-from medstress.experiment.sentence_groups import kind_of_datasets
-from medstress.experiment.training_table import TrainTable
-from medstress.hashing import digest
+from medstress.experiment.file.reading import check_table
+from medstress.experiment.file.training_table import TrainTable
+from medstress.experiment.plan.mentions import recognise_mentions
+from medstress.experiment.plan.noise_resources import noise_resources
+from medstress.experiment.plan.parts import DatasetPart, GroupPart, load_datasets, load_groups
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.sentence_groups import kind_of_datasets
+from medstress.running.run import Watcher
 from medstress.training.copies import (
     Kind,
     Perturber,

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from medstress.attacks.noise import Abbreviation, NoiseResources, Synonym
+from medstress.core.errors import UsageError
 from medstress.entities.names import folded
-from medstress.errors import UsageError
-from medstress.experiment.noise_resources import (
+from medstress.experiment.plan.noise_resources import (
     mentions_in,
     names_put_in,
     names_put_into,
     side_of,
     without_names,
 )
-from medstress.experiment.prepared import Prepared
+from medstress.experiment.plan.plan import Prepared
 from medstress.training.copies import Kind
 from medstress.training.data import TrainingData
 

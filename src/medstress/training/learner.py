@@ -8,15 +8,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from medstress.backends.model_files import ModelFiles, find_model, no_progress_bars
+from medstress.backends.models.model_files import ModelFiles, find_model, no_progress_bars
 from medstress.backends.options import BackendOptions
-from medstress.compute_thread import in_compute_thread
+from medstress.core.errors import UsageError
 from medstress.entities.encoders import minilm_folder
-from medstress.errors import UsageError
-from medstress.freed_memory import keep_freed_memory
-from medstress.input_files import loading
+from medstress.files.reading import loading
 from medstress.kinds import Kind
-from medstress.onednn_linear import use_onednn
+from medstress.machine.compute_thread import in_compute_thread
+from medstress.machine.freed_memory import keep_freed_memory
+from medstress.machine.onednn_linear import use_onednn
 
 Columns = Mapping[str, Sequence[int]]
 """A tokenizer's output for one text: input name -> one number per piece."""
@@ -94,7 +94,7 @@ def find_start(model: str, device: str, base: Path) -> Start:
     """
     from importlib.util import find_spec
 
-    from medstress.errors import missing_extra
+    from medstress.core.errors import missing_extra
 
     if find_spec("torch") is None or find_spec("transformers") is None:
         raise missing_extra("training", "transformers")

@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medstress.compute_thread import in_compute_thread
-from medstress.hashing import digest
+from medstress.core.hashing import digest
+from medstress.files.writing import make_folder
+from medstress.machine.compute_thread import in_compute_thread
 from medstress.training.batching import batches
 from medstress.training.checkpoint import (
     load_checkpoint,
@@ -24,7 +25,6 @@ from medstress.training.checkpoint import (
     save_weights,
 )
 from medstress.training.learner import Learner
-from medstress.writing import make_folder
 
 WEIGHT_DECAY = 0.01
 """As in BLUE; not applied to biases and layer norms."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from medstress.metrics.correlations import coefficient
-from medstress.sentences import SentencePair
+from medstress.core.sentences import SentencePair
+from medstress.metrics.sentences.correlations import coefficient
 from medstress.training.learner import (
     Columns,
     Start,

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise import Synonym
-from medstress.attacks.sentence_attack import SentenceAttack
-from medstress.clusters import clusters_of
-from medstress.errors import UsageError, did_you_mean
-from medstress.experiment.config import Experiment, VictimTable
-from medstress.experiment.parts import used_tables
-from medstress.experiment.perturb import check_perturbed_alone
-from medstress.experiment.prepared import Portion, Prepared
-from medstress.experiment.run import Watcher, prepare
-from medstress.experiment.sentence_cost import sentence_cost
-from medstress.experiment.training_table import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
-from medstress.hashing import content_hash
-from medstress.metrics.surrogate_lines import met_lines
+from medstress.attacks.noise.attack import SentenceAttack
+from medstress.core.clusters import clusters_of
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import content_hash
+from medstress.costs.sentences import sentence_cost
+from medstress.experiment.file.config import Experiment, VictimTable
+from medstress.experiment.file.training_table import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
+from medstress.experiment.plan.parts import used_tables
+from medstress.experiment.plan.plan import Portion, Prepared
+from medstress.metrics.sentences.surrogates import met_lines
+from medstress.running.perturb import check_perturbed_alone
+from medstress.running.run import Watcher, prepare
 from medstress.training.cautions import cautions
 from medstress.training.copies import Kind, items_by_epoch
 from medstress.training.data import (

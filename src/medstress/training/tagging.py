@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medstress.backends.piece_windows import PieceTokenizer
-from medstress.metrics.entity_scores import matches
-from medstress.sentences import OUTSIDE, TaggedText
+from medstress.backends.models.piece_windows import PieceTokenizer
+from medstress.core.sentences import OUTSIDE, TaggedText
+from medstress.metrics.sentences.entity_scores import matches
 from medstress.tasks.entity_tagging import marked_entities
 from medstress.training.batching import batches
 from medstress.training.learner import (

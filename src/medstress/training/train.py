@@ -11,20 +11,20 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from medstress.clusters import Clustered
-from medstress.errors import StoreError
-from medstress.experiment.config import Experiment
-from medstress.experiment.old_synonyms import old_settings
-from medstress.experiment.run import Watcher, opened_victims, run_prepared
-from medstress.experiment.summary import summarise_run
-from medstress.input_files import reading
+from medstress.core.clusters import Clustered
+from medstress.core.errors import StoreError
+from medstress.experiment.file.config import Experiment
+from medstress.experiment.plan.old_synonyms import old_settings
+from medstress.files.reading import reading
+from medstress.files.writing import Access, make_folder, refuse_link, set_access, write_text
 from medstress.results.load import open_run, stored_manifest
+from medstress.running.run import Watcher, opened_victims, run_prepared
 from medstress.store.database import translated
 from medstress.store.run_store import lock_folder
+from medstress.summary.summary import summarise_run
 from medstress.training.learner import Learner, Start, find_start
 from medstress.training.loop import Point, fit
 from medstress.training.plan import ModelPlan, TrainingPlan, plan_training
-from medstress.writing import Access, make_folder, refuse_link, set_access, write_text
 
 if TYPE_CHECKING:
     from filelock import FileLock

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from medstress.attacks import MedFuzz
-from medstress.calls import Decoding, Generated
+from medstress.core.calls import Decoding, Generated
+from medstress.core.queries import Ask, Note
+from medstress.core.resources import Resources
 from medstress.prompts import load_prompts
-from medstress.queries import Ask, Note
-from medstress.resources import Resources
 from medstress.testing import tiny_questions, tiny_resources
 
 ITEM = tiny_questions(1)[0]

@@ -19,12 +19,12 @@ from medstress.attacks.controls.neutral import (
 )
 from medstress.attacks.controls.scrambled import scrambled, scrambled_controls
 from medstress.attacks.controls.slots import Form, core_of, slots_of
-from medstress.attacks.edit_gates import GATES, Draft
-from medstress.errors import TrialError
-from medstress.items import Candidate, Question
+from medstress.attacks.medfuzz.gates import GATES, Draft
+from medstress.core.errors import TrialError
+from medstress.core.items import Candidate, Question
+from medstress.core.text import Edit
 from medstress.prompts import load_prompts
 from medstress.prompts.replies import Addition
-from medstress.text import Edit
 
 ITEM = Question(
     id="q",

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medstress.attacks import DiscreteZoo
+from medstress.attacks.discrete_zoo.gradient import cosines
 from medstress.attacks.protocol import SearchOn
-from medstress.attacks.zeroth_order import cosines
-from medstress.errors import TrialError, UsageError
-from medstress.items import Candidate, Mention, Question
-from medstress.outcomes import Outcome, Prediction
-from medstress.queries import Ask, CleanAnswer, Predict
-from medstress.resources import Resources
-from medstress.seeding import rng_for
+from medstress.core.errors import TrialError, UsageError
+from medstress.core.items import Candidate, Mention, Question
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.queries import Ask, CleanAnswer, Predict
+from medstress.core.resources import Resources
+from medstress.core.seeding import rng_for
 from medstress.testing import PerturbationTable, tiny_resources
 
 Tell = Callable[[Candidate], Prediction]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.attacks.edit_gates import (
+from medstress.attacks.medfuzz.gates import (
     GATES,
     Draft,
     categories_kept,
@@ -16,8 +16,8 @@ from medstress.attacks.edit_gates import (
     no_evidence,
     options_kept,
 )
-from medstress.attacks.item_edits import edits_between
-from medstress.items import Mention, Question
+from medstress.attacks.medfuzz.item_edits import edits_between
+from medstress.core.items import Mention, Question
 from medstress.prompts import load_prompts
 from medstress.prompts.replies import Addition
 

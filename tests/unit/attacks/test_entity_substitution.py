@@ -9,12 +9,12 @@ import pytest
 
 from medstress.attacks import EntitySubstitution
 from medstress.attacks.entity_substitution import nearest_span
-from medstress.errors import BudgetExhausted, UsageError
-from medstress.items import Mention, Question
-from medstress.outcomes import Outcome, Prediction
-from medstress.queries import Ask, Step
-from medstress.resources import Resources
-from medstress.seeding import rng_for
+from medstress.core.errors import BudgetExhausted, UsageError
+from medstress.core.items import Mention, Question
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.queries import Ask, Step
+from medstress.core.resources import Resources
+from medstress.core.seeding import rng_for
 from medstress.testing import PerturbationTable, tiny_resources
 
 HELD = Prediction(outcome=Outcome.RIGHT, answer="A")

@@ -19,15 +19,15 @@ from pathlib import Path
 import pytest
 
 from medstress.attacks.controls.neutral import lexicon, statements
-from medstress.attacks.edit_gates import Draft, categories_kept, no_evidence
-from medstress.attacks.evidence_terms import evidence_in
-from medstress.attacks.medfuzz import MedFuzz
-from medstress.attacks.word_patterns import Patterns, Words, parse
+from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.attacks.medfuzz.evidence_terms import evidence_in
+from medstress.attacks.medfuzz.gates import Draft, categories_kept, no_evidence
+from medstress.attacks.medfuzz.word_patterns import Patterns, Words, parse
+from medstress.core.items import Candidate, Question
+from medstress.core.text import Edit
 from medstress.entities.recognisers.gazetteer import shipped_gazetteer
-from medstress.items import Candidate, Question
 from medstress.prompts import load_prompts
 from medstress.prompts.kinds import evidence_for_prompt, forbidden, kinds
-from medstress.text import Edit
 
 TABLE = Path(__file__).with_name("insertions.jsonl")
 ITEM = Question(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from medstress.attacks.controls.neutral import lexicon
-from medstress.attacks.edit_gates import GATES, Draft, facts_kept
-from medstress.attacks.item_edits import edits_between
-from medstress.items import Question
+from medstress.attacks.medfuzz.gates import GATES, Draft, facts_kept
+from medstress.attacks.medfuzz.item_edits import edits_between
+from medstress.core.items import Question
 from medstress.prompts import load_prompts
 from medstress.prompts.replies import Addition
 

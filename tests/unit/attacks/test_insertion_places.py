@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import Indel
 
-from medstress.attacks.alignment import aligned, readings, words_of
-from medstress.attacks.edit_gates import Draft, facts_kept, options_kept
-from medstress.attacks.insertion_places import NoPlaceError, inserted
-from medstress.attacks.item_edits import edits_between
-from medstress.items import Candidate, Question
+from medstress.attacks.medfuzz.alignment import aligned, readings, words_of
+from medstress.attacks.medfuzz.gates import Draft, facts_kept, options_kept
+from medstress.attacks.medfuzz.insertion_places import NoPlaceError, inserted
+from medstress.attacks.medfuzz.item_edits import edits_between
+from medstress.core.items import Candidate, Question
 
 
 def question(context: str, stem: str = "What is it?") -> Question:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from medstress.attacks import MedFuzz
-from medstress.calls import Decoding, Generated
-from medstress.errors import UsageError
-from medstress.outcomes import Outcome, Prediction
+from medstress.core.calls import Decoding, Generated
+from medstress.core.errors import UsageError
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.queries import Ask, Consult, Note
+from medstress.core.resources import Resources
 from medstress.prompts import load_prompts, shipped
-from medstress.queries import Ask, Consult, Note
-from medstress.resources import Resources
 from medstress.testing import check_attack, scripted_attacker, tiny_questions, tiny_resources
 
 ITEMS = tiny_questions(3)

@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress import registry
 from medstress.attacks.noise import NoiseResources
-from medstress.attacks.sentence_attack import by_distance
-from medstress.attacks.sentence_noise import (
+from medstress.attacks.noise.attack import by_distance
+from medstress.attacks.noise.registered import (
     NonEntityNoiseAttack,
     SwapNoiseAttack,
     SynonymAttack,
 )
-from medstress.attacks.set_search import greedy, importance, random_growth
-from medstress.errors import BudgetExhausted, UsageError
+from medstress.attacks.noise.set_search import greedy, importance, random_growth
+from medstress.core import registry
+from medstress.core.errors import BudgetExhausted, UsageError
+from medstress.core.outcomes import Measured, Moved, Outcome, Prediction, Untargeted
+from medstress.core.queries import Ask, CleanAnswer
+from medstress.core.sentences import SentencePair, TaggedText
+from medstress.core.text import Edit
 from medstress.kinds.tagging import TAGGING
-from medstress.outcomes import Measured, Moved, Outcome, Prediction, Untargeted
-from medstress.queries import Ask, CleanAnswer
-from medstress.sentences import SentencePair, TaggedText
-from medstress.text import Edit
 
 TEXT = TaggedText(
     id="s",

@@ -13,14 +13,14 @@ from medstress.attacks import EntitySubstitution
 from medstress.attacks.constraints import EditLimit, parse_edit_limit
 from medstress.attacks.protocol import SearchOn
 from medstress.attacks.spans import distractor_spans, random_span, side_stream
+from medstress.core.errors import TrialError, UsageError
+from medstress.core.items import Mention, Question
+from medstress.core.outcomes import Outcome, Prediction, Targeted, Untargeted, parse_goal
+from medstress.core.queries import Ask
+from medstress.core.seeding import rng_for
+from medstress.core.text import Edit
 from medstress.entities.names import normalise
-from medstress.errors import TrialError, UsageError
-from medstress.items import Mention, Question
-from medstress.outcomes import Outcome, Prediction, Targeted, Untargeted, parse_goal
-from medstress.queries import Ask
-from medstress.seeding import rng_for
 from medstress.testing import PerturbationTable, tiny_questions, tiny_resources
-from medstress.text import Edit
 
 NAMES = ("near", "middle", "far", "Alpha two", "Beta", "DNA x")
 H = {name: (i + 1) / 10 for i, name in enumerate(NAMES)} | {"Gamma": 0.2, "Eta": 0.5, "Zeta": 0.4}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from medstress.attacks import MedFuzz
-from medstress.errors import UsageError
+from medstress.core.errors import UsageError
 from medstress.prompts import load_prompts
 from medstress.prompts.exemplars import Exemplar, ends_in_answer
 from medstress.testing import tiny_questions

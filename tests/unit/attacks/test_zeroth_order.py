@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.attacks.zeroth_order import (
+from medstress.attacks.discrete_zoo.gradient import (
     cosines,
     estimate_gradient,
     hard_log_probs,

@@ -16,18 +16,18 @@ from contextlib import contextmanager
 import orjson
 import pytest
 
-from medstress.backends.bounded_body import AnswerEncoded, AnswerTooLarge, bounded
-from medstress.backends.known_keys import remember_key, without_keys
 from medstress.backends.options import BackendOptions
-from medstress.backends.rate_limits import RateLimits
-from medstress.backends.server_errors import Server, retry_after
-from medstress.calls import Failure, Generate, Generated
-from medstress.errors import UsageError
+from medstress.backends.server.bounded_body import AnswerEncoded, AnswerTooLarge, bounded
+from medstress.backends.server.errors import Server, retry_after
+from medstress.backends.server.known_keys import remember_key, without_keys
+from medstress.backends.server.rate_limits import RateLimits
+from medstress.core.calls import Failure, Generate, Generated
+from medstress.core.errors import UsageError
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 
-from medstress.backends.openai_http import OpenAiBackend, open_backend
-from medstress.backends.server_connection import Connection, Patience
+from medstress.backends.server.connection import Connection, Patience
+from medstress.backends.server.openai import OpenAiBackend, open_backend
 
 KEY = "sk-hostile-0123456789"
 OTHER = "sk-of-another-server-42"
@@ -234,7 +234,7 @@ FORMS = [
 
 @pytest.mark.parametrize("found", FORMS)
 def test_an_answer_of_another_form_is_an_answer_or_a_failure(found: object) -> None:
-    from medstress.calls import Score
+    from medstress.core.calls import Score
 
     calls = [Generate("Q"), Score("Q", ("A", "B"), first_token=True)]
     with saying(body(found)) as url:
@@ -269,11 +269,11 @@ def test_a_body_is_decoded_up_to_a_bound_and_in_known_ways_only() -> None:
 
 ASKS = """
 import resource, sys
-from medstress.backends.openai_http import OpenAiBackend
-from medstress.backends.rate_limits import RateLimits
-from medstress.backends.server_connection import Connection, Patience
-from medstress.backends.server_errors import Server
-from medstress.calls import Generate
+from medstress.backends.server.openai import OpenAiBackend
+from medstress.backends.server.rate_limits import RateLimits
+from medstress.backends.server.connection import Connection, Patience
+from medstress.backends.server.errors import Server
+from medstress.core.calls import Generate
 
 connection = Connection(
     Server(url=sys.argv[1], model="m"), RateLimits(), max_in_flight=1,

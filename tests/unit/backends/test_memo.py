@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from medstress.backends.score_memo import ScoreMemo, Values, Wanted
-from medstress.backends.token_tree import Target
+from medstress.backends.models.score_memo import ScoreMemo, Values, Wanted
+from medstress.backends.models.token_tree import Target
 
 
 def test_scores_are_found_by_tokens_start_and_source() -> None:

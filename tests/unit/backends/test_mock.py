@@ -7,7 +7,7 @@ import pytest
 
 from medstress.backends.mock import MockBackend, open_backend
 from medstress.backends.options import BackendOptions
-from medstress.calls import Choose, Chosen, Generate, Generated, Score, Scored
+from medstress.core.calls import Choose, Chosen, Generate, Generated, Score, Scored
 
 
 def test_it_answers_every_kind_of_call() -> None:

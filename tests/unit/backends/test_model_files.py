@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from medstress.backends import model_files
-from medstress.backends.model_files import converted_folder, find_model, remembered_hash
+from medstress.backends.models import model_files
+from medstress.backends.models.model_files import converted_folder, find_model, remembered_hash
 from medstress.backends.options import BackendOptions
-from medstress.errors import UsageError
-from medstress.hashing import file_hash
+from medstress.core.errors import UsageError
+from medstress.core.hashing import file_hash
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from medstress.backends.out_of_memory import in_halves
+from medstress.backends.models.out_of_memory import in_halves
 
 
 @pytest.mark.parametrize(

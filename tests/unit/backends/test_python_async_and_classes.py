@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from medstress.backends.options import BackendOptions
-from medstress.backends.python import PythonBackend, open_backend, wrap_function
-from medstress.calls import Choose, Chosen, Failure
-from medstress.errors import PermanentBackendError, UsageError
+from medstress.backends.python.functions import PythonBackend, open_backend, wrap_function
+from medstress.core.calls import Choose, Chosen, Failure
+from medstress.core.errors import PermanentBackendError, UsageError
 from medstress.testing import check_backend
 
 CALLS = [Choose(f"prompt {i}", "ABC") for i in range(8)]

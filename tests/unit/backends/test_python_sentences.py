@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from medstress.backends.python import wrap_function
-from medstress.backends.sentence_functions import read_labels
-from medstress.calls import Compare, Compared, Tag, Tagged
-from medstress.errors import UsageError
+from medstress.backends.python.functions import wrap_function
+from medstress.backends.python.sentence_functions import read_labels
+from medstress.core.calls import Compare, Compared, Tag, Tagged
+from medstress.core.errors import UsageError
 from medstress.testing import check_backend
 
 

@@ -10,7 +10,7 @@ from threading import Condition
 
 import pytest
 
-from medstress.backends.rate_limits import RateLimits
+from medstress.backends.server.rate_limits import RateLimits
 
 
 class FakeClock:

@@ -9,13 +9,13 @@ import pytest
 
 from fault_server import FaultServer
 from medstress.backends.options import BackendOptions
-from medstress.backends.server_temperature import Temperature
-from medstress.calls import Decoding, Failure, Generate, Generated, Message, Score
+from medstress.backends.server.temperature import Temperature
+from medstress.core.calls import Decoding, Failure, Generate, Generated, Message, Score
 from medstress.store.codec import decode_answer, encode_answer
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 
-from medstress.backends.openai_http import OpenAiBackend, open_backend
+from medstress.backends.server.openai import OpenAiBackend, open_backend
 
 
 def ask(server: FaultServer, *calls: Any) -> tuple[list[Any], OpenAiBackend]:

@@ -11,7 +11,7 @@ import pytest
 
 from medstress.backends.options import BackendOptions
 from medstress.backends.scripted import open_backend
-from medstress.calls import (
+from medstress.core.calls import (
     Choose,
     Chosen,
     Failure,
@@ -22,7 +22,7 @@ from medstress.calls import (
     Score,
     Scored,
 )
-from medstress.errors import UsageError
+from medstress.core.errors import UsageError
 from medstress.testing import check_backend
 
 LINES = [

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from medstress.backends.server_scores import first_token_scores, text_scores
+from medstress.backends.server.scores import first_token_scores, text_scores
 
 LETTERS = (" A", " B", " C")
 

@@ -15,11 +15,11 @@ import pytest
 
 from fault_server import FAULTS, Asked, FaultServer
 from medstress.backends.options import BackendOptions
-from medstress.backends.rate_limits import RateLimits
-from medstress.backends.server_address import address_of, key_of
-from medstress.backends.server_connection import Connection, Patience
-from medstress.backends.server_errors import Server
-from medstress.calls import (
+from medstress.backends.server.address import address_of, key_of
+from medstress.backends.server.connection import Connection, Patience
+from medstress.backends.server.errors import Server
+from medstress.backends.server.rate_limits import RateLimits
+from medstress.core.calls import (
     Call,
     Choose,
     Decoding,
@@ -30,11 +30,11 @@ from medstress.calls import (
     Score,
     Scored,
 )
-from medstress.errors import UsageError
+from medstress.core.errors import UsageError
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 
-from medstress.backends.openai_http import OpenAiBackend, open_backend
+from medstress.backends.server.openai import OpenAiBackend, open_backend
 
 LETTER = Score("Which?\nAnswer:", (" A", " B", " C", " D"), first_token=True)
 CHAT = Score((Message("user", "Which?"),), ("A", "B", "C", "D"), first_token=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medstress.backends.kv_attention import Part, stacks
-from medstress.backends.token_tree import Target, build_row
+from medstress.backends.models.token_tree import Target, build_row
+from medstress.backends.shared_prefix.attention import Part, stacks
 
 
 def chain_of(n: int) -> Part:

@@ -10,11 +10,11 @@ import pytest
 
 from fault_server import FaultServer
 from medstress.backends.mock import MockBackend
-from medstress.backends.server_errors import Server, ServerTrouble
-from medstress.backends.server_schemas import SchemaWatch, follows
-from medstress.calls import Failure, Generate, Generated, Message, ModelIdentity, Request
-from medstress.errors import UsageError
-from medstress.hashing import canonical_json
+from medstress.backends.server.errors import Server, ServerTrouble
+from medstress.backends.server.schemas import SchemaWatch, follows
+from medstress.core.calls import Failure, Generate, Generated, Message, ModelIdentity, Request
+from medstress.core.errors import UsageError
+from medstress.core.hashing import canonical_json
 from medstress.testing import ScriptedBackend
 
 SCHEMA: dict[str, Any] = {
@@ -30,8 +30,8 @@ SOMEONE = ModelIdentity(name="someone", hash="1")
 
 def openai_backend(server: FaultServer, **options: Any) -> Any:
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-    from medstress.backends.openai_http import open_backend
     from medstress.backends.options import BackendOptions
+    from medstress.backends.server.openai import open_backend
 
     return open_backend(BackendOptions(base_url=server.url, model=server.model, **options))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.backends.token_tree import (
+from medstress.backends.models.token_tree import (
     Target,
     build_row,
     cheapest_cut,

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from medstress.calls import (
+from medstress.core.calls import (
     Call,
     Choose,
     Decoding,

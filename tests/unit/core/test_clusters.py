@@ -11,11 +11,11 @@ from string import punctuation
 
 import pytest
 
-from medstress.clusters import clusters_by_dataset, clusters_of, documents_of, sentences_of
+from medstress.core.clusters import clusters_by_dataset, clusters_of, documents_of, sentences_of
+from medstress.core.sentences import SentencePair, TaggedText
 from medstress.datasets import biosses, iob
 from medstress.datasets.draw import draw_documents
 from medstress.datasets.source import DatasetOptions
-from medstress.sentences import SentencePair, TaggedText
 
 DOCS = Path(__file__).parents[3] / "docs"
 

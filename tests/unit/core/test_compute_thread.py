@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from medstress import compute_thread
-from medstress.compute_thread import in_compute_thread
+from medstress.machine import compute_thread
+from medstress.machine.compute_thread import in_compute_thread
 
 
 @pytest.fixture(autouse=True)

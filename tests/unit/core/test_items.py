@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from medstress.errors import DataError
-from medstress.items import Candidate, Mention, Question
-from medstress.text import Edit
+from medstress.core.errors import DataError
+from medstress.core.items import Candidate, Mention, Question
+from medstress.core.text import Edit
 
 
 def question(**given: Any) -> Question:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from medstress.errors import UsageError
-from medstress.functions import load_function, load_module
-from medstress.local_modules import is_installed, local_imports
+from medstress.core.errors import UsageError
+from medstress.files.functions import load_function, load_module
+from medstress.files.local_modules import is_installed, local_imports
 
 
 @pytest.fixture(autouse=True)
@@ -183,7 +183,7 @@ def test_a_module_that_cannot_be_read_is_named(
     def refuse(path: Path) -> str:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("medstress.local_modules.file_hash", refuse)
+    monkeypatch.setattr("medstress.files.local_modules.file_hash", refuse)
     before = list(sys.path)
     with pytest.raises(UsageError) as caught:
         load_module("target.py:answer", tmp_path, "python victim")

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from medstress.core.errors import UsageError
 from medstress.datasets.sample import load
 from medstress.datasets.source import DatasetOptions
-from medstress.errors import UsageError
 from medstress.prompts import load_prompts
 
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from medstress.calls import Generate, Generated
-from medstress.items import Candidate
-from medstress.outcomes import Outcome, Prediction, Untargeted
-from medstress.queries import Ask, Consult, Predict, ask, consult
+from medstress.core.calls import Generate, Generated
+from medstress.core.items import Candidate
+from medstress.core.outcomes import Outcome, Prediction, Untargeted
+from medstress.core.queries import Ask, Consult, Predict, ask, consult
 from medstress.testing import tiny_questions
 
 (ITEM,) = tiny_questions(1)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from medstress.hashing import canonical_json, content_hash, file_hash
-from medstress.seeding import rng_for
+from medstress.core.hashing import canonical_json, content_hash, file_hash
+from medstress.core.seeding import rng_for
 
 BASE = (0, "swap/drugs", "sample", "q1", 0)
 

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.kinds import kind_of
-from medstress.kinds.tagging import TAGGING
-from medstress.sentences import (
+from medstress.core.sentences import (
     Entity,
     EntityUnit,
     PairCandidate,
@@ -19,8 +17,10 @@ from medstress.sentences import (
     TaggedText,
     entities_of,
 )
+from medstress.core.text import Edit
+from medstress.kinds import kind_of
+from medstress.kinds.tagging import TAGGING
 from medstress.store.codec import decode_item, encode_item
-from medstress.text import Edit
 
 TEXT = TaggedText(
     id="s1",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from medstress.errors import DataError
-from medstress.sentences import Entity, SentencePair, TaggedText
+from medstress.core.errors import DataError
+from medstress.core.sentences import Entity, SentencePair, TaggedText
 
 
 def tagged(**changes: Any) -> TaggedText:

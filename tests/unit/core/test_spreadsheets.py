@@ -8,7 +8,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.spreadsheets import Reader, Writer, neutral, original
+from medstress.files.spreadsheets import Reader, Writer, neutral, original
 
 TRIGGERS = "=+-@\t\r\n"
 cells = st.one_of(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.text import Edit, apply_edits, copy_case
+from medstress.core.text import Edit, apply_edits, copy_case
 
 
 def edit(start: int, end: int, replacement: str) -> Edit:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from medstress.paths import cache_dir
-from medstress.writing import (
+from medstress.files.cache_folders import cache_dir
+from medstress.files.writing import (
     Access,
     PlaceTaken,
     atomic_path,

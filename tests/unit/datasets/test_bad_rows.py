@@ -2,9 +2,9 @@ import json
 
 import pytest
 
+from medstress.core.errors import DataError, UsageError
 from medstress.datasets.rows import load_jsonl
 from medstress.datasets.source import DatasetOptions
-from medstress.errors import DataError, UsageError
 
 
 def refusal(path, **options):

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from medstress.core.errors import DataError, UsageError
+from medstress.core.label_schemes import in_iob2, read_labels, scheme_of
 from medstress.datasets import bc5cdr, bigbio, brat, iob, pubtator
 from medstress.datasets.source import DatasetOptions
-from medstress.errors import DataError, UsageError
-from medstress.label_schemes import in_iob2, read_labels, scheme_of
 
 TEXT = "Severe chest pain\nHe took aspirin and folic acid. It helped.\n"
 ANN = (

@@ -5,14 +5,14 @@ import json
 import pytest
 
 import medstress as ms
+from medstress.core.errors import DataError
+from medstress.core.items import Mention, Question
+from medstress.core.text import cut_word
 from medstress.datasets import medmcqa, medqa
 from medstress.datasets.rows import load_jsonl, question_from_row
 from medstress.datasets.source import DatasetOptions
 from medstress.entities.recognisers.recogniser import Found, recognise
-from medstress.errors import DataError
-from medstress.items import Mention, Question
 from medstress.store.codec import decode_item, encode_item
-from medstress.text import cut_word
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from medstress.core.errors import UsageError
+from medstress.core.items import Question
 from medstress.datasets.draw import draw
-from medstress.errors import UsageError
-from medstress.items import Question
 
 
 def questions(ids):

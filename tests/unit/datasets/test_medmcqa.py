@@ -3,10 +3,10 @@ import json
 import polars
 import pytest
 
+from medstress.core.errors import DataError, UsageError
+from medstress.core.items import Mention
 from medstress.datasets import medmcqa
 from medstress.datasets.source import DatasetOptions, hash_files
-from medstress.errors import DataError, UsageError
-from medstress.items import Mention
 
 OPTIONS = {"A": "aspirin", "B": " beta blocker ", "C": "codeine", "D": "digoxin"}
 

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
+from medstress.core.errors import DataError, UsageError
+from medstress.core.items import Mention
 from medstress.datasets import medqa
 from medstress.datasets.source import DatasetOptions, hash_files
-from medstress.errors import DataError, UsageError
-from medstress.items import Mention
 
 
 def record(letter="B", text="aspirin", label="T109", span=(0, 7)):

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from medstress.core.errors import DataError, UsageError
 from medstress.datasets import biosses, hub, pairs
 from medstress.datasets.source import DatasetOptions
-from medstress.errors import DataError, UsageError
 
 HEADER = "id\ttext_a\ttext_b\tscore\n"
 

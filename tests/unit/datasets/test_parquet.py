@@ -3,10 +3,10 @@ import datetime
 import polars
 import pytest
 
+from medstress.core.errors import DataError, UsageError
+from medstress.core.hashing import file_hash
 from medstress.datasets.rows import load_jsonl, load_parquet
 from medstress.datasets.source import DatasetOptions
-from medstress.errors import DataError, UsageError
-from medstress.hashing import file_hash
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from medstress.core.hashing import file_hash
+from medstress.core.items import Mention
 from medstress.datasets.rows import load_jsonl, plain, question_from_row, split_question
 from medstress.datasets.source import DatasetOptions
-from medstress.hashing import file_hash
-from medstress.items import Mention
 
 
 def read(path, **options):

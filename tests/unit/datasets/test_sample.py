@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from medstress.core.errors import UsageError
+from medstress.core.hashing import file_hash
 from medstress.datasets import sample
 from medstress.datasets.source import DatasetOptions
-from medstress.errors import UsageError
-from medstress.hashing import file_hash
 
 
 def test_the_shipped_rows_are_read_with_source_and_topic_as_metadata(jsonl, row, monkeypatch):

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from medstress import registry
+from medstress.core import registry
+from medstress.core.errors import UsageError
+from medstress.core.hashing import file_hash
 from medstress.datasets.source import DatasetOptions, hash_files, required_file
-from medstress.errors import UsageError
-from medstress.hashing import file_hash
 
 
 def refusal(source, key, path):

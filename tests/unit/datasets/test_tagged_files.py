@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from medstress.core.errors import DataError, UsageError
 from medstress.datasets import bc5cdr, bigbio, iob, pubtator
 from medstress.datasets.sentence_splitting import sentence_spans
 from medstress.datasets.source import DatasetOptions
-from medstress.errors import DataError, UsageError
 
 GOOD = "Aspirin\tB-Chemical\nhelps\tO\n\nSalicylic\tB-Chemical\nacid\tI-Chemical\n"
 TITLE = "1|t|Aspirin helps.\n"

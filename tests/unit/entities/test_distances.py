@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medstress.core.errors import UsageError
+from medstress.core.items import Question
 from medstress.entities.distances import NAMED, check_types, wrong_distance
 from medstress.entities.embeddings import Embedder
 from medstress.entities.ontologies import load_ontology
@@ -13,8 +15,6 @@ from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.semantic_types import types_of
 from medstress.entities.synonyms import SynonymGroups
 from medstress.entities.vocabularies import load_vocabulary, vocabulary_of
-from medstress.errors import UsageError
-from medstress.items import Question
 
 NONE = SynonymGroups("none", "0", [])
 DISEASES = ("asthma", "status asthmaticus", "scurvy", "vitamin c deficiency", "gout", "no disease")

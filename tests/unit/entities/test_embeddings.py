@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medstress.core.errors import UsageError
 from medstress.entities import embeddings, encoders, vector_files
 from medstress.entities.embeddings import Embedder, embed_names, embedding_identity
 from medstress.entities.ngrams import NgramEncoder
-from medstress.errors import UsageError
 
 NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
 

@@ -4,15 +4,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from medstress.core.errors import UsageError
+from medstress.core.items import Mention, Question
+from medstress.core.resources import PerturbationSet
 from medstress.entities import name_vectors
 from medstress.entities.embeddings import Embedder
 from medstress.entities.names import variant_class
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import SynonymGroups
 from medstress.entities.vocabularies import vocabulary_of
-from medstress.errors import UsageError
-from medstress.items import Mention, Question
-from medstress.resources import PerturbationSet
 
 TWINS = SynonymGroups("twins", "1", [("1", "paracetamol"), ("1", "acetaminophen")])
 

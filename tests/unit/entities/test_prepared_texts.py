@@ -3,10 +3,10 @@ import gc
 import numpy as np
 import pytest
 
+from medstress.core.errors import UsageError
 from medstress.entities.embeddings import Embedder
 from medstress.entities.prepared_texts import PreparedTexts
 from medstress.entities.vector_files import VectorFile
-from medstress.errors import UsageError
 
 TEXTS = ["alpha", "beta", "delta", "gamma"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from medstress.core.errors import UsageError
 from medstress.entities.replacements import abbreviations, related_names, strict_names
-from medstress.errors import UsageError
 
 
 def mrconso_line(concept: str, name: str, language: str = "ENG", suppress: str = "N") -> str:

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from medstress.core.errors import UsageError
 from medstress.entities.sentence_folders import read_folder
-from medstress.errors import UsageError
 
 
 def folder_with(folder, *kinds: str, pooling: dict | None = None, model: str = ""):

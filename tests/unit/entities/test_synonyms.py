@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from medstress.core.errors import UsageError
 from medstress.entities import synonyms
 from medstress.entities.synonyms import load_synonyms
-from medstress.errors import UsageError
 
 TABLE = (
     "concept,name\n1,Paracetamol\n1,acetaminophen\n1,Tylenol\n2,ASA\n3,asa\n2,aspirin\n3,5-ASA\n"

@@ -5,9 +5,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from medstress.core.errors import UsageError
 from medstress.entities import vocabularies
 from medstress.entities.vocabularies import load_vocabulary, vocabulary_of
-from medstress.errors import UsageError
 
 
 def write(folder: Path, name: str, text: str) -> str:

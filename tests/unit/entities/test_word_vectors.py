@@ -3,13 +3,13 @@ import gzip
 import numpy as np
 import pytest
 
+from medstress.core.errors import UsageError
+from medstress.core.items import Question
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import SynonymGroups
 from medstress.entities.vocabularies import vocabulary_of
 from medstress.entities.word_vectors import WordVectors, is_word_vectors
-from medstress.errors import UsageError
-from medstress.items import Question
 
 FILE = "heart 3 0\nattack 0 4\nGout 1 1\ngout -1 0\ngout 9 9\nnon-small 0 -1\n. . 5 5\n"
 

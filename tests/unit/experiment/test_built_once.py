@@ -11,12 +11,12 @@ from typing import Any
 import polars
 import pytest
 
-from medstress import items
 from medstress.attacks.entity_substitution import EntitySubstitution
-from medstress.errors import DataError, UsageError
-from medstress.experiment.config import Experiment
-from medstress.experiment.run import prepare
-from medstress.items import Mention, Question
+from medstress.core import items
+from medstress.core.errors import DataError, UsageError
+from medstress.core.items import Mention, Question
+from medstress.experiment.file.config import Experiment
+from medstress.running.run import prepare
 
 DRUGS = ("aspirin", "warfarin", "morphine", "metformin")
 ATTACKS = [

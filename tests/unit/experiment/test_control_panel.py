@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 
 from medstress.attacks.controls.slots import Form, Slot
-from medstress.attacks.judges import Panel
-from medstress.calls import Decoding, Generated
-from medstress.errors import TrialError
-from medstress.experiment.significance.controls import Controls
-from medstress.experiment.significance.flow import Success, significance_flow
-from medstress.experiment.significance.panel import drawn_until, hardest_passing, passing
-from medstress.experiment.significance.settings import Settings
-from medstress.items import Candidate
-from medstress.metrics.hardness import Statistic
-from medstress.metrics.monte_carlo import ControlPlan
-from medstress.metrics.significance import Null
-from medstress.outcomes import Outcome, Prediction
+from medstress.attacks.medfuzz.judges import Panel
+from medstress.core.calls import Decoding, Generated
+from medstress.core.errors import TrialError
+from medstress.core.items import Candidate
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.queries import Consult
+from medstress.core.text import Edit
+from medstress.metrics.significance.families import Null
+from medstress.metrics.significance.hardness import Statistic
 from medstress.prompts import load_prompts
-from medstress.queries import Consult
+from medstress.significance.controls import Controls
+from medstress.significance.flow import Success, significance_flow
+from medstress.significance.panel import drawn_until, hardest_passing, passing
+from medstress.significance.settings import Settings
+from medstress.stats.monte_carlo import ControlPlan
 from medstress.testing import tiny_questions
-from medstress.text import Edit
 
 (ITEM,) = tiny_questions(1)
 PROMPTS = load_prompts("patient_characteristics")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from medstress.errors import UsageError
-from medstress.experiment.config import VictimTable
-from medstress.experiment.parts import open_victims
-from medstress.hashing import content_hash
-from medstress.items import Candidate
+from medstress.core.errors import UsageError
+from medstress.core.hashing import content_hash
+from medstress.core.items import Candidate
+from medstress.experiment.file.config import VictimTable
+from medstress.experiment.plan.parts import open_victims
 from medstress.kinds.examples import draw_examples
 
 

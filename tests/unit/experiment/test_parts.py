@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from medstress.calls import BackendTraits
-from medstress.errors import UsageError
-from medstress.experiment.config import AttackTable, VictimTable
-from medstress.experiment.cost import estimate
-from medstress.experiment.labels import unique_labels
-from medstress.experiment.manifest import describe
-from medstress.experiment.parts import make_attacks, open_victims
-from medstress.experiment.public import run
-from medstress.experiment.run import Watcher, prepare
-from medstress.items import Mention, Question
+from medstress.api.run import run
+from medstress.core.calls import BackendTraits
+from medstress.core.errors import UsageError
+from medstress.core.items import Mention, Question
+from medstress.costs.experiment import estimate
+from medstress.experiment.file.config import AttackTable, VictimTable
+from medstress.experiment.file.labels import unique_labels
+from medstress.experiment.plan.manifest import describe
+from medstress.experiment.plan.parts import make_attacks, open_victims
 from medstress.kinds.prompted import task_of
+from medstress.running.run import Watcher, prepare
 from medstress.tasks.multiple_choice import AnswerBy
 
 ALL = frozenset({"generate", "score", "choose"})
@@ -289,7 +289,7 @@ def test_texts_are_refused_for_llama_cpp_before_the_run(said) -> None:
 def test_parameters_that_are_not_given_are_those_the_back_end_counted() -> None:
     from types import SimpleNamespace
 
-    from medstress.experiment.manifest import _size
+    from medstress.experiment.plan.manifest import _size
 
     def counting(parameters: int | None) -> Any:
         traits = BackendTraits(calls=frozenset({"score"}), parameters=parameters)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from medstress.errors import UsageError
-from medstress.experiment.config import Experiment, ExperimentTable
-from medstress.experiment.labels import victim_labels
-from medstress.experiment.parts import make_attacks
-from medstress.experiment.reading import check_experiment, read_experiment
+from medstress.core.errors import UsageError
+from medstress.experiment.file.config import Experiment, ExperimentTable
+from medstress.experiment.file.labels import victim_labels
+from medstress.experiment.file.reading import check_experiment, read_experiment
+from medstress.experiment.plan.parts import make_attacks
 
 LINES = """[experiment]
 name = "x"
@@ -596,7 +596,7 @@ class TestKnownGaps:
         assert refusal(tmp_path, with_line("attack", "budget = 0")).startswith("e.toml, line 14: ")
 
     def test_overrides_apply_to_a_dict(self) -> None:
-        from medstress.experiment.run import prepare
+        from medstress.running.run import prepare
 
         experiment = {
             "experiment": {"name": "x"},

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from medstress.experiment.analyses import remarks
 from medstress.report.significance import significance_plots
+from medstress.summary.analyses import remarks
 
 
 def reader_of(*purposes: str) -> SimpleNamespace:

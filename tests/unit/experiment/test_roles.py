@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 
-from medstress.errors import StoreError, UsageError
-from medstress.experiment.cost import estimate
-from medstress.experiment.public import run
-from medstress.experiment.run import opened_victims, prepare
+from medstress.api.run import run
+from medstress.core.errors import StoreError, UsageError
+from medstress.costs.experiment import estimate
+from medstress.running.run import opened_victims, prepare
 from medstress.testing import tiny_questions
 
 

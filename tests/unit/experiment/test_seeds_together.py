@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from medstress import registry
-from medstress.experiment.seeds_together import together
+from medstress.core import registry
+from medstress.core.sentences import Entity
 from medstress.kinds.scores import Arm, Place
-from medstress.metrics.correlations import Scored
-from medstress.metrics.entity_scores import Reading
-from medstress.sentences import Entity
+from medstress.metrics.sentences.correlations import Scored
+from medstress.metrics.sentences.entity_scores import Reading
+from medstress.summary.training_seeds import together
 
 NAMES = [f"s{number}" for number in range(12)]
 NOISE = dict(registry.load("attacks", "swap_noise")().spec())

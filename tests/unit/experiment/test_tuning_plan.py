@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.errors import UsageError
-from medstress.experiment.config import GRID, TuneTable
-from medstress.experiment.reading import check_table, read_experiment
-from medstress.experiment.tune import plan_tuning
-from medstress.experiment.tuning_plan import TuningPlan, tune_every_n
-from medstress.experiment.tuning_summary import _within, describe_tuning
-from medstress.items import Question
+from medstress.core.errors import UsageError
+from medstress.core.items import Question
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
+from medstress.experiment.file.config import GRID, TuneTable
+from medstress.experiment.file.reading import check_table, read_experiment
 from medstress.metrics import asr, asr_unrefuted
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.tuning.numbers import _within, describe_tuning
+from medstress.tuning.plan import TuningPlan, tune_every_n
+from medstress.tuning.tune import plan_tuning
 
 FILE = """[experiment]
 name = "x"

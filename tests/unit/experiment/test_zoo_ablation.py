@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from medstress.experiment.public import run
-from medstress.experiment.reading import read_experiment
+from medstress.api.run import run
+from medstress.experiment.file.reading import read_experiment
 
 RECIPE = "xian2025-ablation"
 MOCK = [

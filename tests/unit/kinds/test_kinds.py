@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from medstress.errors import StoreError
-from medstress.items import Mention, Question
+from medstress.core.errors import StoreError
+from medstress.core.items import Mention, Question
+from medstress.core.outcomes import Outcome
+from medstress.core.sentences import SentencePair, TaggedText
+from medstress.core.text import Edit
 from medstress.kinds import KINDS, Kind, kind_of, kind_of_all
 from medstress.kinds.nli.item import LabelledPair
-from medstress.outcomes import Outcome
-from medstress.sentences import SentencePair, TaggedText
 from medstress.store.codec import decode_item, encode_item
-from medstress.text import Edit
 
 ITEMS: dict[str, Any] = {
     "questions": Question(

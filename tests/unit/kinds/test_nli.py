@@ -11,20 +11,20 @@ import pytest
 
 import medstress as ms
 from fault_server import FaultServer
-from medstress.calls import Chosen, Classify, Generated
-from medstress.clusters import clusters_of
+from medstress.core.calls import Chosen, Classify, Generated
+from medstress.core.clusters import clusters_of
+from medstress.core.errors import DataError, UsageError
+from medstress.core.outcomes import Outcome
+from medstress.core.text import Edit
 from medstress.datasets.source import DatasetOptions, LoadedTexts
-from medstress.errors import DataError, UsageError
-from medstress.experiment.run import prepare
 from medstress.kinds import NLI
 from medstress.kinds.nli.item import LabelledPair
 from medstress.kinds.nli.reader import load
 from medstress.kinds.nli.scores import macro_f1
 from medstress.kinds.nli.task import DirectLabelling, PromptedLabelling, as_question
-from medstress.outcomes import Outcome
+from medstress.running.run import prepare
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
-from medstress.text import Edit
 
 LABELS = ("contradiction", "entailment", "neutral")
 PAIR = LabelledPair(
@@ -290,7 +290,7 @@ def test_a_victim_that_names_no_label_is_unreadable(folder: Path) -> None:
 
 
 def test_perturbed_pairs_are_written_and_read_back(folder: Path) -> None:
-    from medstress.experiment.perturb import perturb
+    from medstress.running.perturb import perturb
 
     only = ["attack.second.use=false", "attack.search.use=false"]
     perturb(folder / "e.toml", folder / "perturbed.jsonl", overrides=only)

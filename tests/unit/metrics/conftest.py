@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics import LEDGER_FIELDS, RowKey
 from medstress.metrics.counts import VARIANT_CLASSES
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
 
 BUDGETS = {"random": 4, "pdws": 4, "nearest": 4}
 

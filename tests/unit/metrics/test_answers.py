@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics.answers import answer_fields, chose_edited, letter_mass
 from medstress.metrics.cautions import cautions
 from medstress.metrics.counts import count_verdicts, is_never_asked
 from medstress.metrics.success import asr, asr_asked
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
 
 Make = Callable[..., TrialRow]
 RUN = {"complete": True}

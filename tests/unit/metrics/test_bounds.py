@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics import asr, wilson
 from medstress.metrics.bounds import accuracy_after_bounds, accuracy_bounds, asr_bounds
 from medstress.metrics.cautions import cautions
-from medstress.metrics.claims import Finding, above
 from medstress.metrics.contrasts import success_difference
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.papers.claim_verdicts import Finding, above
 
 Make = Callable[..., TrialRow]
 HELD, FLIPPED, WRONG = Verdict.HELD, Verdict.FLIPPED, Verdict.ALREADY_WRONG

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.metrics.causal_effects import (
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.metrics.significance.causal_effects import (
     FLOOR,
     Clause,
     answer_shares,
     divergence,
     faithfulness_slope,
 )
-from medstress.outcomes import Outcome, Prediction
 
 
 def answered(letter: str | None, scores: tuple[float, ...] | None = None) -> Prediction:

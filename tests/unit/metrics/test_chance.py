@@ -7,9 +7,9 @@ from math import comb
 
 import pytest
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics import above_chance, binomial_above, chance_level, chance_of
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
 
 Make = Callable[..., TrialRow]
 

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm, spearmanr
 
-from medstress.metrics.claims import (
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
+from medstress.metrics.contrasts import (
+    diversity_difference,
+    length_correlation,
+    similarity_difference,
+    success_difference,
+    success_gain,
+)
+from medstress.papers.claim_verdicts import (
     Finding,
     above,
     below,
@@ -23,16 +32,7 @@ from medstress.metrics.claims import (
     peak_inside,
     size_trend,
 )
-from medstress.metrics.contrasts import (
-    diversity_difference,
-    length_correlation,
-    similarity_difference,
-    success_difference,
-    success_gain,
-)
-from medstress.metrics.estimates import Estimate, unknown
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.stats.estimates import Estimate, unknown
 
 Make = Callable[..., TrialRow]
 

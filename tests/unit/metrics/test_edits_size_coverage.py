@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics.coverage import BINS, Swept, Tried, coverage_rows, sweep_rows
+from medstress.metrics.curves.size import r_cap, r_cap_rows, size_rows
 from medstress.metrics.edits import FirstQuery, distance_rows, word_rows
 from medstress.metrics.similarity import prompt_similarity
-from medstress.metrics.size import r_cap, r_cap_rows, size_rows
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
 
 Make = Callable[..., TrialRow]
 PLACE = ("sample", "drugs", "mock")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import permutation_test
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics.arms import Hits, arrange
-from medstress.metrics.estimates import wilson_ends
-from medstress.metrics.exponents import compare_regimes, exponent_rows, peak, sign_flip_p
+from medstress.metrics.curves.exponents import compare_regimes, exponent_rows, peak, sign_flip_p
 from medstress.metrics.item_means import item_mean
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.stats.estimates import wilson_ends
 
 Make = Callable[..., TrialRow]
 

@@ -8,10 +8,16 @@ from typing import Any
 
 import pytest
 
-from medstress.items import Question
-from medstress.metrics.faithfulness import findings_of, mentions, rates, reasonings, trial_rows
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.core.items import Question
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
+from medstress.metrics.significance.faithfulness import (
+    findings_of,
+    mentions,
+    rates,
+    reasonings,
+    trial_rows,
+)
 
 ITEM = Question(
     id="q1",

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics.cautions import cautions
-from medstress.metrics.judges import judge_fields, unjudged_items
+from medstress.metrics.significance.judges import judge_fields, unjudged_items
 from medstress.metrics.tries import pick_attempt, tries
 from medstress.metrics.vouched import asr_valid, asr_valid_bounds
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
 
 Make = Callable[..., TrialRow]
 

@@ -11,7 +11,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
 from medstress.metrics import paired_difference
-from medstress.metrics.paired import unite
+from medstress.stats.paired import unite
 
 Z = norm.ppf(0.975)
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics import attack_tests, benjamini_hochberg, difference_of, pair_trials
-from medstress.metrics.paired import Difference
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.stats.paired import Difference
 
 Make = Callable[..., TrialRow]
 HELD, FLIPPED = Verdict.HELD, Verdict.FLIPPED

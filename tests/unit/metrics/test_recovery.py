@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medstress.metrics.entity_scores import measured
-from medstress.metrics.recovery import Four, Measured, recovery
+from medstress.metrics.sentences.entity_scores import measured
+from medstress.metrics.sentences.recovery import Four, Measured, recovery
 
 
 def scored(right: list[int], asked: int = 10) -> Measured:

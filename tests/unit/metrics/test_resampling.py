@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from medstress.metrics.causal_effects import Clause, faithfulness_slope
-from medstress.metrics.correlations import correlation
 from medstress.metrics.diversity import name_diversity
-from medstress.metrics.entity_scores import measures
 from medstress.metrics.item_means import item_mean
-from medstress.metrics.resampling import (
+from medstress.metrics.sentences.correlations import correlation
+from medstress.metrics.sentences.entity_scores import measures
+from medstress.metrics.sentences.training_seeds import Measured, over_seeds
+from medstress.metrics.significance.causal_effects import Clause, faithfulness_slope
+from medstress.stats.resampling import (
     RESAMPLES,
     item_weights,
     percentiles,
@@ -24,7 +25,6 @@ from medstress.metrics.resampling import (
     resampled_ratio,
     resampled_sums,
 )
-from medstress.metrics.training_seeds import Measured, over_seeds
 
 
 def test_every_interval_has_the_same_seed_and_2000_draws(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics.arms import arrange
 from medstress.metrics.diversity import replacement_diversity
-from medstress.metrics.reuse import (
+from medstress.transfer.reusable_names import (
     AskedNames,
     cross_fitted,
     folds,
@@ -19,8 +21,6 @@ from medstress.metrics.reuse import (
     reusable_rows,
     universality_rows,
 )
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
 
 Make = Callable[..., TrialRow]
 PLACE = ("sample", "drugs", "mock")

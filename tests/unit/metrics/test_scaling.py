@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics.arms import Hits, arrange, hits
-from medstress.metrics.estimates import Estimate
-from medstress.metrics.plateau import plateau
-from medstress.metrics.resampling import RESAMPLES, item_weights, ratio
-from medstress.metrics.scaling import (
+from medstress.metrics.curves.plateau import plateau
+from medstress.metrics.curves.scaling import (
     compare_curves,
     crossing,
     curve_rows,
     inflection,
     pair_rows,
 )
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.stats.estimates import Estimate
+from medstress.stats.resampling import RESAMPLES, item_weights, ratio
 
 Make = Callable[..., TrialRow]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from medstress.errors import MedstressError
+from medstress.core.errors import MedstressError
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics import asr_at
 from medstress.metrics.counts import check_trial
-from medstress.metrics.estimates import wilson_ends
 from medstress.metrics.second_answers import second_answers
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.stats.estimates import wilson_ends
 
 Make = Callable[..., TrialRow]
 MARK = {"sampler": "pdws", "n": -20, "variants": "mark", "budget": 4}

@@ -11,8 +11,9 @@ from scipy.stats import pearsonr, spearmanr
 from seqeval.metrics import f1_score, precision_score, recall_score
 from seqeval.scheme import IOB2
 
-from medstress.metrics.correlations import change, correlation, permutation_p
-from medstress.metrics.entity_scores import (
+from medstress.core.sentences import Entity
+from medstress.metrics.sentences.correlations import change, correlation, permutation_p
+from medstress.metrics.sentences.entity_scores import (
     Reading,
     difference,
     matches,
@@ -21,7 +22,6 @@ from medstress.metrics.entity_scores import (
     sums_of,
     types_in,
 )
-from medstress.sentences import Entity
 from medstress.tasks.entity_tagging import begun_entities, marked_entities
 
 LABELS = st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), min_size=1, max_size=12)

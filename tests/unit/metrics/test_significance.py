@@ -10,17 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from medstress.metrics.control_costs import cost_of
-from medstress.metrics.hardness import (
-    Sampled,
-    Statistic,
-    effect,
-    hardness,
-    sampled,
-    usable,
-)
-from medstress.metrics.monte_carlo import ControlPlan, is_as_hard, p_values
-from medstress.metrics.significance import (
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.metrics.significance.control_costs import cost_of
+from medstress.metrics.significance.families import (
     Adjust,
     Family,
     Null,
@@ -29,7 +21,15 @@ from medstress.metrics.significance import (
     histogram,
     shortfall,
 )
-from medstress.outcomes import Outcome, Prediction
+from medstress.metrics.significance.hardness import (
+    Sampled,
+    Statistic,
+    effect,
+    hardness,
+    sampled,
+    usable,
+)
+from medstress.stats.monte_carlo import ControlPlan, is_as_hard, p_values
 
 RIGHT = Sampled(outcome=Outcome.RIGHT)
 WRONG = Sampled(outcome=Outcome.WRONG)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics import (
     accuracy,
     accuracy_after,
@@ -15,8 +17,6 @@ from medstress.metrics import (
     asr_decided,
     queries_to_success,
 )
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
 
 Make = Callable[..., TrialRow]
 

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from medstress.attacks.controls.slots import Form, Slot
-from medstress.experiment.significance.settings import Settings
-from medstress.experiment.significance.sharing import leaders
-from medstress.metrics import success_families
-from medstress.metrics.significance import Null
-from medstress.metrics.success_tests import p_of_flipped, success_test_rows
-from medstress.outcomes import Verdict
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
+from medstress.metrics.significance import members as success_families
+from medstress.metrics.significance.families import Null
+from medstress.metrics.significance.tests import p_of_flipped, success_test_rows
 from medstress.report.significance import family_lines, success_table
 from medstress.results import text
 from medstress.results.html import html_table
-from medstress.rows import TrialRow
+from medstress.significance.settings import Settings
+from medstress.significance.sharing import leaders
 
 Make = Callable[..., TrialRow]
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medstress.errors import MedstressError
+from medstress.core.errors import MedstressError
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics import LEDGER_FIELDS, RowKey, summarise, wilson
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
 
 Make = Callable[..., TrialRow]
 Ledgers = Callable[[list[TrialRow]], dict[RowKey, dict[str, int]]]

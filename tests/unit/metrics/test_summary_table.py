@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics import RowKey, summarise
-from medstress.outcomes import Verdict
 from medstress.report.sections import by_seed_and_pooled, summary_table
 from medstress.results import text
-from medstress.rows import TrialRow
 
 Make = Callable[..., TrialRow]
 Ledgers = Callable[[list[TrialRow]], dict[RowKey, dict[str, int]]]

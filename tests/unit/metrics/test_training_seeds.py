@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from medstress.metrics.entity_scores import measured
-from medstress.metrics.recovery import Four, recovery
-from medstress.metrics.training_seeds import Measured, estimated, minus, over_seeds
+from medstress.metrics.sentences.entity_scores import measured
+from medstress.metrics.sentences.recovery import Four, recovery
+from medstress.metrics.sentences.training_seeds import Measured, estimated, minus, over_seeds
 
 
 def constant(*values: float) -> list[Measured]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from medstress.metrics.transfer import Carried, transfer_rows
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
+from medstress.transfer.effects import Carried, transfer_rows
 
 Make = Callable[..., TrialRow]
 

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.metrics.estimates import wilson
-from medstress.metrics.tuning import (
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
+from medstress.stats.estimates import wilson
+from medstress.tuning.choice import (
     FAR,
     NEAR,
     GridPoint,
@@ -20,8 +22,6 @@ from medstress.metrics.tuning import (
     template_of,
     tuning_grids,
 )
-from medstress.outcomes import Verdict
-from medstress.rows import TrialRow
 
 
 def point(n: float, hits: int, n_items: int = 20) -> GridPoint:

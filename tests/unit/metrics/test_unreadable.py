@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics import above_chance
 from medstress.metrics.cautions import cautions
 from medstress.metrics.unreadable import unread_sentence, victims_unread
-from medstress.outcomes import Verdict
-from medstress.report.paper.arms import baseline
-from medstress.rows import TrialRow
+from medstress.papers.arms import baseline
 
 Make = Callable[..., TrialRow]
 RIGHT, WRONG, UNREAD = Verdict.HELD, Verdict.ALREADY_WRONG, Verdict.UNREADABLE

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medstress import rendering
-from medstress.errors import TrialError, UsageError
+from medstress.core.errors import TrialError, UsageError
 from medstress.rendering import names_read, render
 
 NAME = "prompt 'mine.jinja'"

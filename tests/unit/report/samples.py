@@ -6,11 +6,11 @@ import json
 from math import sqrt
 from typing import Any
 
-from medstress.calls import Message
-from medstress.outcomes import Verdict
+from medstress.core.calls import Message
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.results import text
 from medstress.results.table import Table
-from medstress.rows import TrialRow
 
 ATTACKS = ("random", "pdws near", "pdws far")
 GROUPS = ("drugs", "diseases")

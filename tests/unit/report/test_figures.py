@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from medstress.metrics.estimates import Estimate
 from medstress.report.figures import Curve, budget_curves, forest_plot
+from medstress.stats.estimates import Estimate
 
 ESTIMATE = Estimate(value=0.4, n=10, low=0.3, high=0.5, method="", hits=4)
 

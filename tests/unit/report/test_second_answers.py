@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree
 
-from medstress.outcomes import Verdict
+from medstress.core.outcomes import Verdict
 from medstress.report import render_report
 from medstress.report.second_answers import second_answer_plots
 

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import medstress as ms
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
 from medstress.metrics.attempts import attempt_fields
-from medstress.metrics.correlations import COEFFICIENTS
 from medstress.metrics.counts import VARIANT_CLASSES
-from medstress.metrics.entity_scores import MATCHES, MEASURES
-from medstress.metrics.estimates import is_estimate
+from medstress.metrics.sentences.correlations import COEFFICIENTS
+from medstress.metrics.sentences.entity_scores import MATCHES, MEASURES
 from medstress.metrics.summary import LEDGER_FIELDS
-from medstress.outcomes import Verdict
 from medstress.report.overview import glossary
 from medstress.results.measures import GROUPS, VARIANTS, is_defined, measure
 from medstress.results.table import Format
-from medstress.rows import TrialRow
+from medstress.stats.estimates import is_estimate
 
 SCHEMA = (Path(__file__).parents[3] / "docs" / "schema.md").read_text("utf-8")
 ALL = [each for group in GROUPS.values() for each in group]

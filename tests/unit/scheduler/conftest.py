@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from medstress.attacks.protocol import Attack, AttackTraits
-from medstress.calls import Backend
-from medstress.items import Candidate, Question
-from medstress.queries import Ask, Predict
-from medstress.scheduler.trial import Trial
+from medstress.core.calls import Backend
+from medstress.core.items import Candidate, Question
+from medstress.core.queries import Ask, Predict
+from medstress.engine.trial import Trial
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
+from medstress.tasks.victim import Victim
 from medstress.testing import ScriptedBackend, tiny_questions, tiny_resources
-from medstress.victim import Victim
 
 ITEM = tiny_questions(1)[0]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from medstress.calls import Generate, Request
-from medstress.scheduler.batches import next_batch
-from medstress.scheduler.lane import BackendQueue, CallGroup, QueuedCall
+from medstress.core.calls import Generate, Request
+from medstress.engine.backend_queue import BackendQueue, CallGroup, QueuedCall
+from medstress.engine.batches import next_batch
 from medstress.testing import ScriptedBackend
 
 

@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 from medstress.attacks import MedFuzz
-from medstress.calls import Call, Decoding, Generate, Generated, Reply
-from medstress.experiment.conversations import victim_of
-from medstress.scheduler.progress import Progress
-from medstress.scheduler.ready_queue import Scheduler
-from medstress.scheduler.trial import Trial
+from medstress.core.calls import Call, Decoding, Generate, Generated, Reply
+from medstress.engine.progress import Progress
+from medstress.engine.scheduler import Scheduler
+from medstress.engine.trial import Trial
+from medstress.experiment.plan.conversations import victim_of
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
+from medstress.tasks.victim import Victim
 from medstress.testing import (
     ScriptedBackend,
     rule_target,
@@ -27,7 +28,6 @@ from medstress.testing import (
     tiny_questions,
     tiny_resources,
 )
-from medstress.victim import Victim
 
 N, ROOM = 96, 16
 ATTEMPTS = 3

@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 
 from medstress.attacks import EntitySubstitution
-from medstress.calls import Call, Choose, Chosen, Failure, Generate, Generated, Reply, Request
-from medstress.errors import BackendError, PermanentBackendError, StoreError, UsageError
-from medstress.outcomes import Outcome, Prediction
-from medstress.queries import Ask, Consult
-from medstress.scheduler import ready_queue
-from medstress.scheduler.progress import Limits, Progress
-from medstress.scheduler.ready_queue import Scheduler
-from medstress.scheduler.trial import Trial
+from medstress.core.calls import Call, Choose, Chosen, Failure, Generate, Generated, Reply, Request
+from medstress.core.errors import BackendError, PermanentBackendError, StoreError, UsageError
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.queries import Ask, Consult
+from medstress.engine import scheduler as ready_queue
+from medstress.engine.progress import Limits, Progress
+from medstress.engine.scheduler import Scheduler
+from medstress.engine.trial import Trial
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.templates import load_template
+from medstress.tasks.victim import Victim
 from medstress.testing import ScriptedBackend, planted, tiny_questions
-from medstress.victim import Victim
 
 Make = Callable[..., Any]
 ITEMS = tiny_questions(6)

@@ -9,13 +9,13 @@ import pytest
 
 from medstress.attacks import EntitySubstitution
 from medstress.attacks.protocol import SearchOn, Validity
-from medstress.calls import Chosen, Failure, Reply
-from medstress.errors import TrialError
-from medstress.outcomes import Outcome, Verdict
-from medstress.queries import Ask, Predict
-from medstress.scheduler.need import CallRound, Purpose
-from medstress.scheduler.result import TrialResult
-from medstress.scheduler.trial import Trial, conduct
+from medstress.core.calls import Chosen, Failure, Reply
+from medstress.core.errors import TrialError
+from medstress.core.outcomes import Outcome, Verdict
+from medstress.core.queries import Ask, Predict
+from medstress.engine.requests import CallRound, Purpose
+from medstress.engine.result import TrialResult
+from medstress.engine.trial import Trial, conduct
 from medstress.testing import PerturbationTable, tiny_questions, tiny_resources
 
 ITEM = tiny_questions(1)[0]

@@ -10,16 +10,17 @@ from dataclasses import replace
 import pytest
 
 from medstress.attacks import MedFuzz
-from medstress.calls import Decoding, Failure, Generate, Generated
-from medstress.experiment.conversations import victim_of
-from medstress.outcomes import Verdict
-from medstress.scheduler.progress import Limits
-from medstress.scheduler.ready_queue import Scheduler
-from medstress.scheduler.trial import Trial
+from medstress.core.calls import Decoding, Failure, Generate, Generated
+from medstress.core.outcomes import Verdict
+from medstress.engine.progress import Limits
+from medstress.engine.scheduler import Scheduler
+from medstress.engine.trial import Trial
+from medstress.experiment.plan.conversations import victim_of
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
+from medstress.tasks.victim import Victim
 from medstress.testing import (
     ScriptedBackend,
     rule_target,
@@ -28,7 +29,6 @@ from medstress.testing import (
     tiny_questions,
     tiny_resources,
 )
-from medstress.victim import Victim
 
 ITEMS = tiny_questions(6)
 ATTACK = MedFuzz(attempts=2, gates=["options", "insertions", "panel"])

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from medstress.attacks import EntitySubstitution
-from medstress.errors import BudgetExhausted
-from medstress.outcomes import Outcome, Prediction
-from medstress.queries import Ask, Predict
-from medstress.scheduler.session import Session
-from medstress.seeding import rng_for
+from medstress.core.errors import BudgetExhausted
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.queries import Ask, Predict
+from medstress.core.seeding import rng_for
+from medstress.engine.session import Session
 from medstress.testing import tiny_questions, tiny_resources
 
 ITEM = tiny_questions(1)[0]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from medstress.calls import Failure, Generate, Generated, Request
-from medstress.items import Candidate, Question
-from medstress.outcomes import Prediction
-from medstress.queries import Consult
-from medstress.scheduler.need import CallRound, Purpose
-from medstress.scheduler.study import (
+from medstress.core.calls import Failure, Generate, Generated, Request
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Prediction
+from medstress.core.queries import Consult
+from medstress.engine.requests import CallRound, Purpose
+from medstress.engine.study import (
     FIRST_SAMPLE,
     ConversationRequest,
     HoldConversations,
@@ -21,8 +21,8 @@ from medstress.scheduler.study import (
 )
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
+from medstress.tasks.victim import Victim
 from medstress.testing import ScriptedBackend
-from medstress.victim import Victim
 
 ITEM = Question(id="q", stem="Which?", options=("Flu", "Cold"), key="A")
 CLEAN = Candidate(item=ITEM)

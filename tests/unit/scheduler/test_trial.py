@@ -11,17 +11,17 @@ import pytest
 from medstress.attacks import EntitySubstitution
 from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.backends.mock import MockBackend
-from medstress.calls import Choose, Chosen, Failure, Generate, Generated, Reply, Request
-from medstress.errors import BudgetExhausted
-from medstress.items import Candidate, Question
-from medstress.outcomes import Outcome, Prediction, Verdict
-from medstress.queries import Ask, Consult, Predict, ask, clean_answer
-from medstress.scheduler.need import CallRound, Purpose
-from medstress.scheduler.result import TrialResult
-from medstress.scheduler.trial import FLIP_CHECK_SAMPLE, Trial, conduct
+from medstress.core.calls import Choose, Chosen, Failure, Generate, Generated, Reply, Request
+from medstress.core.errors import BudgetExhausted
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Outcome, Prediction, Verdict
+from medstress.core.queries import Ask, Consult, Predict, ask, clean_answer
+from medstress.core.text import Edit
+from medstress.engine.requests import CallRound, Purpose
+from medstress.engine.result import TrialResult
+from medstress.engine.trial import FLIP_CHECK_SAMPLE, Trial, conduct
+from medstress.tasks.victim import Victim
 from medstress.testing import tiny_questions
-from medstress.text import Edit
-from medstress.victim import Victim
 
 ITEM = tiny_questions(1)[0]
 RIGHT, WRONG, UNREADABLE = Chosen(answer="A"), Chosen(answer="B"), Chosen(text="?")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from medstress.calls import Chosen
-from medstress.items import Question
-from medstress.store.beginnings import BegunTrial
+from medstress.core.calls import Chosen
+from medstress.core.items import Question
+from medstress.store.first_rows import BegunTrial
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 

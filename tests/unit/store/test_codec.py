@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.calls import Chosen, Generated, Scored
-from medstress.errors import StoreError
-from medstress.items import LETTERS, Mention, Question
+from medstress.core.calls import Chosen, Generated, Scored
+from medstress.core.errors import StoreError
+from medstress.core.items import LETTERS, Mention, Question
+from medstress.core.text import Edit, edit_rows
 from medstress.store.codec import (
     decode_answer,
     decode_edits,
@@ -17,7 +18,6 @@ from medstress.store.codec import (
     encode_answer,
     encode_item,
 )
-from medstress.text import Edit, edit_rows
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 WORDS = TEXT.filter(str.strip)

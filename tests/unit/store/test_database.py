@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from medstress.errors import StoreError
+from medstress.core.errors import StoreError
 from medstress.store.database import Database, commit, insert_rows
 
 Opened = Callable[[], Database]

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from medstress.errors import StoreError
-from medstress.items import Question
+from medstress.core.errors import StoreError
+from medstress.core.items import Question
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore
 

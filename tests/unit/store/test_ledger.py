@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from medstress.calls import Chosen
-from medstress.errors import StoreError
-from medstress.items import Question
+from medstress.core.calls import Chosen
+from medstress.core.errors import StoreError
+from medstress.core.items import Question
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore
 

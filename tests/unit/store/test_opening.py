@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from medstress.errors import StoreError
+from medstress.core.errors import StoreError
 from medstress.store.opening import open_for_reading
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from medstress.calls import Chosen
-from medstress.items import Question
+from medstress.core.calls import Chosen
+from medstress.core.items import Question
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from medstress.calls import Chosen, Generated, ModelIdentity, Scored
-from medstress.errors import StoreError
+from medstress.core.calls import Chosen, Generated, ModelIdentity, Scored
+from medstress.core.errors import StoreError
 from medstress.store.shared_cache import FILE, SharedCache, cache_folder, open_shared
 
 ONE = ModelIdentity(name="one", hash="h1")

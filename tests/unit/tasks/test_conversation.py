@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from medstress.calls import Decoding, Generate, Generated, Score, Scored
-from medstress.items import Candidate
-from medstress.outcomes import Outcome
+from medstress.core.calls import Decoding, Generate, Generated, Score, Scored
+from medstress.core.items import Candidate
+from medstress.core.outcomes import Outcome
 from medstress.prompts import load_prompts
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import MultipleChoice

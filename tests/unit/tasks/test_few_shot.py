@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from medstress.calls import Chosen, Message
-from medstress.items import Candidate
+from medstress.core.calls import Chosen, Message
+from medstress.core.items import Candidate
 from medstress.tasks.few_shot import FewShot
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.templates import load_template

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from medstress.calls import (
+from medstress.core.calls import (
     Answer,
     Choose,
     Chosen,
@@ -20,9 +20,9 @@ from medstress.calls import (
     Score,
     Scored,
 )
-from medstress.hashing import content_hash
-from medstress.items import Candidate, Question
-from medstress.outcomes import Outcome, Prediction
+from medstress.core.hashing import content_hash
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Outcome, Prediction
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.parsers import PARSERS
 from medstress.tasks.reading import Reading

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.items import LETTERS
+from medstress.core.items import LETTERS
 from medstress.tasks.prompt_forms import Form, form_from_json, form_of
 from medstress.tasks.templates import load_template, shipped_prompts, stored_template
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from medstress.calls import Chosen, Decoding, Generated, ModelIdentity
-from medstress.items import Candidate
+from medstress.core.calls import Chosen, Decoding, Generated, ModelIdentity
+from medstress.core.items import Candidate
+from medstress.core.outcomes import Outcome, Prediction, Replaced, Targeted, Untargeted
 from medstress.option_letters.cleaning import without_thoughts
-from medstress.outcomes import Outcome, Prediction, Replaced, Targeted, Untargeted
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.parsers import PARSERS
 from medstress.tasks.reading import Reading

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from medstress.calls import Compare, Compared, Request, Tag, Tagged
-from medstress.errors import UsageError
+from medstress.core.calls import Compare, Compared, Request, Tag, Tagged
+from medstress.core.errors import UsageError
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.sentences import EntityUnit, SentencePair, TaggedCandidate, TaggedText
+from medstress.core.text import Edit
 from medstress.kinds.tagging import TAGGING
-from medstress.outcomes import Outcome, Prediction
-from medstress.sentences import EntityUnit, SentencePair, TaggedCandidate, TaggedText
 from medstress.tasks.entity_tagging import EntityTagging, marked_entities
 from medstress.tasks.similarity import Similarity
-from medstress.text import Edit
 
 TEXT = TaggedText(
     id="s", tokens=("no", "salicylic", "acid", "now"), labels=("O", "B-Drug", "I-Drug", "O")

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from medstress.calls import Message
-from medstress.errors import UsageError
-from medstress.items import Candidate, Question
+from medstress.core.calls import Message
+from medstress.core.errors import UsageError
+from medstress.core.items import Candidate, Question
+from medstress.core.text import Edit
 from medstress.tasks.multiple_choice import listing
 from medstress.tasks.templates import compile_template, load_template, shipped_prompts
-from medstress.text import Edit
 
 ITEM = Question(
     id="q",

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from medstress.calls import Chosen, Scored
-from medstress.items import Candidate, Question
-from medstress.outcomes import Prediction
+from medstress.core.calls import Chosen, Scored
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Prediction
+from medstress.core.text import Edit
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 from medstress.tasks.ties import Ties, break_tie, ties_of, with_ties
 from medstress.tasks.wrapping import task_from_spec, wrapped
-from medstress.text import Edit
 
 N = 2000
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from medstress.calls import Answer, Choose, Chosen, Decoding, Generate, Generated, Scored
-from medstress.errors import UsageError
-from medstress.items import Candidate
-from medstress.outcomes import Outcome, Prediction
+from medstress.core.calls import Answer, Choose, Chosen, Decoding, Generate, Generated, Scored
+from medstress.core.errors import UsageError
+from medstress.core.items import Candidate
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.text import Edit
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore, listing
 from medstress.tasks.task import Task
 from medstress.tasks.templates import load_template
@@ -27,7 +28,6 @@ from medstress.tasks.wrapping import (
     wrapped,
 )
 from medstress.testing import check_task, tiny_questions
-from medstress.text import Edit
 
 ITEM = tiny_questions(2)[1]  # the key is B
 CLEAN = Candidate(item=ITEM)

@@ -15,8 +15,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.controls.slots import SHORT, Form, Part, Slot, is_distinct
-from medstress.errors import TrialError
-from medstress.items import Candidate, Question
+from medstress.core.errors import TrialError
+from medstress.core.items import Candidate, Question
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from medstress.attacks.controls.neutral import MAX_TRIES
 from medstress.attacks.controls.slots import core_of, is_distinct
-from medstress.errors import TrialError
-from medstress.items import Candidate
-from medstress.text import Edit
+from medstress.core.errors import TrialError
+from medstress.core.items import Candidate
+from medstress.core.text import Edit
 
 if TYPE_CHECKING:
     from numpy.random import Generator

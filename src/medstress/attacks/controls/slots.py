@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from medstress.items import Candidate, Question
-from medstress.text import Edit, comparison_key
+from medstress.core.items import Candidate, Question
+from medstress.core.text import Edit, comparison_key
 
 _EDGES = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
 _BETWEEN = re.compile(r"(?<=[.?!])(?<!\bDr\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)\s+(?=[A-Z])")

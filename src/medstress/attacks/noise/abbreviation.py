@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 from medstress.attacks.choices import check_word
 from medstress.attacks.noise.mention_table import Choice
 from medstress.attacks.noise.parameters import MentionReplacement
-from medstress.errors import UsageError
+from medstress.core.errors import UsageError
 
 Direction: TypeAlias = Literal["both", "expand", "contract"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from medstress.attacks.noise.projection import apply_edits, same_unit
 from medstress.attacks.noise.protocol import NoiseResources, Perturbed, TokenEdit, Tokens
 from medstress.attacks.noise.scopes import Scoped, check_rate
-from medstress.sentences import TaggedText
+from medstress.core.sentences import TaggedText
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from medstress.attacks.noise.projection import apply_edits
 from medstress.attacks.noise.protocol import Perturbed, Replacements, TokenEdit, Tokens
-from medstress.sentences import Entity, TaggedText
+from medstress.core.sentences import Entity, TaggedText
 
 if TYPE_CHECKING:
     from numpy.random import Generator

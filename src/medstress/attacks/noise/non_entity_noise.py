@@ -17,8 +17,8 @@ from medstress.attacks.noise.protocol import NoiseResources, Perturbation, Pertu
 from medstress.attacks.noise.swap_noise import SwapNoise
 from medstress.attacks.noise.synonym import FIRST_EDITION, Synonym
 from medstress.attacks.noise.word_noise import WordNoise
-from medstress.errors import UsageError, did_you_mean
-from medstress.sentences import OUTSIDE, TaggedText
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.sentences import OUTSIDE, TaggedText
 
 if TYPE_CHECKING:
     from numpy.random import Generator

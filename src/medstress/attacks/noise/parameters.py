@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from medstress.attacks.noise.mention_table import Choice, replace_mentions
 from medstress.attacks.noise.protocol import NoiseResources, Perturbed
-from medstress.sentences import TaggedText
+from medstress.core.sentences import TaggedText
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from medstress.attacks.noise.protocol import Perturbed, TokenEdit
-from medstress.sentences import OUTSIDE, TaggedText, project
+from medstress.core.sentences import OUTSIDE, TaggedText, project
 
 
 def apply_edits(item: TaggedText, edits: Iterable[TokenEdit]) -> Perturbed:

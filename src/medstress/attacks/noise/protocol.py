@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from medstress.hashing import content_hash
-from medstress.sentences import TaggedText
+from medstress.core.hashing import content_hash
+from medstress.core.sentences import TaggedText
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 from medstress.attacks.choices import BY_CHOICES, CHOICES, check_word
 from medstress.attacks.noise.parameters import Parameters
 from medstress.attacks.noise.protocol import NoiseResources
-from medstress.errors import UsageError
-from medstress.sentences import OUTSIDE, TaggedText
-from medstress.text import tokenise
+from medstress.core.errors import UsageError
+from medstress.core.sentences import OUTSIDE, TaggedText
+from medstress.core.text import tokenise
 
 Scope: TypeAlias = Literal["lexicon", "entities", "all", "recognised", "words"]
 

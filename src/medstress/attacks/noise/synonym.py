@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 from medstress.attacks.choices import BY_CHOICES, CHOICES, check_word
 from medstress.attacks.noise.mention_table import Choice
 from medstress.attacks.noise.parameters import MentionReplacement
-from medstress.errors import UsageError
+from medstress.core.errors import UsageError
 
 Mode: TypeAlias = Literal["strict", "related"]
 Names: TypeAlias = Literal["listed_first", "nearest"]

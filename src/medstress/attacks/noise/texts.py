@@ -1,7 +1,7 @@
 """Perturbations of running text: sentence pairs, and the vignettes of questions.
 
-The text is tokenised (`medstress.text.token_spans`) and perturbed as a tagged text. The edits are
-carried back to characters, so that white space and everything not edited stay as they are.
+The text is tokenised (`medstress.core.text.token_spans`) and perturbed as a tagged text. The edits
+are carried back to characters, so that white space and everything not edited stay as they are.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from medstress.attacks.noise.protocol import NoiseResources, Perturbation
-from medstress.errors import UsageError, did_you_mean
-from medstress.items import Candidate, Question
-from medstress.sentences import OUTSIDE, TaggedText
-from medstress.text import Edit, join_tokens, token_spans
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.items import Candidate, Question
+from medstress.core.sentences import OUTSIDE, TaggedText
+from medstress.core.text import Edit, join_tokens, token_spans
 
 if TYPE_CHECKING:
     from numpy.random import Generator

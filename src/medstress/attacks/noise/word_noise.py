@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from medstress.attacks.noise.projection import apply_edits
 from medstress.attacks.noise.protocol import NoiseResources, Perturbed, TokenEdit
 from medstress.attacks.noise.scopes import Scoped, check_rate
-from medstress.errors import UsageError
-from medstress.sentences import TaggedText
+from medstress.core.errors import UsageError
+from medstress.core.sentences import TaggedText
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -10,11 +10,11 @@ from typing import Any
 
 from ahocorasick_rs import AhoCorasick, Implementation
 
+from medstress.core.errors import UsageError
+from medstress.core.hashing import content_hash
 from medstress.entities.recognisers.recogniser import Found
 from medstress.entities.recognisers.words import forms, split
 from medstress.entities.tables import SHIPPED, shipped_rows
-from medstress.errors import UsageError
-from medstress.hashing import content_hash
 
 MIN_CHARACTERS = 3
 """Shorter names, and names without a letter, are not searched: too many mean something else."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from medstress.items import Mention, Question
-from medstress.text import cut_word
+from medstress.core.items import Mention, Question
+from medstress.core.text import cut_word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -7,10 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from medstress.core.errors import UsageError, did_you_mean
 from medstress.entities.recognisers.recogniser import Found
 from medstress.entities.semantic_types import GROUPS, TYPE_IDENTIFIERS
-from medstress.errors import UsageError, did_you_mean
-from medstress.input_files import loading
+from medstress.files.reading import loading
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -11,8 +11,9 @@ from typing import Any
 
 from medstress.attacks.noise.texts import Side
 from medstress.attacks.protocol import PAIRS
-from medstress.errors import UsageError, did_you_mean
-from medstress.items import Mention
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.items import Mention
+from medstress.core.outcomes import Outcome, Prediction
 from medstress.kinds.kind import Asked, Kind, Marked, Tasks, Words
 from medstress.kinds.nli.item import FIELDS, LabelledCandidate, LabelledPair
 from medstress.kinds.nli.task import NAME, DirectLabelling, PromptedLabelling
@@ -20,7 +21,6 @@ from medstress.kinds.noise_words import two_texts
 from medstress.kinds.prompted import prompted_tasks
 from medstress.kinds.scores import DatasetScores
 from medstress.kinds.victim_prompts import SHIPPED
-from medstress.outcomes import Outcome, Prediction
 from medstress.tasks.multiple_choice import AnswerBy
 from medstress.tasks.task import AnyTask
 from medstress.tasks.templates import stored_template

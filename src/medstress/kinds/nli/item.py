@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-from medstress.errors import DataError
-from medstress.hashing import content_hash
-from medstress.items import LETTERS, Mention
-from medstress.text import WHOLE, Edit, apply_edits
+from medstress.core.errors import DataError
+from medstress.core.hashing import content_hash
+from medstress.core.items import LETTERS, Mention
+from medstress.core.text import WHOLE, Edit, apply_edits
 
 FIELDS = ("text_a", "text_b")
 """The texts, which edits and mentions name."""

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from medstress.core.errors import DataError, UsageError, did_you_mean
+from medstress.core.items import Mention
 from medstress.datasets.pairs import RowOrError, jsonl_rows, raise_error
 from medstress.datasets.rows import mentions_of, plain, shown
 from medstress.datasets.source import (
@@ -27,8 +29,6 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
-from medstress.errors import DataError, UsageError, did_you_mean
-from medstress.items import Mention
 from medstress.kinds.nli.item import FIELDS, LabelledPair
 
 _NAMED = ("id", *FIELDS, "label")

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medstress.core.text import Edit
 from medstress.kinds.nli.item import LabelledPair
 from medstress.kinds.scores import ADJUSTED, FAMILY, WHEN, Arm, DatasetScores, Json, Test
-from medstress.metrics.estimates import Estimate, unknown
-from medstress.metrics.resampling import RESAMPLES, bootstrapped, random_stream, resampled_sums
-from medstress.text import Edit
+from medstress.stats.estimates import Estimate, unknown
+from medstress.stats.resampling import RESAMPLES, bootstrapped, random_stream, resampled_sums
 
 PERMUTATIONS = 2_000
 _SWAPS = 3

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from medstress.calls import Chosen, Classify, Request, Scored
-from medstress.items import LETTERS, Candidate, Question
+from medstress.core.calls import Chosen, Classify, Request, Scored
+from medstress.core.items import LETTERS, Candidate, Question
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.text import Edit
 from medstress.kinds.nli.item import LabelledCandidate, LabelledPair
-from medstress.outcomes import Outcome, Prediction
 from medstress.tasks.multiple_choice import FLOOR, Flow
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
-from medstress.text import Edit
 
 NAME = "classification"
 """What the task is called, by back ends and in manifests."""

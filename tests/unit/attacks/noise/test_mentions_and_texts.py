@@ -6,10 +6,10 @@ import pytest
 
 from medstress.attacks.noise import Abbreviation, CaseNoise, NoiseResources, SwapNoise, Synonym
 from medstress.attacks.noise.texts import labels_of, perturb_pair, perturb_question
-from medstress.errors import UsageError
-from medstress.items import Mention, Question
-from medstress.seeding import rng_for
-from medstress.sentences import SentencePair, TaggedText
+from medstress.core.errors import UsageError
+from medstress.core.items import Mention, Question
+from medstress.core.seeding import rng_for
+from medstress.core.sentences import SentencePair, TaggedText
 
 NAMES = {"heart attack": (("myocardial", "infarction"), ("mi",))}
 RNG = rng_for(0, "x", "d", "1")

@@ -20,8 +20,8 @@ from medstress.attacks.noise import (
     apply_edits,
 )
 from medstress.attacks.noise.projection import same_unit
-from medstress.seeding import rng_for
-from medstress.sentences import TaggedText, entities_of
+from medstress.core.seeding import rng_for
+from medstress.core.sentences import TaggedText, entities_of
 
 WORDS = ("blood", "of", "aspirin", "Salicylic", "acid", "-", "5", "DNA", "burn", "renal", "(", "x")
 NAMES = {

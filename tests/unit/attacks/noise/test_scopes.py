@@ -9,13 +9,13 @@ import pytest
 
 from medstress.attacks.noise import HyphenNoise, KeyboardNoise, NonEntityNoise, SwapNoise, Synonym
 from medstress.attacks.noise.non_entity_noise import control_of, is_control_of
-from medstress.attacks.sentence_noise import SwapNoiseAttack
-from medstress.errors import UsageError
-from medstress.experiment.noise_resources import noise_resources
-from medstress.experiment.sentence_groups import SentenceGroupPart
-from medstress.seeding import rng_for
-from medstress.sentences import TaggedText
-from medstress.text import tokenise
+from medstress.attacks.noise.registered import SwapNoiseAttack
+from medstress.core.errors import UsageError
+from medstress.core.seeding import rng_for
+from medstress.core.sentences import TaggedText
+from medstress.core.text import tokenise
+from medstress.experiment.plan.noise_resources import noise_resources
+from medstress.experiment.plan.sentence_groups import SentenceGroupPart
 
 ITEM = TaggedText(
     id="1",

@@ -18,9 +18,9 @@ from medstress.attacks.noise import (
     Synonym,
 )
 from medstress.attacks.noise.keyboard_noise import NEIGHBOURS
-from medstress.errors import UsageError
-from medstress.seeding import rng_for
-from medstress.sentences import TaggedText
+from medstress.core.errors import UsageError
+from medstress.core.seeding import rng_for
+from medstress.core.sentences import TaggedText
 
 words = st.text("abcdefghijklmnopqrstuvwxyzABC01-", min_size=1, max_size=12)
 draws = st.floats(0, 1, exclude_max=True)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medstress.core.errors import UsageError
 from medstress.entities.recognisers.gazetteer import (
     Case,
     Gazetteer,
@@ -13,7 +14,6 @@ from medstress.entities.recognisers.gazetteer import (
     is_initials,
     shipped_gazetteer,
 )
-from medstress.errors import UsageError
 
 NAMES = ("vitamin D", "Ménière's disease", "aspirin", "COVID-19", "5-fluorouracil")
 

@@ -1,0 +1,1 @@
+"""The Python interface: run, tune, train, attack one item, read a run."""

@@ -1,0 +1,142 @@
+"""Shortcuts from Python: load one data set, attack one question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from medstress.attacks.protocol import Attack, attack_fault
+from medstress.backends.python.functions import wrap_function
+from medstress.core import registry
+from medstress.core.calls import Backend
+from medstress.core.clusters import clusters_of
+from medstress.core.errors import UsageError
+from medstress.core.items import Question
+from medstress.datasets.draw import draw
+from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.engine.backend_queue import release
+from medstress.engine.scheduler import Scheduler
+from medstress.engine.trial import Trial
+from medstress.experiment.file.config import VictimTable
+from medstress.experiment.file.reading import check_table
+from medstress.experiment.plan.mentions import recognise_mentions
+from medstress.experiment.plan.parts import (
+    DatasetPart,
+    load_groups,
+    open_victims,
+)
+from medstress.kinds.prompted import task_of
+from medstress.store.memory import MemoryLedger
+from medstress.tasks.victim import Victim
+
+
+def load_dataset(
+    name: str,
+    path: str | Path | None = None,
+    *,
+    annotations: str | Path | None = None,
+    split: str | None = None,
+    limit: int | None = None,
+) -> tuple[Question, ...]:
+    """Load the questions of a source (`medstress list datasets`).
+
+    Raises:
+        UsageError, DataError: one sentence.
+    """
+    options = DatasetOptions(
+        path=None if path is None else Path(path),
+        annotations=None if annotations is None else Path(annotations),
+        split=split,
+    )
+    loaded: Loaded = registry.load("datasets", name)(options)
+    return draw(loaded.questions, limit)
+
+
+def attack_one(
+    question: Question,
+    victim: Mapping[str, Any] | Callable[[list[str]], Any] | Victim,
+    attack: Attack,
+    *,
+    entities: Mapping[str, Any],
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Attack one question and return the result.
+
+    Args:
+        question: a question with typed mentions, or ``"recogniser": "gazetteer"`` in `entities`.
+        victim: the keys of a `[[victim]]` table, a function from a list of prompts to a list of
+            answers, or a `Victim`.
+        attack: for example ``medstress.attacks.EntitySubstitution(sampler="nearest")``.
+        entities: the keys of an `[[entities]]` table, for example
+            ``{"type": "drugs", "vocabulary": "drugs"}``.
+        seed: seed of the attack's random stream.
+
+    Returns:
+        The trial's row as a dict, with the fields of an exported trial (docs: schema).
+
+    Raises:
+        UsageError, DataError, BackendError: one sentence.
+    """
+    if fault := attack_fault(attack):
+        raise UsageError(f"attack {attack!r} {fault}")
+    base = Path.cwd()
+    loaded = Loaded(questions=(question,), skipped=(), source_hash="")
+    dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)
+    table = check_table("entities", entities)
+    (dataset,) = recognise_mentions([table], base, [dataset], lambda _: None).datasets
+    (group,) = load_groups([table], base, [dataset], lambda _: None)
+    opened = _victim(victim, base)
+    trial = Trial(
+        dataset="one",
+        group=group.label,
+        item=dataset.questions[0],
+        victim=opened,
+        attack_label=str(attack.spec()["name"]),
+        attack=attack,
+        resources=group.resources,
+        seed=None if attack.traits.deterministic else seed,
+    )
+    try:
+        return _run_one(trial)
+    finally:
+        if opened is not victim:
+            release(opened.backend)
+
+
+def _run_one(trial: Trial) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from medstress.results.rows import trial_row
+    from medstress.results.stored_prompts import Prompts
+
+    ledger, victim, item = MemoryLedger(), trial.victim, cast(Question, trial.item)
+    Scheduler(ledger).run([trial], 1)
+    (stored,) = ledger.trials()
+    spec = {"task": victim.task.spec(), "prompt": victim.prompt}
+    prompts = Prompts({"victims": {victim.label: spec}})
+    (cluster,) = clusters_of([item]).values()
+    row = trial_row("attack_one", stored, item, prompts, cluster, ledger.requests)
+    return {**asdict(row), "verdict": row.verdict.value}
+
+
+def _victim(victim: Any, base: Path) -> Victim:
+    if isinstance(victim, Victim):
+        return victim
+    if isinstance(victim, Mapping):
+        table = check_table("victim", victim)
+        if not isinstance(table.prompt, str):
+            raise UsageError(
+                f"victim: expected the name of one prompt or a file in `prompt`, because one "
+                f"question belongs to no data set; got {table.prompt!r}"
+            )
+        (opened,) = open_victims([table], base, lambda _: None)
+        return opened
+    if not callable(victim):
+        raise UsageError(
+            f"victim: expected a [[victim]] table, a function or a Victim, got {victim!r}"
+        )
+    backend: Backend = wrap_function(victim, version="attack_one")
+    table = VictimTable(backend="python")
+    task = task_of(table, base, backend.traits.calls, "function")
+    return Victim(label=backend.identity.name, task=task, backend=backend)

@@ -1,0 +1,1 @@
+"""Local models through transformers, one file for each way of answering."""

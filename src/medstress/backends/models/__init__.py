@@ -1,0 +1,1 @@
+"""Local models: files, weights, tokens, and what all ways of running them share."""

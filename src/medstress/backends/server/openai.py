@@ -1,0 +1,389 @@
+"""Any OpenAI-compatible server: OpenAI's, vLLM, llama.cpp, Ollama, TGI.
+
+A prompt that is plain text goes to the completions endpoint, a conversation to the chat endpoint.
+One call is one request, so that the server and the ledger count the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any, TypeVar
+
+from medstress.backends.options import BackendOptions
+from medstress.backends.server.address import address_of, key_of
+from medstress.backends.server.connection import Connection
+from medstress.backends.server.errors import Server, ServerTrouble, Then
+from medstress.backends.server.rate_limits import RateLimits
+from medstress.backends.server.replies import (
+    is_cut,
+    is_named,
+    most_tokens,
+    plain,
+    reasoning_of,
+    text_of,
+    usage_of,
+)
+from medstress.backends.server.schemas import SchemaWatch, response_format
+from medstress.backends.server.scores import first_token_scores, text_scores
+from medstress.backends.server.temperature import Temperature
+from medstress.core.calls import (
+    LENGTH,
+    Answer,
+    Backend,
+    BackendTraits,
+    Call,
+    Failure,
+    Generate,
+    Generated,
+    ModelIdentity,
+    Prompt,
+    Reply,
+    Score,
+    Scored,
+)
+from medstress.core.errors import UsageError
+from medstress.core.hashing import content_hash, digest
+
+T = TypeVar("T")
+
+DEFAULT_IN_FLIGHT = 8
+_TOP = 20
+"""Alternatives requested: the most that OpenAI's chat endpoint and vLLM give by default."""
+_FEW = 5
+"""The most that some other servers give."""
+
+
+class OpenAiBackend(Backend):
+    """Answers `generate` and `score` calls by asking a server.
+
+    Args:
+        connection: the connection to the server.
+        max_in_flight: the most requests at the same time.
+        version: distinguishes what the model's name does not, such as a quantisation.
+        structured: whether to send a call's schema to the server.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        max_in_flight: int = DEFAULT_IN_FLIGHT,
+        version: str | None = None,
+        structured: bool = True,
+    ) -> None:
+        self._connection = connection
+        self._server = connection.server
+        model = self._server.model
+        # Each call's key covers the endpoint (text or conversation). Nothing covers the address,
+        # because the same model elsewhere is the same model.
+        self.identity = ModelIdentity(
+            name=model, hash=content_hash(["openai", 1, model, version or ""])
+        )
+        # No calls ahead, because unused answers cost money, too.
+        self.traits = BackendTraits(
+            calls=frozenset({"generate", "score"}), workers=max_in_flight, structured=structured
+        )
+        self._lock = Lock()
+        self._answered_as: str | None = None
+        self._n_scored = 0
+        self._schemas = SchemaWatch(connection.server)
+        self._n_top = _TOP
+        self._length_key = "max_tokens"
+        self._temperature = Temperature()
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """HTTP requests so far, the retries among them, and those that timed out, if any."""
+        late = self._connection.n_late
+        return {
+            "requests": self._connection.n_requests,
+            "requests_repeated": self._connection.n_repeated,
+            **({"requests_late": late} if late else {}),
+        }
+
+    @property
+    def endpoint(self) -> dict[str, Any]:
+        """The server's address, the model's name as the server reports it, and what it said about
+        the temperature if it objected."""
+        objection = self._temperature.objection
+        return {
+            "url": self._server.url,
+            "model": self._server.model,
+            "answered_as": self._answered_as,
+            **({"temperature": objection} if objection else {}),
+        }
+
+    def expect(self, endpoint: Mapping[str, Any]) -> None:
+        """Refuse answers from another model than the run began with, and use the temperature that
+        the server accepted then."""
+        self._answered_as = endpoint.get("answered_as") or self._answered_as
+        self._temperature.objection = endpoint.get("temperature") or self._temperature.objection
+
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer every call, in order; wait for rate limits and retries.
+
+        Raises:
+            UsageError: the server cannot answer such calls, refuses the key, or serves another
+                model.
+        """
+        return [self._answer(call) for call in calls]
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._connection.close()
+
+    def _answer(self, call: Call) -> Reply:
+        try:
+            match call:
+                case Generate():
+                    return self._generate(call)
+                case Score(first_token=True):
+                    return self._letters(call)
+                case Score():
+                    return self._texts(call)
+        except ServerTrouble as trouble:
+            if trouble.then is Then.STOP:
+                raise UsageError(str(trouble)) from None
+            return Failure(error=str(trouble))
+        return Failure(error=f"the openai back end cannot answer {call.kind!r} calls")
+
+    # -- the three kinds of request ----------------------------------------------------------
+    def _generate(self, call: Generate) -> Generated:
+        length = call.decoding.max_new_tokens
+        seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
+
+        def body() -> dict[str, Any]:
+            return {
+                **self._body(call.prompt, length),
+                **self._temperature.field(call.decoding.temperature),
+                "seed": seed,
+                **response_format(call.schema),
+            }
+
+        def read(reply: dict[str, Any]) -> Generated:
+            (choice,) = self._choices(reply, 1)
+            text = text_of(choice)
+            if text is None:
+                raise ServerTrouble(f"{self._server.where} sent an empty choice", Then.AGAIN)
+            if call.schema:
+                self._schemas.check(call.schema, choice, text)
+            tokens_in, tokens_out = usage_of(reply, [plain(call.prompt)], text)
+            return Generated(
+                text=text,
+                finish_reason=LENGTH if is_cut(choice) else None,
+                reasoning=reasoning_of(choice),
+                tokens_in=tokens_in,
+                tokens_out=tokens_out,
+            )
+
+        return self._ask(call.prompt, body, read, most_tokens([plain(call.prompt)]) + length)
+
+    def _letters(self, call: Score) -> Scored:
+        def body() -> dict[str, Any]:
+            chat = not isinstance(call.prompt, str)
+            wanted = {"logprobs": True, "top_logprobs": self._n_top} if chat else {}
+            return {
+                **self._body(call.prompt, 1),
+                **self._temperature.field(0.0),
+                **(wanted or {"logprobs": self._n_top}),
+            }
+
+        def read(reply: dict[str, Any]) -> Scored:
+            (choice,) = self._choices(reply, 1)
+            message = choice.get("message")
+            if isinstance(message, dict) and message.get("refusal"):
+                raise ServerTrouble(
+                    f"{self._server.model!r} refused to answer, so there is no log "
+                    "probability of any letter",
+                    Then.ITEM_FAILS,
+                )
+            scores = first_token_scores(choice.get("logprobs"), call.continuations)
+            if scores is None:
+                raise self._lacking("log probabilities (logprobs)", "letter", "generate")
+            tokens_in, tokens_out = usage_of(reply, [plain(call.prompt)], "x")
+            self._n_scored += 1
+            return Scored(
+                log_probs=scores,
+                n_tokens=(1,) * len(scores),
+                tokens_in=tokens_in,
+                tokens_out=tokens_out,
+            )
+
+        return self._ask(call.prompt, body, read, most_tokens([plain(call.prompt)]) + 1)
+
+    def _texts(self, call: Score) -> Scored:
+        prompt = call.prompt
+        if not isinstance(prompt, str):
+            raise ServerTrouble(
+                'answer_by = "text" needs log probabilities of the prompt, which no server gives '
+                'for conversations: use a prompt without a system line, or answer_by = "letter"',
+                Then.STOP,
+            )
+        sent = [prompt, *(prompt + text for text in call.continuations)]
+
+        def body() -> dict[str, Any]:
+            return {
+                "model": self._server.model,
+                "prompt": sent,
+                "max_tokens": 0,
+                "echo": True,
+                "logprobs": 1,
+                **self._temperature.field(0.0),
+            }
+
+        def read(reply: dict[str, Any]) -> Scored:
+            choices = reply.get("choices")
+            # A server that ignores `echo` may also ignore the list and return one choice.
+            n = len(sent) if isinstance(choices, list) and len(choices) != 1 else 1
+            scored = text_scores(self._choices(reply, n), prompt, call.continuations)
+            if scored is None:
+                raise self._lacking(
+                    "log probabilities of the prompt (echo with logprobs)", "text", "letter"
+                )
+            tokens_in, tokens_out = usage_of(reply, sent, "")
+            self._n_scored += 1
+            return Scored(
+                log_probs=scored[0],
+                n_tokens=scored[1],
+                tokens_in=tokens_in,
+                tokens_out=tokens_out,
+            )
+
+        return self._ask(prompt, body, read, most_tokens(sent))
+
+    # -- what they share ---------------------------------------------------------------------
+    def _body(self, prompt: Prompt, length: int) -> dict[str, Any]:
+        if isinstance(prompt, str):
+            return {"model": self._server.model, "prompt": prompt, "max_tokens": length}
+        messages = [{"role": m.role, "content": m.content} for m in prompt if m.content]
+        return {"model": self._server.model, "messages": messages, self._length_key: length}
+
+    def _ask(
+        self,
+        prompt: Prompt,
+        body: Callable[[], dict[str, Any]],
+        read: Callable[[dict[str, Any]], T],
+        most_tokens: int,
+    ) -> T:
+        """Send a request; if the server rejects a field, adapt the request and send it again."""
+        path = "/completions" if isinstance(prompt, str) else "/chat/completions"
+
+        def read_with_cost(reply: dict[str, Any]) -> tuple[T, int]:
+            answer = read(reply)
+            return answer, _total(answer)
+
+        while True:
+            sent = body()
+            try:
+                return self._connection.ask(path, sent, most_tokens, read_with_cost)
+            except ServerTrouble as trouble:
+                if not trouble.rejected:
+                    raise
+                self._adapt(trouble.said, sent)
+                if body() == sent:
+                    raise self._refused(trouble, sent) from None
+
+    def _adapt(self, said: str, sent: dict[str, Any]) -> None:
+        """Adapt to a server's names for the length, its number of alternatives and its
+        temperature."""
+        self._temperature.refused(said, sent)
+        if "max_completion_tokens" in said:
+            self._length_key = "max_completion_tokens"
+        elif "logprobs" in said:
+            self._n_top = _FEW
+
+    def _refused(self, trouble: ServerTrouble, sent: dict[str, Any]) -> ServerTrouble:
+        """Return the error for a refused request; a feature that never worked stops the run."""
+        if about_schemas := self._schemas.refused(trouble, sent):
+            return about_schemas
+        refused = "echo" in trouble.said or "logprobs" in trouble.said
+        if trouble.then is not Then.ITEM_FAILS or self._n_scored or not refused:
+            return trouble
+        if "echo" in sent:
+            lacking = self._lacking(
+                "log probabilities of the prompt (echo with logprobs)", "text", "letter"
+            )
+        elif "logprobs" in sent:
+            lacking = self._lacking("log probabilities (logprobs)", "letter", "generate")
+        else:
+            return trouble
+        return ServerTrouble(f"{lacking} (it says: {trouble.said})", lacking.then)
+
+    def _lacking(self, what: str, answer_by: str, instead: str) -> ServerTrouble:
+        sentence = (
+            f"{self._server.where} (model {self._server.model!r}) does not return {what}, which "
+            f'answer_by = "{answer_by}" needs: use answer_by = "{instead}", or a server that does'
+        )
+        return ServerTrouble(sentence, Then.ITEM_FAILS if self._n_scored else Then.STOP)
+
+    def _choices(self, reply: dict[str, Any], n: int) -> list[dict[str, Any]]:
+        """Return the choices of a reply in order, after checking which model answered."""
+        choices = reply.get("choices")
+        if (
+            not isinstance(choices, list)
+            or len(choices) != n
+            or not all(isinstance(choice, dict) for choice in choices)
+        ):
+            raise ServerTrouble(f"{self._server.where} sent an empty choice", Then.AGAIN)
+        self._check_name(reply.get("model"))
+        if any(choice.get("finish_reason") == "content_filter" for choice in choices):
+            raise ServerTrouble(
+                f"the content filter of {self._server.where} held the answer back", Then.ITEM_FAILS
+            )
+        return sorted(choices, key=lambda choice: choice.get("index") or 0)
+
+    def _check_name(self, name: Any) -> None:
+        if not name or not isinstance(name, str):
+            return  # the server does not name its model
+        requested = self._server.model
+        with self._lock:
+            known = self._answered_as
+            if known is None and is_named(name, requested):
+                self._answered_as = known = name
+        if known is None:
+            raise ServerTrouble(
+                f"{self._server.where} was asked for the model {requested!r} and answered as "
+                f"{name!r}: set model = {name!r} if that is the one you mean",
+                Then.STOP,
+            )
+        if name != known:
+            raise ServerTrouble(
+                f"{self._server.where} answered as {name!r}, and as {known!r} before: the answers "
+                "of two models must not be mixed; name the exact version in model",
+                Then.STOP,
+            )
+
+
+def open_backend(options: BackendOptions) -> OpenAiBackend:
+    """Connect to the server that `base_url` names.
+
+    Raises:
+        UsageError: no model or address is given, a named key is not set, or the server refuses.
+    """
+    if not options.model:
+        raise UsageError("backend 'openai' needs model = the name that the server knows")
+    in_flight = options.max_in_flight or DEFAULT_IN_FLIGHT
+    server = Server(
+        url=address_of(options.base_url),
+        model=options.model,
+        key=key_of(options.api_key_env),
+        key_env=options.api_key_env,
+    )
+    limits = RateLimits(options.requests_per_minute, options.tokens_per_minute)
+    connection = Connection(
+        server, limits, max_in_flight=in_flight, seconds=options.timeout_seconds
+    )
+    try:
+        connection.greet()
+    except BaseException:
+        connection.close()
+        raise
+    return OpenAiBackend(
+        connection, max_in_flight=in_flight, version=options.version, structured=options.structured
+    )
+
+
+def _total(answer: Any) -> int:
+    assert isinstance(answer, Answer)
+    return answer.tokens_in + answer.tokens_out

@@ -1,0 +1,1 @@
+"""Log probabilities of many texts with a common prefix, which is read once (README)."""

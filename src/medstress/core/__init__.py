@@ -1,0 +1,1 @@
+"""What everything imports: items, calls, queries, outcomes, errors, hashes. Opens no file."""

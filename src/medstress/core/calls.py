@@ -1,0 +1,355 @@
+"""Calls to a back end, and their answers.
+
+A call is one frozen, hashable request that knows nothing of attacks or items. An answer is what the
+back end returns for it. Every request to a model is one of these calls.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from medstress.core.frozen import fast_init
+from medstress.core.hashing import digest
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: str
+    """`system`, `user` or `assistant`."""
+    content: str
+
+
+LENGTH = "length"
+"""The `finish_reason` of a truncated text."""
+
+Prompt: TypeAlias = str | tuple[Message, ...]
+"""Plain text, or a conversation that the back end renders with the model's chat template."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How text is generated."""
+
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    """0 is greedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Continue the prompt with text."""
+
+    prompt: Prompt
+    decoding: Decoding = Decoding()
+    sample: int = 0
+    """Index among several samples of one prompt; seeds the sampling if the temperature is not 0.
+    `Request.addressed` sets it from the request's own index, which is in the cache key."""
+    schema: str | None = None
+    """The JSON schema of the text, as canonical JSON: an object whose properties are all required,
+    with no others allowed. None: any text. Only back ends that declare `structured` get a schema;
+    for the others the prompt must describe the format."""
+    options: tuple[str, ...] = field(default=(), compare=False)
+    """Texts of the options among which a reader looks for the answer: a back end may stop once
+    `option_letters.is_decided`. Not part of the call, because a longer text reads the same."""
+    is_read_whole: bool = field(default=False, compare=False)
+    """True if the reader needs the text beyond the point where the first edition's parsers stopped.
+    Part of the cache key, so that no short answer comes from an older cache."""
+    wants_end: bool = field(default=False, compare=False)
+    """True if the reader must know whether the text was truncated. Part of the cache key, so that
+    no answer comes from a cache that predates `Generated.finish_reason`."""
+    kind = "generate"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        decoding = [self.decoding.max_new_tokens, self.decoding.temperature]
+        parts = [self.kind, _canonical_prompt(self.prompt), decoding]
+        return parts if self.schema is None else [*parts, self.schema]
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Return log probabilities (natural log) of continuations of one prompt."""
+
+    prompt: Prompt
+    continuations: tuple[str, ...]
+    first_token: bool = False
+    """True: score only the first token at which tokenise(prompt + continuation) departs from
+    tokenise(prompt); continuations that share that token are scored over all their tokens
+    (METHODS 1.2, letters). False: sum over all tokens that differ from the prompt's."""
+    kind = "score"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        prompt = _canonical_prompt(self.prompt)
+        return [self.kind, prompt, list(self.continuations), self.first_token]
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Return log probabilities (natural log) of options, from a head that scores each pair."""
+
+    prompt: str
+    """The question: the first text of every pair."""
+    options: tuple[str, ...]
+    """The second texts; a softmax normalises the values of all pairs."""
+    kind = "rank"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        return [self.kind, self.prompt, list(self.options)]
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """Answer a complete multiple-choice prompt; for victims that are functions, not models."""
+
+    prompt: str
+    letters: str
+    kind = "choose"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        return [self.kind, self.prompt, self.letters]
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """Label every token of a sentence: named-entity recognition."""
+
+    tokens: tuple[str, ...]
+    """Words and punctuation as the data set splits them; never empty."""
+    kind = "tag"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        return [self.kind, list(self.tokens)]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Score the similarity of two texts; their order may matter, as for a cross-encoder."""
+
+    text_a: str
+    text_b: str
+    kind = "compare"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        return [self.kind, self.text_a, self.text_b]
+
+
+@dataclass(frozen=True, slots=True)
+class Classify:
+    """Say which label holds of two texts; answered by `Chosen`, or by `Scored` in their order."""
+
+    text_a: str
+    text_b: str
+    labels: tuple[str, ...]
+    """As the victim calls them."""
+    kind = "classify"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        return [self.kind, [self.text_a, self.text_b], list(self.labels)]
+
+
+Call: TypeAlias = Generate | Score | Rank | Choose | Tag | Compare | Classify
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """The answer to `Generate`."""
+
+    text: str
+    """The generated text, including reasoning in tags if the model writes it that way."""
+    finish_reason: str | None = None
+    """`LENGTH` if the text was truncated at `max_new_tokens`; None if it ended, if its reader
+    needed no more, or if that is unknown."""
+    reasoning: str | None = None
+    """Reasoning that a server returns apart from the text."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text was truncated."""
+        return self.finish_reason == LENGTH
+
+
+@fast_init
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """The answer to `Score`, `Rank` or `Classify`."""
+
+    log_probs: tuple[float, ...]
+    """One value per continuation, option or label, natural log."""
+    n_tokens: tuple[int, ...]
+    """The number of tokens each value sums over; for `Rank`, the tokens of the pair."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@fast_init
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The answer to `Choose` or `Classify`: a text to parse, a letter or label, or scores."""
+
+    text: str | None = None
+    answer: str | None = None
+    scores: tuple[float, ...] | None = None
+    """One value per letter or label, on any scale; the largest wins."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tagged:
+    """The answer to `Tag`."""
+
+    labels: tuple[str, ...]
+    """One IOB label per token, with the model's own types."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The answer to `Compare`."""
+
+    score: float
+    """Larger is more similar; the scale is the model's. Finite."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The back end could not answer a call; the trial that made it ends as failed."""
+
+    error: str
+
+
+Answer: TypeAlias = Generated | Scored | Chosen | Tagged | Compared
+Reply: TypeAlias = Answer | Failure
+
+
+FROM_CACHE = 0
+"""Stands for the paying trial if an answer came from the shared cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelIdentity:
+    """Which model answered: equal identities mean the same model."""
+
+    name: str
+    """The name shown to users."""
+    hash: str
+    """Content hash of weights, dtype and library version, or of a function's source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendTraits:
+    """What a back end declares about itself; all fields but `calls` have defaults."""
+
+    calls: frozenset[str]
+    """The kinds of calls it answers: `generate`, `score`, `rank`, `choose`, `tag`, `compare`,
+    `classify`."""
+    batch_size: int = 1
+    """The largest number of calls given to `answer` at once."""
+    workers: int = 1
+    """The number of threads that may call `answer` at the same time."""
+    ahead: int = 0
+    """How many calls to compute early for one trial; 0 if an unused call costs the user money.
+    Unless it is 0, calls that a trial makes in any case are computed early to fill a batch."""
+    structured: bool = False
+    """Whether `Generate` follows the call's schema; if not, no schema is sent."""
+    in_turns: bool = True
+    """Whether it takes a conversation in turns; if not, it gets one text."""
+    labels: tuple[str, ...] = ()
+    """The labels that answers to `tag` or `classify` may contain, if known."""
+    parameters: int | None = None
+    """The model's number of parameters, if counted."""
+
+
+class Backend(ABC):
+    """Answers calls; blocks until they are answered.
+
+    A subclass sets `identity` and `traits` and implements `answer`; the rest has defaults.
+    """
+
+    identity: ModelIdentity
+    """Part of every cache key; fixed before the first call."""
+    traits: BackendTraits
+    """Which calls it answers, and in what batches."""
+
+    @abstractmethod
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        """Return one reply per call, in order. Called from `traits.workers` threads.
+
+        Raises:
+            UsageError: the model broke its contract and the run cannot continue.
+            BackendError: the whole batch failed.
+        """
+
+    def close(self) -> None:  # noqa: B027 - many hold nothing
+        """Release all resources; called once."""
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Counts so far for the manifest, such as tokens and requests."""
+        return {}
+
+    @property
+    def endpoint(self) -> Mapping[str, Any] | None:
+        """The server it asks, for the manifest; None if there is none."""
+        return None
+
+    def expect(self, endpoint: Mapping[str, Any]) -> None:  # noqa: B027
+        """Take over the `endpoint` in the manifest of a resumed run."""
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A call with the index of its repetition."""
+
+    call: Call
+    sample: int = 0
+    """0 for deterministic calls. Sampled calls, the repeat control and the flip check each have
+    their own index, so that the cache does not return one stored answer for all."""
+
+    @property
+    def addressed(self) -> Call:
+        """The call for the back end; a sampled `Generate` carries its index."""
+        if self.sample and isinstance(self.call, Generate):
+            return replace(self.call, sample=self.sample)
+        return self.call
+
+    def fitted(self, backend: Backend) -> Request:
+        """Return the request for a back end; drop the schema if it would not follow one."""
+        if (
+            isinstance(self.call, Generate)
+            and self.call.schema is not None
+            and not backend.traits.structured
+        ):
+            return replace(self, call=replace(self.call, schema=None))
+        return self
+
+    def key(self, model: ModelIdentity) -> bytes:
+        """Return the cache key, 16 bytes, of model, call and repetition."""
+        whole = ["whole"] if getattr(self.call, "is_read_whole", False) else []
+        ends = ["ends"] if getattr(self.call, "wants_end", False) else []
+        return digest([model.hash, self.call.canonical(), self.sample, *whole, *ends])
+
+
+def _canonical_prompt(prompt: Prompt) -> str | list[list[str]]:
+    if isinstance(prompt, str):
+        return prompt
+    return [[message.role, message.content] for message in prompt]

@@ -1,0 +1,109 @@
+"""What an attack may yield: queries to the victim, and calls to other roles."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar, cast
+
+from medstress.core.calls import Answer, Call
+from medstress.core.frozen import fast_init
+from medstress.core.hashing import canonical_json
+from medstress.core.outcomes import Prediction
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class Predict:
+    """One query: what does the victim answer about this candidate?"""
+
+    candidate: Any
+    """An edited item (`medstress.core.items.Edited`), of the kind that the attack was given."""
+    probe: bool = False
+    """Asked to learn something, such as which span matters: counts against the budget, and is
+    never a success."""
+    attempt: int | None = None
+    """Number of the attempt that asks it, from 1, for attacks whose attempts may ask nothing."""
+    valid: bool | None = None
+    """Whether the key still holds, as far as the other roles that the attack asked can tell."""
+    reason: str | None = None
+    """Who or what says so."""
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A step of an attack: queries, asked in order."""
+
+    queries: tuple[Predict, ...]
+    """Never empty. Each counts against the budget when it is consumed."""
+    then: tuple[Predict, ...] = ()
+    """What will be asked next if nothing succeeds; may be computed early, counts only when
+    consumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consult:
+    """A step that asks another role (attacker, judge, embedder); outside the budget."""
+
+    role: str
+    calls: tuple[Call, ...]
+    sample: int = 0
+    """Index of a sampled call; part of the cache key. Equal calls of one step are samples of one
+    another and count on from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A step that puts something into the trial's record; asks nothing, is sent nothing."""
+
+    text: str
+    """JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanAnswer:
+    """A step that reads the victim's answer about the clean item, which is known: no query."""
+
+
+Step: TypeAlias = Ask | Consult | Note | CleanAnswer
+Replies: TypeAlias = tuple[Prediction, ...] | tuple[Answer, ...]
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[Step, Replies, T]
+
+
+def ask(
+    queries: Sequence[Predict], then: Sequence[Predict] = ()
+) -> Generator[Step, Replies, tuple[Prediction, ...]]:
+    """Ask queries from inside an attack: ``(answer,) = yield from ask([Predict(candidate)])``.
+
+    Returns:
+        One prediction a query, same order. If a query before the last reaches the goal, the
+        driver ends the attack there, because the later ones are not asked.
+
+    Raises:
+        BudgetExhausted: at the yield, if the list does not fit the budget; nothing is asked.
+    """
+    replies = yield Ask(tuple(queries), tuple(then))
+    return cast(tuple[Prediction, ...], replies)
+
+
+def consult(
+    role: str, calls: Sequence[Call], sample: int = 0
+) -> Generator[Step, Replies, tuple[Answer, ...]]:
+    """Ask another role from inside an attack; the answers come in the calls' order."""
+    replies = yield Consult(role, tuple(calls), sample)
+    return cast(tuple[Answer, ...], replies)
+
+
+def note(entry: Mapping[str, Any]) -> Generator[Step, Replies, None]:
+    """Put an entry into the trial's record from inside an attack."""
+    yield Note(canonical_json(entry))
+
+
+def clean_answer() -> Generator[Step, Replies, Prediction]:
+    """Read the answer on the clean item from inside an attack; it costs nothing."""
+    (reply,) = yield CleanAnswer()
+    assert isinstance(reply, Prediction)
+    return reply

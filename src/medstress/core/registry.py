@@ -1,0 +1,268 @@
+"""Registry of attacks, back ends and data sets, loaded on use; plug-ins join by entry points."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from traceback import walk_tb
+from typing import Any
+
+from medstress.core.calls import Backend, BackendTraits
+from medstress.core.errors import MedstressError, UsageError, did_you_mean, is_panic, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One installed part."""
+
+    target: str
+    """`module:attribute`, imported only when used."""
+    summary: str
+    """One line for `medstress list`."""
+
+
+ATTACKS = {
+    "entity_substitution": Entry(
+        "medstress.attacks.entity_substitution:EntitySubstitution",
+        "replace one entity of a distractor by another of its type (Xian et al.)",
+    ),
+    "discrete_zoo": Entry(
+        "medstress.attacks.discrete_zoo.attack:DiscreteZoo",
+        "the same, led by a gradient estimated from a few names (Berger et al., Xian et al.)",
+    ),
+    "medfuzz": Entry(
+        "medstress.attacks.medfuzz.attack:MedFuzz",
+        "a language model edits the item until the victim errs (Ness et al.)",
+    ),
+}
+_SENTENCES = "medstress.attacks.noise.registered"
+ATTACKS |= {
+    "swap_noise": Entry(
+        f"{_SENTENCES}:SwapNoiseAttack",
+        "entities and pairs: two inner letters of a word change places (Araujo et al.)",
+    ),
+    "keyboard_noise": Entry(
+        f"{_SENTENCES}:KeyboardNoiseAttack",
+        "entities and pairs: a letter becomes its neighbour on a keyboard (Araujo et al.)",
+    ),
+    "synonym": Entry(
+        f"{_SENTENCES}:SynonymAttack",
+        "entities and pairs: another name of an entity, or a related one (Araujo et al.)",
+    ),
+    "case_noise": Entry(f"{_SENTENCES}:CaseNoiseAttack", "entities and pairs: words in other case"),
+    "hyphen_noise": Entry(
+        f"{_SENTENCES}:HyphenNoiseAttack", "entities and pairs: hyphens and spaces lost or put in"
+    ),
+    "ocr_noise": Entry(
+        f"{_SENTENCES}:OcrNoiseAttack", "entities and pairs: characters that look alike in a scan"
+    ),
+    "abbreviation": Entry(
+        f"{_SENTENCES}:AbbreviationAttack", "entities and pairs: abbreviated or spelt out"
+    ),
+    "non_entity_noise": Entry(
+        f"{_SENTENCES}:NonEntityNoiseAttack",
+        "control of a noise: as many words changed, none in an entity",
+    ),
+}
+BACKENDS = {
+    "transformers": Entry(
+        "medstress.backends.local.transformers:open_backend",
+        "local models read by Hugging Face transformers, decoder-only and encoder-decoder",
+    ),
+    "openai": Entry(
+        "medstress.backends.server.openai:open_backend",
+        "any OpenAI-compatible server (OpenAI, vLLM, llama.cpp, Ollama, TGI); extra: openai",
+    ),
+    "llama_cpp": Entry(
+        "medstress.backends.llama_cpp.backend:open_backend",
+        "GGUF files through llama.cpp, in process; extra: llama-cpp",
+    ),
+    "vllm": Entry(
+        "medstress.backends.vllm:open_backend",
+        "vLLM's offline engine with prefix caching; extra: vllm, in an environment of its own",
+    ),
+    "python": Entry(
+        "medstress.backends.python.functions:open_backend",
+        "a function of yours: module:function or file.py",
+    ),
+    "spacy": Entry(
+        "medstress.backends.spacy:open_backend", "a spaCy pipeline, for entities; extra: spacy"
+    ),
+    "sentence_transformers": Entry(
+        "medstress.backends.local.sentence_transformers:open_backend",
+        "bi-encoders (cosine of sentence vectors) and cross-encoders, for sentence pairs",
+    ),
+    "mock": Entry(
+        "medstress.backends.mock:open_backend", "an instant victim that hashes its prompt"
+    ),
+    "scripted": Entry(
+        "medstress.backends.scripted:open_backend",
+        "replies from a file of yours: the first pattern found in the prompt decides",
+    ),
+}
+DATASETS = {
+    "sample": Entry("medstress.datasets.sample:load", "the questions that come with medstress"),
+    "jsonl": Entry("medstress.datasets.rows:load_jsonl", "your questions, one JSON object a line"),
+    "parquet": Entry("medstress.datasets.rows:load_parquet", "your questions as parquet"),
+    "medqa": Entry("medstress.datasets.medqa:load", "MedQA-USMLE, four options (Jin et al. 2021)"),
+    "medmcqa": Entry("medstress.datasets.medmcqa:load", "MedMCQA (Pal et al. 2022)"),
+    "bc5cdr": Entry("medstress.datasets.bc5cdr:load", "BC5CDR, chemicals and diseases (NER)"),
+    "biosses": Entry("medstress.datasets.biosses:load", "BIOSSES, similarity of sentences"),
+    "iob": Entry("medstress.datasets.iob:load", "your tagged sentences in IOB or CoNLL files"),
+    "pubtator": Entry("medstress.datasets.pubtator:load", "your annotated PubTator abstracts"),
+    "bigbio": Entry("medstress.datasets.bigbio:load", "documents, tokens or pairs as BigBIO rows"),
+    "brat": Entry("medstress.datasets.brat:load", "your texts annotated with brat: .txt and .ann"),
+    "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, TSV or JSONL"),
+    "nli": Entry("medstress.kinds.nli.reader:load", "your pairs of texts with a label, JSONL"),
+    "hub": Entry("medstress.datasets.hub:load", "a data set of the Hugging Face hub"),
+}
+KINDS = {"attacks": ATTACKS, "backends": BACKENDS, "datasets": DATASETS}
+
+
+_plug_ins: dict[str, str] = {}
+"""Top-level module of a loaded plug-in -> what messages call the plug-in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in a plug-in an error was raised."""
+
+    plug_in: str
+    """What messages call it: its name and the package it comes from."""
+    file: Path
+    """The source file."""
+    line: int
+    """From 1."""
+
+
+def installed(kind: str) -> dict[str, Entry]:
+    """Return all entries of a kind, plug-ins included, sorted by name."""
+    found = dict(KINDS[kind])
+    for point in entry_points(group=f"medstress.{kind}"):
+        dist = point.dist.name if point.dist else "an unknown package"
+        found.setdefault(point.name, Entry(point.value, f"plug-in from {dist}"))
+    return dict(sorted(found.items()))
+
+
+def load(kind: str, name: str) -> Any:
+    """Import one entry.
+
+    Raises:
+        UsageError: nothing with this name is installed, or it cannot be imported.
+    """
+    if name in KINDS[kind]:  # before the plug-ins, which take long to list
+        module, _, attribute = KINDS[kind][name].target.partition(":")
+        return getattr(import_module(module), attribute)
+    entries = installed(kind)
+    if name not in entries:
+        raise UsageError(
+            f"unknown {kind[:-1]} {name!r}{did_you_mean(name, entries)} "
+            f"(installed: {', '.join(entries)})"
+        )
+    entry = entries[name]
+    module, _, attribute = entry.target.partition(":")
+    plug_in = f"{kind[:-1]} {name!r}, the {entry.summary}"
+    _plug_ins[module.partition(".")[0]] = plug_in
+    try:
+        return getattr(import_module(module), attribute)
+    except MedstressError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception | SystemExit) and not is_panic(error):
+            raise
+        raise UsageError(
+            f"{plug_in}: importing {entry.target} raised {_described(error)}"
+            f"{_at_import(error, module)}; fix or remove that package"
+        ) from error
+
+
+def place_of(error: BaseException) -> Place | None:
+    """Find the last line of a plug-in that an error went through; None if there is none."""
+    for frame, line in reversed(list(walk_tb(error.__traceback__))):
+        module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if module in _plug_ins:
+            return Place(plug_in=_plug_ins[module], file=Path(frame.f_code.co_filename), line=line)
+    return None
+
+
+def complaint(error: BaseException) -> str | None:
+    """Say in one sentence which plug-in raised an error, and where; None if none did."""
+    place = place_of(error)
+    if place is None:
+        return None
+    return f"{place.plug_in}: {place.file}, line {place.line} raised {_described(error)}"
+
+
+def fault_of(made: Any, base: type, traits: type, renamed: Mapping[str, str]) -> str | None:
+    """Say why an object is not an attack or a back end, as far as its class shows.
+
+    Args:
+        made: an attack or a back end.
+        base: what its class has to inherit.
+        traits: the class of its `traits`.
+        renamed: attribute of earlier versions -> field of the traits, if its name changed; all
+            other fields were attributes of the same name.
+
+    Returns:
+        The end of a sentence whose subject is the object; None if nothing is wrong. An attribute
+        with the name of a field, such as a parameter, must equal that field.
+    """
+    declared = getattr(made, "traits", None)
+    names = [each.name for each in fields(traits) if each.name not in renamed.values()]
+    former = dict(zip(names, names, strict=True)) | dict(renamed)
+    moved = [
+        (name, field)
+        for name, field in former.items()
+        if hasattr(made, name)
+        and (name != field or getattr(made, name) != getattr(declared, field, ...))
+    ]
+    if moved:
+        sets = ", ".join(name for name, _ in moved)
+        given = ", ".join(f"{field}={getattr(made, name)!r}" for name, field in moved)
+        return (
+            f"sets {sets}, which medstress reads from its traits alone: write "
+            f"traits = {traits.__name__}({given}{'' if declared is None else ', ...'})"
+        )
+    if not isinstance(made, base):
+        return f"is no {base.__name__}: its class has to inherit medstress.plugin.{base.__name__}"
+    if not isinstance(declared, traits):
+        return f"has no traits: expected {traits.__name__}, got {declared!r}"
+    return None
+
+
+def open_backend(name: str, options: Any) -> Backend:
+    """Open a back end with its options (`medstress.backends.options.BackendOptions`).
+
+    Raises:
+        UsageError: no back end has this name, it refuses its options, or it is no `Backend`.
+    """
+    backend = load("backends", name)(options)
+    if fault := backend_fault(backend):
+        raise UsageError(f"backend {name!r} {fault}")
+    opened: Backend = backend
+    return opened
+
+
+def backend_fault(made: Any) -> str | None:
+    """Say why an object is not a back end, or None; see `fault_of`."""
+    return fault_of(made, Backend, BackendTraits, {"kinds": "calls"})
+
+
+def _described(error: BaseException) -> str:
+    message = error.msg if isinstance(error, SyntaxError) else reason(error)
+    return f"{type(error).__name__}: {message}"
+
+
+def _at_import(error: BaseException, module: str) -> str:
+    """Return file and line where importing a plug-in failed, as far as they are known."""
+    place = place_of(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({error.filename}, line {error.lineno})"
+    if place is not None:
+        return f" ({place.file}, line {place.line})"
+    source = getattr(sys.modules.get(module), "__file__", None)
+    return f" ({source})" if source else ""

@@ -1,0 +1,357 @@
+"""Items that are no questions: a sentence with IOB2 labels, and a pair of texts with a score.
+
+Their candidates are an item plus edits, as for questions; tokens, labels and texts are derived. An
+edit of a tagged text has the field `tokens`, its offsets count tokens, and its replacement is the
+new tokens joined by spaces. An edit of a pair has the field `text_a` or `text_b`, in characters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+from medstress.core.errors import DataError
+from medstress.core.hashing import content_hash
+from medstress.core.text import WHOLE, Edit, apply_edits
+
+OUTSIDE = "O"
+"""The label of a token that belongs to no entity."""
+TOKENS = "tokens"
+"""The field of edits of tagged texts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entity:
+    """A typed entity of a tagged text, in tokens."""
+
+    start: int
+    """First token."""
+    end: int
+    """One past the last token."""
+    type: str
+    """What follows ``B-`` in its labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggedText:
+    """A tokenised sentence with one IOB2 label a token; never mutated."""
+
+    id: str
+    """Unique within its data set."""
+    tokens: tuple[str, ...]
+    """At least one; none is empty or holds white space."""
+    labels: tuple[str, ...]
+    """``O``, ``B-TYPE`` or ``I-TYPE``, one a token; an I- continues an entity of its type."""
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Further fields of the source, such as the document."""
+    shared_texts: ClassVar[tuple[str, ...]] = ()
+    """See `medstress.core.items.Item`."""
+
+    def __post_init__(self) -> None:
+        check_tagged_text(self)
+
+    def candidate(self, edits: tuple[Edit, ...] = ()) -> TaggedCandidate:
+        """The sentence with edits, without saying which entity is meant."""
+        return EntityUnit(text=self, entity=None).candidate(edits)
+
+    @cached_property
+    def entities(self) -> tuple[Entity, ...]:
+        """The gold entities, in order.
+
+        >>> item = TaggedText(id="1", tokens=("Take", "salicylic", "acid"),
+        ...                   labels=("O", "B-Chemical", "I-Chemical"))
+        >>> item.entities
+        (Entity(start=1, end=3, type='Chemical'),)
+        """
+        return entities_of(self.labels)
+
+    @cached_property
+    def hash(self) -> str:
+        """Content hash over tokens and labels."""
+        return content_hash([self.tokens, self.labels])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentencePair:
+    """Two texts with a gold similarity; never mutated."""
+
+    unit: ClassVar[str] = WHOLE
+    is_judged: ClassVar[bool] = False
+    """Nobody says how far from the gold score is wrong: an answer is only measured."""
+
+    id: str
+    """Unique within its data set."""
+    text_a: str
+    """The first text."""
+    text_b: str
+    """The second text."""
+    score: float
+    """Gold similarity, within [low, high]; high means alike."""
+    low: float = 0.0
+    """The scale's lowest score."""
+    high: float = 4.0
+    """The scale's highest score."""
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Further fields of the row, kept as they came."""
+
+    def __post_init__(self) -> None:
+        check_sentence_pair(self)
+
+    @cached_property
+    def hash(self) -> str:
+        """Content hash over texts, score and scale."""
+        return content_hash([self.text_a, self.text_b, self.score, self.low, self.high])
+
+    @property
+    def shared_texts(self) -> tuple[str, str]:
+        """Both texts: pairs that share one are linked."""
+        return self.text_a, self.text_b
+
+    def candidate(self, edits: tuple[Edit, ...] = ()) -> PairCandidate:
+        """The pair with edits."""
+        return PairCandidate(item=self, edits=edits)
+
+    def replaced(self, edit: Edit) -> str:
+        """What an edit replaces."""
+        text = self.text_a if edit.field == "text_a" else self.text_b
+        return text[edit.start : edit.end]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntityUnit:
+    """One gold entity in its sentence: what a trial on a tagged text is about."""
+
+    text: TaggedText
+    """The sentence."""
+    entity: Entity | None
+    """The entity; None for a sentence without any, which only a perturbed copy asks about."""
+    is_judged: ClassVar[bool] = True
+    """The entity is found or it is not."""
+
+    @property
+    def id(self) -> str:
+        """The sentence's id."""
+        return self.text.id
+
+    @property
+    def hash(self) -> str:
+        """The sentence's hash."""
+        return self.text.hash
+
+    @property
+    def unit(self) -> str:
+        """First token, one past the last, and type: `3:5:Chemical`."""
+        e = self.entity
+        return WHOLE if e is None else f"{e.start}:{e.end}:{e.type}"
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The sentence's."""
+        return self.text.metadata
+
+    @property
+    def shared_texts(self) -> tuple[str, ...]:
+        """None: sentences are linked by their document alone."""
+        return ()
+
+    def candidate(self, edits: tuple[Edit, ...] = ()) -> TaggedCandidate:
+        """The sentence with edits, and the entity in it."""
+        return TaggedCandidate(item=self, edits=edits)
+
+    def replaced(self, edit: Edit) -> str:
+        """What an edit replaces, tokens joined by spaces."""
+        return " ".join(self.text.tokens[edit.start : edit.end])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaggedCandidate:
+    """An entity's sentence plus edits of its tokens."""
+
+    item: EntityUnit
+    """The original sentence, and the entity."""
+    edits: tuple[Edit, ...] = ()
+    """Replacements in the tokens of the original sentence; none crosses an entity's border."""
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens as they will be asked."""
+        return self._projected()[0]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The gold labels of these tokens."""
+        return self._projected()[1]
+
+    @property
+    def entity(self) -> Entity | None:
+        """The entity where it stands now."""
+        e = self.item.entity
+        if e is None:
+            return None
+        growth = [
+            (edit.end, len(edit.replacement.split()) - edit.end + edit.start) for edit in self.edits
+        ]
+        return Entity(
+            start=e.start + sum(n for end, n in growth if end <= e.start),
+            end=e.end + sum(n for end, n in growth if end <= e.end),
+            type=e.type,
+        )
+
+    def _projected(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        edits = [(e.start, e.end, tuple(e.replacement.split())) for e in self.edits]
+        return project(self.item.text, edits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairCandidate:
+    """A sentence pair plus edits."""
+
+    item: SentencePair
+    """The original pair."""
+    edits: tuple[Edit, ...] = ()
+    """Replacements in the characters of `text_a` or `text_b`."""
+
+    @property
+    def text_a(self) -> str:
+        """The first text as it will be asked."""
+        return apply_edits(self.item.text_a, [e for e in self.edits if e.field == "text_a"])
+
+    @property
+    def text_b(self) -> str:
+        """The second text as it will be asked."""
+        return apply_edits(self.item.text_b, [e for e in self.edits if e.field == "text_b"])
+
+
+def project(
+    text: TaggedText, edits: Iterable[tuple[int, int, tuple[str, ...]]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Replace ranges of tokens and carry the labels over: no other label moves.
+
+    New tokens take the label of the first token they stand for; after a B- follow I- of its type.
+
+    Args:
+        text: the original.
+        edits: (first token, one past the last, new tokens), in any order, without overlap.
+
+    Returns:
+        Tokens and labels.
+
+    >>> text = TaggedText(id="1", tokens=("no", "aspirin"), labels=("O", "B-Drug"))
+    >>> project(text, [(1, 2, ("acetylsalicylic", "acid"))])
+    (('no', 'acetylsalicylic', 'acid'), ('O', 'B-Drug', 'I-Drug'))
+    """
+    edits = sorted(edits)
+    tokens: list[str] = []
+    position = 0
+    for start, end, new in edits:
+        tokens += (*text.tokens[position:start], *new)
+        position = end
+    return (*tokens, *text.tokens[position:]), projected_labels(text.labels, edits)
+
+
+def projected_labels(
+    labels: Sequence[str], edits: Iterable[tuple[int, int, tuple[str, ...]]]
+) -> tuple[str, ...]:
+    """The labels of `project`: those of new tokens follow the first that they stand for.
+
+    >>> projected_labels(("O", "B-Drug"), [(1, 2, ("acetylsalicylic", "acid"))])
+    ('O', 'B-Drug', 'I-Drug')
+    """
+    found: list[str] = []
+    position = 0
+    for start, end, new in sorted(edits):
+        first = labels[start]
+        rest = OUTSIDE if first == OUTSIDE else f"I-{first[2:]}"
+        found += (*labels[position:start], first, *(rest for _ in new[1:]))
+        position = end
+    return (*found, *labels[position:])
+
+
+def entities_of(labels: Sequence[str]) -> tuple[Entity, ...]:
+    """Return the entities that IOB2 labels mark, in order.
+
+    >>> [(e.start, e.end) for e in entities_of(["B-Drug", "B-Drug", "I-Drug", "O"])]
+    [(0, 1), (1, 3)]
+    """
+    return tuple(_entities(labels))
+
+
+def check_tagged_text(item: TaggedText) -> None:
+    """Check the contract of a tagged text.
+
+    Raises:
+        DataError: naming the item, the token, what was expected and what came.
+    """
+    n = len(item.tokens)
+    if n == 0:
+        raise DataError(f"item {item.id!r}: expected at least one token, got none")
+    if len(item.labels) != n:
+        raise DataError(
+            f"item {item.id!r}: expected a label for each of {n} tokens, got {len(item.labels)}"
+        )
+    for number, token in enumerate(item.tokens, start=1):
+        if token.split() != [token]:
+            raise DataError(
+                f"item {item.id!r}, token {number}: expected a token without white space, "
+                f"got {token!r}"
+            )
+    before = OUTSIDE
+    for number, label in enumerate(item.labels, start=1):
+        if complaint := label_complaint(label, before):
+            raise DataError(f"item {item.id!r}, token {number}: {complaint}")
+        before = label
+
+
+def label_complaint(label: str, before: str) -> str | None:
+    """Return why a label cannot follow the label `before` (``O`` at the beginning), or None.
+
+    >>> label_complaint("I-Drug", "O")
+    "expected 'B-Drug' at the beginning of an entity, got 'I-Drug' after 'O'"
+    >>> label_complaint("I-Drug", "B-Drug") is None
+    True
+    """
+    if label == OUTSIDE:
+        return None
+    if label[:2] not in ("B-", "I-") or not label[2:] or label.split() != [label]:
+        return f"expected an IOB label (O, B-TYPE or I-TYPE), got {label!r}"
+    if label[0] == "I" and before[2:] != label[2:]:
+        return (
+            f"expected {'B-' + label[2:]!r} at the beginning of an entity, "
+            f"got {label!r} after {before!r}"
+        )
+    return None
+
+
+def check_sentence_pair(item: SentencePair) -> None:
+    """Check the contract of a pair.
+
+    Raises:
+        DataError: naming the item, the field, what was expected and what came.
+    """
+    for name in ("text_a", "text_b"):
+        if not getattr(item, name).strip():
+            raise DataError(f"item {item.id!r}, field {name!r}: the text is empty")
+    if not (math.isfinite(item.low) and math.isfinite(item.high) and item.low < item.high):
+        raise DataError(
+            f"item {item.id!r}: expected a scale from a lower to a higher score, "
+            f"got {item.low:g} to {item.high:g}"
+        )
+    if not item.low <= item.score <= item.high:
+        raise DataError(
+            f"item {item.id!r}, field 'score': expected a score from {item.low:g} to "
+            f"{item.high:g}, got {item.score:g}"
+        )
+
+
+def _entities(labels: Sequence[str]) -> Iterator[Entity]:
+    start = 0
+    before = OUTSIDE
+    for place, label in enumerate([*labels, OUTSIDE]):
+        if label[0] == "I":
+            continue
+        if before != OUTSIDE:
+            yield Entity(start=start, end=place, type=before[2:])
+        start, before = place, label

@@ -1,0 +1,194 @@
+"""Spans, edits, and how edits are applied; pure functions of strings."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any
+
+from rapidfuzz.distance import Levenshtein
+
+from medstress.core.frozen import fast_init
+
+WHOLE = "item"
+"""The unit of a trial that is about the whole item."""
+
+
+@fast_init
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One replacement in one field of an item."""
+
+    field: str
+    """An option letter, `context` or `stem`; `tokens`; `text_a` or `text_b`."""
+    start: int
+    """First character replaced, in the original field text; for `tokens` the first token."""
+    end: int
+    """One past the last character replaced."""
+    replacement: str
+    """The new text, in its final case."""
+
+
+def edit_rows(edits: Iterable[Edit]) -> list[list[Any]]:
+    """Return edits as JSON values: field, start, end and replacement of each."""
+    return [[edit.field, edit.start, edit.end, edit.replacement] for edit in edits]
+
+
+def edits_of(rows: Iterable[Sequence[Any]]) -> tuple[Edit, ...]:
+    """Return edits from JSON values, the inverse of `edit_rows`."""
+    return tuple(
+        Edit(field=name, start=start, end=end, replacement=replacement)
+        for name, start, end, replacement in rows
+    )
+
+
+_PLACE = attrgetter("start", "end")
+_NO_WORD = re.compile(r"[\W_]+")
+
+
+def apply_edits(text: str, edits: Collection[Edit]) -> str:
+    """Apply non-overlapping edits, given in the offsets of the original `text`.
+
+    Raises:
+        ValueError: a span lies outside the text, or two spans overlap.
+
+    >>> apply_edits("Take aspirin.", [Edit(field="A", start=5, end=12, replacement="ibuprofen")])
+    'Take ibuprofen.'
+    """
+    pieces: list[str] = []
+    position = 0
+    for edit in sorted(edits, key=_PLACE) if len(edits) > 1 else edits:
+        if not position <= edit.start <= edit.end <= len(text):
+            raise ValueError(f"edit [{edit.start}, {edit.end}) overlaps or leaves the text")
+        pieces += (text[position : edit.start], edit.replacement)
+        position = edit.end
+    pieces.append(text[position:])
+    return "".join(pieces)
+
+
+_OF_WORDS = frozenset(("Lu", "Ll", "Lt", "Nd", "Mn", "Mc", "Me"))
+"""Unicode categories of characters that make up words: letters with case, digits, accents."""
+
+
+MAX_DISTANCE = 10_000
+"""Largest distance that is counted: no edit of a question is as large, and counting is slow."""
+_LONGEST_WORD = 100
+"""Characters of a cut word that are shown on either side."""
+
+
+def edit_distance(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return the Levenshtein distance of two texts or lists of words, at most `MAX_DISTANCE` + 1.
+
+    >>> edit_distance("aspirin", "aspirins"), edit_distance("a b".split(), "b a".split())
+    (1, 2)
+    """
+    return Levenshtein.distance(old, new, score_cutoff=MAX_DISTANCE)
+
+
+def cut_word(text: str, start: int, end: int) -> str | None:
+    """Return the word that a span cuts, with the rest of the span; None if it cuts none.
+
+    A word is a run of letters that have case (Latin, Greek, Cyrillic and so on), digits and
+    accents; hyphens, apostrophes and all other marks separate words. Letters without case are
+    ignored: Chinese, Japanese and Thai do not separate words, and Korean, Hebrew and Arabic attach
+    particles to them.
+
+    >>> cut_word("Ranitidine 50 mg", 0, 3), cut_word("vitamin B12", 0, 9)
+    ('Ranitidine', 'vitamin B12')
+    >>> cut_word("beta-blocker", 0, 4), cut_word("Crohn's", 0, 5), cut_word("阿司匹林片", 0, 4)
+    (None, None, None)
+    """
+    first, last = start, end
+    while start - first < _LONGEST_WORD and _is_inside(text, first):
+        first -= 1
+    while last - end < _LONGEST_WORD and _is_inside(text, last):
+        last += 1
+    return None if (first, last) == (start, end) else text[first:last]
+
+
+def _is_inside(text: str, place: int) -> bool:
+    """Whether the characters before and at a place belong to one word."""
+    return 0 < place < len(text) and all(
+        unicodedata.category(character) in _OF_WORDS for character in text[place - 1 : place + 1]
+    )
+
+
+def join_tokens(tokens: Sequence[str]) -> str:
+    """Join tokens to a text, without spaces around hyphens, apostrophes and punctuation.
+
+    >>> join_tokens(tokenise("alpha-methyldopa for Parkinson's disease (3 mg)."))
+    "alpha-methyldopa for Parkinson's disease (3 mg)."
+    """
+    text = tokens[0] if tokens else ""
+    for before, token in pairwise(tokens):
+        tight = before in _TIGHT_AFTER or token in _TIGHT_BEFORE
+        text += token if tight else f" {token}"
+    return text
+
+
+_TIGHT_AFTER = frozenset("-'’/([{")
+_TIGHT_BEFORE = frozenset("-'’/)]},.;:%")
+
+
+def copy_case(replacement: str, original: str) -> str:
+    """Give the first character of `replacement` the case of the first of `original`.
+
+    Only the first character changes. Differs from the released code (METHODS 3.4), which
+    lower-cases the rest as well and so breaks names such as "DNA polymerase".
+
+    >>> copy_case("warfarin", "Aspirin"), copy_case("DNA", "aspirin"), copy_case("dNA", "Aspirin")
+    ('Warfarin', 'dNA', 'DNA')
+    """
+    if not replacement or not original or not original[0].isalpha():
+        return replacement
+    first = replacement[0].upper() if original[0].isupper() else replacement[0].lower()
+    return first + replacement[1:]
+
+
+def copy_case_as_released(replacement: str, original: str) -> str:
+    """Give `replacement` the case of `original` as the code released with Xian et al. does.
+
+    Capitalised throughout or lower case throughout, which breaks names such as "DNA polymerase";
+    `choices = "as_released"` reproduces it for comparison.
+
+    >>> copy_case_as_released("DNA polymerase", "Aspirin"), copy_case_as_released("DNA", "aspirin")
+    ('Dna polymerase', 'dna')
+    """
+    return replacement.capitalize() if original[:1].isupper() else replacement.lower()
+
+
+_TOKEN = re.compile(r"[^\W_]+|[^\s]")
+
+
+def token_spans(text: str) -> list[tuple[int, int]]:
+    """Return the offsets of the tokens of a text.
+
+    A token is a run of letters and digits, or any other single character that is no white space,
+    as in the published files of BC5CDR.
+
+    >>> [text[a:b] for text in ["Parkinson's (2.5-mg)"] for a, b in token_spans(text)]
+    ['Parkinson', "'", 's', '(', '2', '.', '5', '-', 'mg', ')']
+    """
+    return [found.span() for found in _TOKEN.finditer(text)]
+
+
+def tokenise(text: str) -> tuple[str, ...]:
+    """Return the tokens of a text, by the rule of `token_spans`."""
+    return tuple(_TOKEN.findall(text))
+
+
+def comparison_key(text: str) -> str:
+    """Return a text without what does not count in comparisons.
+
+    That is case, variants of a letter, white space, invisible marks and punctuation.
+
+    >>> comparison_key("Who works  as a\u00a0BAKER ."), comparison_key("(who works as a baker)")
+    ('who works as a baker', 'who works as a baker')
+    """
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    seen = "".join(each for each in plain if unicodedata.category(each) != "Cf")
+    return _NO_WORD.sub(" ", seen).strip()

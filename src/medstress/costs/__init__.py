@@ -1,0 +1,1 @@
+"""What an experiment can cost at most, before a model is asked."""

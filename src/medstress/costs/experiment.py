@@ -1,0 +1,256 @@
+"""Bound the cost of an experiment without asking a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import cast
+
+from medstress.attacks.protocol import Attack, AttackTraits, SearchOn
+from medstress.core.items import Question
+from medstress.costs.phases import most_tested, role_lines, tests_remark
+from medstress.costs.query_sizes import CHARACTERS_PER_TOKEN, query_size
+from medstress.costs.sentences import sentence_cost
+from medstress.costs.speeds import Speed, measured_speed
+from medstress.experiment.plan.conversations import victim_of
+from medstress.experiment.plan.parts import AttackPart, GroupPart
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.spending import Price, prices_of
+from medstress.tasks.task import Task
+from medstress.tasks.victim import Victim
+
+CONVERSATION_CALLS = "3 (5 with repaired replies)"
+"""Calls of a conversation."""
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Upper bounds of one victim's queries."""
+
+    baseline: int = 0
+    perturbed: int = 0
+    checks: int = 0
+    transfer: int = 0
+    universality: int = 0
+    tests: int = 0
+    slopes: int = 0
+
+    @property
+    def total(self) -> int:
+        asked = self.baseline + self.perturbed + self.checks
+        return asked + self.transfer + self.universality + self.tests + self.slopes
+
+
+@dataclass(slots=True)
+class _ItemQueries:
+    """Upper bounds of one victim's queries about one item."""
+
+    item: Question
+    dataset: str
+    """Label of its data set."""
+    attack: Attack | None = None
+    """The attack, if it asks in conversations."""
+    clean: int = 0
+    """Queries about the clean item."""
+    edited: dict[int | None, int] = field(default_factory=dict)
+    """Most bytes that an edit adds to a prompt (None: unknown) -> queries."""
+
+
+@dataclass(slots=True)
+class _Tokens:
+    """Calls and tokens of one victim."""
+
+    calls: int = 0
+    about_in: int = 0
+    most_in: int | None = 0
+    """None if an attack writes texts without a bound."""
+    most_out: int = 0
+
+
+def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
+    """Yield lines: the exact upper bound of queries; bounds and estimates of tokens, time, money.
+
+    The bound assumes the most expensive answers: every attackable item is right at baseline,
+    every attack uses its whole budget, and every last query is a success that is checked again.
+    Two successes are checked where the search goes on after an invalid one.
+
+    Args:
+        prepared: the experiment, with its victims open.
+        folder: folder of the run; measured speeds are read from it and its neighbours.
+    """
+    if not prepared.kind.draws_names:
+        yield from sentence_cost(prepared)
+        return
+    n_victims = len(prepared.experiment.victim)
+    counts, by_item = _count(prepared, n_victims)
+    yield f"queries: at most {n_victims * counts.total:,} (exact bound)"
+    shown = {
+        "baseline": counts.baseline,
+        "perturbed": counts.perturbed,
+        "flip checks": counts.checks,
+    }
+    yield _counts("", n_victims, shown)
+    if counts.transfer or counts.universality:
+        shown = {"transfer": counts.transfer, "universality": counts.universality}
+        yield _counts("[analysis]: ", n_victims, shown)
+    if prepared.experiment.test is not None:
+        shown = {"controls and samples": counts.tests}
+        if prepared.experiment.test.faithfulness_slope:
+            shown["faithfulness slope"] = counts.slopes
+        yield _counts("[test]: ", n_victims, shown)
+        yield tests_remark(prepared)
+    tokens = {victim.label: _tokens(victim, by_item) for victim in prepared.victims}
+    yield from _calls(prepared, tokens, n_victims * counts.total)
+    yield _tokens_line(list(tokens.values()), prepared)
+    yield from role_lines(prepared, n_victims)
+    yield from filter(None, (group.remark for group in prepared.groups))
+    for victim in prepared.victims:
+        yield _time(victim, tokens[victim.label], measured_speed(victim, prepared, folder))
+    yield _money(tokens, prices_of(prepared.experiment.victim))
+    if prepared.roles:
+        yield "tokens and money of victims leave out what other roles read and write"
+
+
+def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_ItemQueries]]:
+    settings, analysis = prepared.experiment.experiment, prepared.experiment.analysis
+    counts, found = _Counts(), list[_ItemQueries]()
+    for dataset in prepared.datasets:
+        by_item: dict[tuple[str, str | None], _ItemQueries] = {}
+        for group, part in product(prepared.question_groups, prepared.attacks):
+            traits = part.traits
+            if (group.table is None) == traits.needs_entities:
+                continue
+            seeds = traits.repeats * (1 if traits.deterministic else len(settings.seeds))
+            conversing = part.attack if traits.in_turns else None
+            growth = _growth(part, group)
+            for item in prepared.items(dataset, group):
+                if part.attack.obstacle(item, group.resources) is not None:
+                    continue
+                # A conversation asks the clean item anew for every seed, after other examples.
+                of_item = by_item.setdefault(
+                    (item.id, part.label if conversing else None),
+                    _ItemQueries(item, dataset.label, conversing, clean=seeds if conversing else 1),
+                )
+                n = part.attack.most_queries(item, group.resources)
+                checks = seeds * _most_checks(traits, n) if settings.flip_check else 0
+                transferred = seeds * (n_victims - 1) if analysis.transfer else 0
+                universal = max(analysis.universality, default=0)
+                counts.perturbed += seeds * n
+                counts.checks += checks
+                counts.transfer += transferred
+                counts.universality += universal
+                tests, slopes = most_tested(part.attack, prepared.experiment.test)
+                counts.tests += seeds * tests
+                counts.slopes += seeds * slopes
+                more = seeds * (n + tests + slopes) + checks + transferred + universal
+                of_item.edited[growth] = of_item.edited.get(growth, 0) + more
+        counts.baseline += sum(each.clean for each in by_item.values())
+        found += by_item.values()
+    return counts, found
+
+
+def _growth(part: AttackPart, group: GroupPart) -> int | None:
+    """Return the most bytes that the attack adds to an option; None if unknown."""
+    if not part.traits.puts_one_name:
+        return None
+    # A name takes the case of the text it replaces, and capitals may take more bytes.
+    names = group.perturbations.names
+    return max((max(len(n.encode()), len(n.upper().encode())) for n in names), default=0)
+
+
+def _tokens(victim: Victim, by_item: list[_ItemQueries]) -> _Tokens:
+    total = _Tokens()
+    for each in by_item:
+        on_dataset = victim.on(each.dataset)
+        task = _task(on_dataset)
+        if each.attack is not None:
+            task = _task(victim_of(on_dataset, each.attack, "", each.item, 0, 0))
+        size = query_size(task, each.item)
+        n = each.clean + sum(each.edited.values())
+        total.calls += n * task.n_calls(len(each.item.options))
+        total.about_in += n * size.about_in
+        total.most_out += n * size.most_out
+        for growth, times in ((0, each.clean), *each.edited.items()):
+            if growth is None or total.most_in is None:
+                total.most_in = None
+            else:
+                total.most_in += times * size.longer_by(growth)
+    return total
+
+
+def _task(victim: Victim) -> Task:
+    """Return the task of a victim; all victims here answer questions."""
+    return cast(Task, victim.task)
+
+
+def _calls(prepared: Prepared, tokens: Mapping[str, _Tokens], queries: int) -> Iterator[str]:
+    """Yield a line if some query takes more than one call."""
+    total = sum(each.calls for each in tokens.values())
+    if total != queries:
+        questions = (item for part in prepared.datasets for item in part.questions)
+        most = max((len(item.options) for item in questions), default=2)
+        detail = ", ".join(f"{v.label} {_task(v).n_calls(most)} a query" for v in prepared.victims)
+        conversing = [part.label for part in prepared.attacks if part.traits.in_turns]
+        if conversing:
+            detail += f"; {CONVERSATION_CALLS} per conversation of {conversing[0]!r}"
+        yield f"calls: at most {total:,} ({detail})"
+
+
+def _tokens_line(tokens: list[_Tokens], prepared: Prepared) -> str:
+    about = sum(each.about_in + each.most_out for each in tokens)
+    line = (
+        f"tokens: about {about:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
+        "nothing shared, generated texts at their longest); "
+    )
+    bounds = [each.most_in + each.most_out for each in tokens if each.most_in is not None]
+    if len(bounds) == len(tokens):
+        return f"{line}at most {sum(bounds):,} (bound: a token has a byte or more)"
+    parts = (p for p in prepared.attacks if not p.traits.puts_one_name)
+    return f"{line}no bound: {next(parts).label!r} writes texts of its own"
+
+
+def _time(victim: Victim, tokens: _Tokens, speed: Speed | None) -> str:
+    if speed is None:
+        return (
+            f"time of {victim.label}: unknown (no earlier run of this model beside the run "
+            "folder, nor its answers in the shared cache)"
+        )
+    seconds = tokens.calls / speed.calls_per_second
+    shown = f"{seconds / 3600:,.2g} hours" if seconds >= 360 else f"{seconds:,.2g} seconds"
+    return (
+        f"time of {victim.label}: at most {shown}, at {speed.calls_per_second:,.3g} calls a second "
+        f"(measured over {speed.n_calls:,} calls in {speed.source})"
+    )
+
+
+def _money(tokens: Mapping[str, _Tokens], prices: Mapping[str, Price]) -> str:
+    if not prices:
+        return "money: unknown (no victim has price_in and price_out)"
+    about, most = 0.0, 0.0
+    bounded = True
+    for label, price in prices.items():
+        each = tokens[label]
+        about += price.usd(each.about_in, each.most_out)
+        most += price.usd(each.most_in or 0, each.most_out)
+        bounded = bounded and each.most_in is not None
+    bound = f"at most ${most:,.2f} (bound)" if bounded else "no bound"
+    free = [label for label in tokens if label not in prices]
+    without = f"; without {', '.join(free)}, which have no price" if free else ""
+    return f"money: about ${about:,.2f} (estimate); {bound}{without}"
+
+
+def _counts(head: str, n_victims: int, counts: Mapping[str, int]) -> str:
+    listed = ", ".join(f"{what} {n_victims * count:,}" for what, count in counts.items())
+    return f"  {head}{listed}"
+
+
+def _most_checks(traits: AttackTraits, n_queries: int) -> int:
+    """Return the most flip checks of one trial.
+
+    The first success is checked and, if a rule may refute it and the search goes on, the first
+    success that no rule refutes.
+    """
+    goes_on = traits.search_on is not SearchOn.NEVER
+    return min(2 if goes_on and traits.may_be_refuted else 1, n_queries)

@@ -1,0 +1,164 @@
+"""Upper bounds of the cost of `[test]` and of the roles, as far as they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.attacks.medfuzz.judges import JUDGE, N_VOTES, is_judge, votes_each
+from medstress.attacks.protocol import Attack
+from medstress.experiment.file.config import SignificanceTable
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.roles import RolePart
+from medstress.experiment.plan.spending import all_prices
+from medstress.metrics.significance.hardness import Statistic
+from medstress.significance.bounds import Bound, bound_of
+from medstress.significance.settings import settings_of
+from medstress.significance.writer import MAX_ROUNDS
+
+PER_ATTEMPT = {"attacker": 5, JUDGE: N_VOTES + 2}
+"""Most calls to a role in one attempt, with all repairs and votes on categories."""
+
+
+def most_tested(attack: Attack, table: SignificanceTable | None) -> tuple[int, int]:
+    """Return the most conversations of one trial: for its test, and for the faithfulness slope.
+
+    The bound assumes a success at the last attempt, with one insertion for each allowed word.
+    """
+    if table is None or not isinstance(attack, MedFuzz):
+        return 0, 0
+    tests = 0
+    if table.significance:
+        tests = _bound(attack, table).n_conversations
+    slopes = (attack.max_words + 1) * table.slope_samples if table.faithfulness_slope else 0
+    return tests, slopes
+
+
+def _bound(attack: MedFuzz, table: SignificanceTable, *, votes: int = 0) -> Bound:
+    return bound_of(attack.attempts, attack.attempts, settings_of(table), votes=votes)
+
+
+def tests_remark(prepared: Prepared) -> str:
+    """Explain the assumptions of the bound of `[test]`."""
+    table = prepared.experiment.test
+    assert table is not None
+    settings = settings_of(table)
+    assumed = "every trial is a success, every loop of controls runs to its end"
+    tested = [part.attack for part in prepared.attacks if isinstance(part.attack, MedFuzz)]
+    if table.significance and tested:
+        costs = [
+            settings.cost(attack.attempts, attack.attempts, statistic)
+            for attack in tested
+            for statistic in Statistic
+        ]
+        most = max(settings.plan(cost).most for cost in costs)
+        assumed += f", each success has up to {most} controls"
+        if settings.max_calls is not None:
+            assumed += f" for max_calls = {settings.max_calls}"
+    return f"  the bound of [test] assumes: {assumed}"
+
+
+def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
+    """Yield lines on the most calls to every role and the most that its replies cost."""
+    n_trials = {
+        part.label: n_victims * _n_items(prepared) * _n_runs(prepared, part.attack)
+        for part in prepared.attacks
+        if part.traits.in_turns
+    }
+    for part in prepared.attacks:
+        if part.traits.in_turns:
+            n = n_trials[part.label] * part.traits.budget
+            yield (
+                f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (5 with "
+                "repaired replies) and at most 3 calls to each judge (5 with repaired replies)"
+            )
+    n_attempts = sum(
+        n_trials[part.label] * part.traits.budget
+        for part in prepared.attacks
+        if part.label in n_trials
+    )
+    for role in prepared.roles:
+        n_written = _n_written(prepared, role.name, n_trials)
+        n_for_controls = n_written + _n_votes(prepared, role.name, n_trials)
+        n_clean = _n_clean(prepared, role.name)
+        per_attempt = PER_ATTEMPT[JUDGE if is_judge(role.name) else role.name]
+        n = n_attempts * per_attempt + n_clean + n_for_controls
+        parts = {"about clean items": n_clean, "for controls": n_for_controls}
+        yield _role(role, n, parts, prepared)
+    yield from _mentions(prepared)
+
+
+def _n_items(prepared: Prepared) -> int:
+    return sum(
+        len(prepared.items(dataset, group))
+        for dataset, group in product(prepared.datasets, prepared.question_groups)
+        if group.table is None
+    )
+
+
+def _n_runs(prepared: Prepared, attack: Attack) -> int:
+    return len(prepared.experiment.experiment.seeds) * attack.traits.repeats
+
+
+def _n_written(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> int:
+    """Return the most calls that write controls."""
+    return MAX_ROUNDS * sum(
+        n_trials[label] * bound.n_written
+        for label, bound in _bounds(prepared)
+        if role == "attacker"
+    )
+
+
+def _n_votes(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> int:
+    """Return the most votes of judges on controls."""
+    votes = N_VOTES if is_judge(role) else 0
+    return sum(n_trials[label] * bound.n_votes for label, bound in _bounds(prepared, votes))
+
+
+def _n_clean(prepared: Prepared, role: str) -> int:
+    """Return the votes of one judge on clean items: each is judged once with each prompt set."""
+    attacks = [part.attack for part in prepared.attacks]
+    prompts = {a.prompts.hash for a in attacks if isinstance(a, MedFuzz) and a.has_panel}
+    return _n_items(prepared) * N_VOTES * len(prompts) if is_judge(role) else 0
+
+
+def _bounds(prepared: Prepared, votes: int = 0) -> Iterator[tuple[str, Bound]]:
+    """Yield (label, bound of one test) of every attack; `votes` is the number on one control."""
+    table = prepared.experiment.test
+    if table is None or not table.significance:
+        return
+    for part in prepared.attacks:
+        if isinstance(part.attack, MedFuzz):
+            judged = table.panel and part.attack.has_panel
+            yield part.label, _bound(part.attack, table, votes=votes if judged else 0)
+
+
+def _role(role: RolePart, n: int, parts: Mapping[str, int], prepared: Prepared) -> str:
+    most_written = n * role.decoding.max_new_tokens
+    of_them = "".join(f", {count:,} of them {what}" for what, count in parts.items() if count)
+    line = (
+        f"role {role.name}: at most {n:,} calls{of_them}, and {most_written:,} tokens written "
+        f"(max_new_tokens = {role.decoding.max_new_tokens})"
+    )
+    price = all_prices(prepared.experiment).get(role.label)
+    if price is None:
+        return f"{line}; money: unknown (no price_in and price_out)"
+    return (
+        f"{line}, ${price.usd(0, most_written):,.2f}; tokens read grow with the conversation and "
+        f"have no bound (${price.usd_in:g} per million tokens)"
+    )
+
+
+def _mentions(prepared: Prepared) -> Iterator[str]:
+    table = prepared.experiment.test
+    n_judges = sum(is_judge(role.name) for role in prepared.roles)
+    if table is None or not n_judges:
+        return
+    if table.faithfulness:
+        yield (
+            f"faithfulness: {n_judges * votes_each(n_judges)} more votes of judges for each "
+            "insertion that a victim saw, and for each of up to 5 sentences of a vignette"
+        )
+    if table.faithfulness_slope:
+        yield (f"faithfulness slope: {table.slope_samples} more votes of judges for each insertion")

@@ -1,0 +1,1 @@
+"""Runs attacks: budgets, order, cache, batches, journal. Attacks do no I/O."""

@@ -1,0 +1,135 @@
+"""Turn a trial's queries into calls: a victim's flow round by round, and calls to other roles."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import cast
+
+from medstress.core.calls import Answer, Failure, Reply, Request
+from medstress.core.items import Edited
+from medstress.core.outcomes import Prediction
+from medstress.core.queries import Consult, Predict
+from medstress.engine.requests import NOTHING, VICTIM, CallRound, Purpose
+from medstress.tasks.multiple_choice import Flow
+from medstress.tasks.victim import Victim
+
+
+class UnansweredError(Exception):
+    """A call failed; ends the work that asked for it."""
+
+
+class OutOfTimeError(UnansweredError):
+    """A trial ran out of time; ends it as cut short.
+
+    Attributes:
+        n_answered: calls of the interrupted query that were already answered.
+    """
+
+    n_answered = 0
+
+
+def answers_of(replies: tuple[Reply, ...]) -> tuple[Answer, ...]:
+    """Return the replies as answers.
+
+    Raises:
+        UnansweredError: a call failed.
+    """
+    for reply in replies:
+        if isinstance(reply, Failure):
+            raise UnansweredError(reply.error)
+    return cast("tuple[Answer, ...]", replies)
+
+
+def predict(
+    flow: Flow | StartedFlow,
+    candidate: Edited,
+    purpose: Purpose,
+    query: int | None,
+    *,
+    sample: int = 0,
+    ahead: Iterator[Request] = NOTHING,
+    ahead_is_certain: bool = False,
+    alone: bool = False,
+    stores_requests: bool = False,
+) -> Generator[CallRound, tuple[Reply, ...], Prediction]:
+    """Drive a victim's flow for one candidate."""
+    started = flow if isinstance(flow, StartedFlow) else StartedFlow(flow)
+    call, requests = 0, started.requests
+    while True:
+        shifted = (
+            tuple(replace(r, sample=r.sample + sample) for r in requests) if sample else requests
+        )
+        try:
+            replies = yield CallRound(
+                role=VICTIM,
+                purpose=purpose,
+                query=query,
+                call=call,
+                requests=shifted,
+                candidate=candidate,
+                ahead=ahead,
+                ahead_is_certain=ahead_is_certain,
+                alone=alone,
+                stores_requests=stores_requests,
+            )
+        except OutOfTimeError as overdue:
+            overdue.n_answered = call
+            raise
+        call += len(requests)
+        try:
+            requests = started.flow.send(answers_of(replies))
+        except StopIteration as stop:
+            prediction: Prediction = stop.value
+            return prediction
+
+
+def consult(step: Consult) -> Generator[CallRound, tuple[Reply, ...], tuple[Answer, ...]]:
+    """Ask another role; equal calls of one step get different sample indices."""
+    replies = yield CallRound(
+        role=step.role,
+        purpose=Purpose.ATTACK,
+        query=None,
+        call=0,
+        requests=tuple(
+            Request(call, step.sample + step.calls[:i].count(call))
+            for i, call in enumerate(step.calls)
+        ),
+        candidate=None,
+    )
+    return answers_of(replies)
+
+
+class StartedFlow:
+    """A victim's flow, advanced to its first round."""
+
+    __slots__ = ("flow", "requests")
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.requests = next(flow)
+
+
+class Flows:
+    """Flows of queries, those announced with `then` included; each is started at most once."""
+
+    def __init__(self, victim: Victim) -> None:
+        self._victim = victim
+        self.stores_requests = victim.is_told
+        self._started: dict[int, tuple[Predict, StartedFlow]] = {}
+
+    def take(self, query: Predict) -> StartedFlow:
+        """Return the started flow of a query that is asked now."""
+        known = self._started.pop(id(query), None) if self._started else None
+        return known[1] if known else StartedFlow(self._victim.flow(query.candidate))
+
+    def first_requests(self, queries: Iterable[Predict], limit: int) -> Iterator[Request]:
+        """Yield the first-round requests of upcoming queries, starting each flow when reached."""
+        with suppress(Exception):  # raised again when the query is asked, if ever
+            for query, _ in zip(queries, range(limit), strict=False):
+                if id(query) not in self._started:
+                    started = StartedFlow(self._victim.flow(query.candidate))
+                    # The query is kept beside its flow so that its id cannot be reused.
+                    self._started[id(query)] = (query, started)
+                yield from self._started[id(query)][1].requests

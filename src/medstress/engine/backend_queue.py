@@ -1,0 +1,194 @@
+"""The queue of one back end: waiting calls, batches in flight and worker threads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import count
+
+from medstress.core.calls import Backend, Failure, Reply, Request
+from medstress.core.errors import BackendError, UsageError
+from medstress.engine.running_work import RunningWork
+from medstress.machine.daemon_threads import DaemonThreads
+
+MAX_FAILING_BATCHES = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class QueuedCall:
+    """One distinct call that is waiting or in flight."""
+
+    key: bytes
+    """Cache key."""
+    request: Request
+    """The call."""
+    trial: int
+    """Row of the trial that first asked for it."""
+    waiters: list[tuple[RunningWork, int]] = field(default_factory=list)
+    """Trials that wait for it, each with the index of the reply; empty if only computed ahead."""
+    alone: bool = False
+    """True if it is answered in a batch of its own."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CallGroup:
+    """The calls one trial needs now, and what it is likely to need next."""
+
+    entries: list[QueuedCall]
+    """Needed now."""
+    ahead: Iterator[QueuedCall]
+    """Likely to be needed next; calls that are pending already are left out."""
+    trial: int
+    """Row of the trial."""
+    ahead_is_certain: bool = False
+    """True if all calls in `ahead` will be needed."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Calls handed to a back end together."""
+
+    entries: list[QueuedCall]
+    """In the order handed over."""
+    seconds: float = 0.0
+    """How long the back end took."""
+
+
+class BackendQueue:
+    """Queue and worker threads of one back end."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.pending: dict[bytes, QueuedCall] = {}
+        self.in_flight: dict[Future[list[Reply]], Batch] = {}
+        self._failures_in_a_row = 0
+        self._has_answered = False
+        # Heaps of (trial, order of arrival, group).
+        self._waiting: list[tuple[int, int, CallGroup]] = []
+        self._alone: list[tuple[int, int, CallGroup]] = []
+        self._arrivals = count()
+        self._threads = DaemonThreads(backend.traits.workers, "medstress-backend")
+
+    def add(self, group: CallGroup) -> None:
+        """Queue a group.
+
+        The earliest trial of the plan goes first. If trials took turns, all would reach the same
+        step together and one role would wait for the other. Servers also cache the prefixes of
+        recent prompts, so the prompts of one item belong together.
+        """
+        alone = group.entries[0].alone and self.backend.traits.batch_size > 1
+        heappush(
+            self._alone if alone else self._waiting, (group.trial, next(self._arrivals), group)
+        )
+
+    @property
+    def idle(self) -> bool:
+        """True if a worker is free and a call waits."""
+        is_free = len(self.in_flight) < self.backend.traits.workers
+        return is_free and bool(self._waiting or self._alone)
+
+    @property
+    def next_is_alone(self) -> bool:
+        """True if the next batch is a single isolated group, because the rest cannot fill one.
+
+        If the rest can, isolated groups wait.
+        """
+        n_waiting = 0
+        for _, _, group in self._waiting if self._alone else ():
+            n_waiting += len(group.entries)
+            if n_waiting >= self.backend.traits.batch_size:
+                return False
+        return bool(self._alone)
+
+    def take(self, most: int, *, alone: bool = False) -> CallGroup | None:
+        """Take the next group off the queue, or None if it does not fit.
+
+        Only a group larger than the back end's batch size is split: as much as fits is taken.
+
+        Args:
+            most: the largest number of calls.
+            alone: take an isolated group.
+        """
+        heap = self._alone if alone else self._waiting
+        if not heap:
+            return None
+        _, _, group = heap[0]
+        if len(group.entries) > most and len(group.entries) <= self.backend.traits.batch_size:
+            return None
+        if len(group.entries) <= most:
+            heappop(heap)
+            return group
+        taken, group.entries = group.entries[:most], group.entries[most:]
+        return CallGroup(entries=taken, ahead=iter(()), trial=group.trial)
+
+    def submit(self, batch: Batch) -> None:
+        """Hand a batch to a worker thread."""
+
+        def work() -> list[Reply]:
+            started = time.perf_counter()
+            try:
+                return self.backend.answer([entry.request.addressed for entry in batch.entries])
+            finally:
+                batch.seconds = time.perf_counter() - started
+
+        self.in_flight[self._threads.submit(work)] = batch
+
+    def check(self, batch: Batch, replies: Sequence[Reply]) -> None:
+        """Check the replies to a batch; a back end that never answers stops the run.
+
+        Raises:
+            UsageError: the number of replies differs from the number of calls.
+            BackendError: the back end has answered nothing and failed several times in a row.
+        """
+        if len(replies) != len(batch.entries):
+            raise UsageError(
+                f"back end {self.backend.identity.name!r} returned {len(replies)} answers for "
+                f"{len(batch.entries)} calls; expected one answer per call, in the same order"
+            )
+        failures = [reply.error for reply in replies if isinstance(reply, Failure)]
+        if len(failures) < len(replies):
+            self._has_answered = True
+            self._failures_in_a_row = 0
+            return
+        self._failures_in_a_row += 1
+        if not self._has_answered and self._failures_in_a_row >= MAX_FAILING_BATCHES:
+            raise BackendError(
+                f"back end {self.backend.identity.name!r} answered nothing and failed "
+                f"{self._failures_in_a_row} times in a row; last error: {failures[-1]}"
+            )
+
+    def forget(self, running: RunningWork) -> None:
+        """Remove the calls that only this trial, which has ended, waits for."""
+        for key in set(running.keys) & self.pending.keys():
+            entry = self.pending[key]
+            entry.waiters = [each for each in entry.waiters if each[0] is not running]
+        for heap in (self._waiting, self._alone):
+            for _, _, group in heap:
+                for entry in group.entries:
+                    if not entry.waiters:
+                        del self.pending[entry.key]
+                group.entries = [entry for entry in group.entries if entry.waiters]
+                if group.trial == running.row:
+                    group.ahead = iter(())
+            heap[:] = [each for each in heap if each[2].entries]
+            heapify(heap)
+
+    def close(self) -> None:
+        """Release the threads; calls still in flight are abandoned."""
+        if not all(future.done() for future in self.in_flight):
+            _given_up.append(self.backend)
+        self._threads.close()
+
+
+_given_up: list[Backend] = []
+"""Back ends that still work on abandoned calls."""
+
+
+def release(backend: Backend) -> None:
+    """Close a back end, unless it still works on an abandoned call: freeing a model in use would
+    crash the process."""
+    if not any(each is backend for each in _given_up):
+        backend.close()

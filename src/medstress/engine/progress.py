@@ -1,0 +1,72 @@
+"""Progress of a run and the limits that stop it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from medstress.core.calls import Answer, Backend
+
+DRAIN_SECONDS = 20.0
+"""Seconds to wait for calls in flight when a run is stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When to stop cleanly, over all processes of a run; None is no limit."""
+
+    max_queries: int | None = None
+    """Computed calls, including baselines and calls ahead; never exceeded."""
+    max_tokens: int | None = None
+    """Tokens read and written; may be exceeded by one batch."""
+    max_usd: float | None = None
+    """Cost in US dollars; may be exceeded by one batch."""
+    until: float | None = None
+    """End of the run's time, on the monotonic clock."""
+    trial_seconds: float | None = None
+    """Time for one trial, from its first call."""
+    drain_seconds: float = DRAIN_SECONDS
+    """Time to wait for calls in flight once a time limit or an interrupt stops the run."""
+    n_queries: int = 0
+    """Computed calls of earlier processes."""
+    n_tokens: int = 0
+    """Tokens of earlier processes."""
+    n_usd: float = 0.0
+    """Cost of earlier processes."""
+    usd_of: Callable[[Backend, Answer], float] = lambda *_: 0.0
+    """Cost of an answer of a back end."""
+
+    def room(self, progress: Progress, n_in_flight: int) -> int:
+        """Return how many more calls may be made."""
+        if self.until is not None and time.monotonic() >= self.until:
+            return 0
+        if self.max_tokens is not None and self.n_tokens + progress.n_tokens >= self.max_tokens:
+            return 0
+        if self.max_usd is not None and self.n_usd + progress.usd >= self.max_usd:
+            return 0
+        if self.max_queries is None:
+            return sys.maxsize
+        return self.max_queries - self.n_queries - progress.n_computed - n_in_flight
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counts for displays; updated in place."""
+
+    n_planned: int = 0
+    n_done: int = 0
+    n_skipped: int = 0
+    """Finished in an earlier process."""
+    n_flipped: int = 0
+    n_eligible: int = 0
+    n_failed: int = 0
+    n_computed: int = 0
+    """Calls computed in this process."""
+    n_tokens: int = 0
+    usd: float = 0.0
+    stopped: bool = False
+    """A limit was reached."""

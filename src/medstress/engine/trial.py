@@ -1,0 +1,324 @@
+"""One trial as straight code: baseline, attack, flip check. It asks only through `yield`.
+
+The verdict comes from the recorded answers (see `referee`), never from the attack.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, ClassVar, TypeAlias
+
+from medstress.attacks.protocol import Attack
+from medstress.core.calls import Reply
+from medstress.core.errors import MedstressError, TrialError
+from medstress.core.hashing import content_hash
+from medstress.core.items import Edited, Item
+from medstress.core.outcomes import Outcome, Prediction, Verdict
+from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict
+from medstress.core.registry import place_of
+from medstress.core.seeding import rng_for
+from medstress.core.text import WHOLE
+from medstress.engine.asking import Flows, OutOfTimeError, UnansweredError, consult, predict
+from medstress.engine.referee import AnswerRecorder, Judge, Referee
+from medstress.engine.requests import CallRound, Purpose
+from medstress.engine.result import TrialResult
+from medstress.engine.session import Session
+from medstress.tasks.victim import Victim
+
+MAX_REFUSALS = 100
+FLIP_CHECK_SAMPLE = 1_000_000
+"""Offset of the flip check's sample index, so that it never reads back the stored answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One attack on one item, as planned."""
+
+    dataset: str
+    """Label of the data set."""
+    group: str
+    """Label of the entity group."""
+    item: Item
+    """The item under attack."""
+    victim: Victim
+    """The model under attack."""
+    attack_label: str
+    """Label of the attack."""
+    attack: Attack
+    """The attack and its parameters."""
+    resources: Any
+    """Read-only data for the attack."""
+    seed: int | None
+    """None for deterministic attacks."""
+    repeat: int = 0
+    """Index of the repeat, if an attack runs several times per item."""
+    flip_check: bool = True
+    """Whether a success is asked again in a batch of its own."""
+    has_deadline: ClassVar[bool] = True
+
+    @property
+    def id(self) -> str:
+        """Content hash of labels, item and seed; independent of order."""
+        unit = self.item.unit
+        return content_hash(
+            [
+                self.dataset,
+                self.group,
+                self.item.id,
+                self.item.hash,
+                self.victim.label,
+                self.attack_label,
+                self.seed,
+                self.repeat,
+                *([unit] if unit != WHOLE else []),
+            ]
+        )
+
+    @property
+    def attack_spec(self) -> dict[str, Any]:
+        """The attack's parameters, as stored with the arm."""
+        return {"budget": self.attack.traits.budget, **self.attack.spec()}
+
+    def start(self) -> TrialFlow:
+        """See `conduct`."""
+        return conduct(self)
+
+
+TrialFlow: TypeAlias = Generator[CallRound, tuple[Reply, ...], TrialResult]
+
+
+def conduct(trial: Trial) -> TrialFlow:
+    """Run one trial.
+
+    Yields:
+        Rounds of calls; expects one reply per request, in order.
+
+    Returns:
+        The result, judged from the answers alone.
+    """
+    result, traits = TrialResult(unit=trial.item.unit), trial.attack.traits
+    try:
+        reason = trial.attack.obstacle(trial.item, trial.resources)
+        if reason is not None:
+            result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
+            if not traits.is_static:
+                return result
+        clean = trial.item.candidate()
+        result.before = yield from predict(
+            trial.victim.flow(clean),
+            clean,
+            Purpose.BASELINE,
+            0,
+            stores_requests=trial.victim.is_told,
+        )
+    except MedstressError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the per-trial guard
+        result.verdict, result.at = _failure_verdict(error), "baseline"
+        result.note = _describe_error(error)
+        return result
+    result.n_ties += result.before.is_tied
+    if result.before.rationale is not None:
+        result.records.append(_turn_record(Predict(clean, attempt=0), 0, result.before))
+    if result.verdict is not Verdict.NOT_ATTACKABLE and result.before.outcome is not Outcome.RIGHT:
+        wrong = result.before.outcome is Outcome.WRONG
+        result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
+        if traits.attack_all:
+            return (yield from _attack_wrong_item(trial, result, result.verdict))
+    if result.verdict is not Verdict.HELD:
+        if traits.is_static:
+            yield from _ask_copy(trial, result)
+        return result
+    referee = Referee(trial.attack, traits, trial.resources, result, _describe_error, trial.item)
+    try:
+        yield from _attack(trial, result, referee)
+    except MedstressError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the per-trial guard
+        # Earlier queries stay counted, or the ledger would not add up.
+        result.note = _describe_error(error)
+        referee.close(clean, failed=True)
+        if result.first_success is None:
+            result.verdict, result.at = _failure_verdict(error), "attack"
+            return result
+        # A success before the failure stands; only the search for an unrefuted one was cut off.
+    else:
+        referee.close(clean)
+    if result.first_success is not None:
+        assert result.pick is not None
+        assert result.first_pick is not None
+        shown = [clean, result.pick, result.first_pick]
+        different = result.first_pick is not result.pick
+        result.listings = trial.victim.kept_listings(shown if different else shown[:2])
+        if trial.flip_check:
+            yield from _check_flips(trial, result, referee)
+    return result
+
+
+def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> TrialFlow:
+    """Attack an item whose clean answer was not right; its verdict stays."""
+    attack = trial.attack
+    referee = Referee(attack, attack.traits, trial.resources, result, _describe_error, trial.item)
+    try:
+        yield from _attack(trial, result, referee)
+    except MedstressError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the per-trial guard
+        result.note = _describe_error(error)
+    # There was nothing to flip: the records keep the findings, and no rate counts them.
+    return TrialResult(
+        verdict=lost,
+        before=result.before,
+        records=result.records,
+        note=result.note,
+        n_asked=result.n_asked,
+        n_unreadable=result.n_unreadable,
+        n_length=result.n_length,
+        n_unchanged=result.n_unchanged,
+        n_ties=result.n_ties,
+        probes=result.probes,
+    )
+
+
+def _turn_record(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
+    """Return the answer of a conversation as an entry of the trial's records."""
+    return {
+        "attempt": query.attempt,
+        "query": number,
+        "answer": prediction.answer,
+        "scores": prediction.scores,
+        "rationale": prediction.rationale,
+        "confidences": prediction.confidences,
+        **({"finish_reason": prediction.finish_reason} if prediction.finish_reason else {}),
+        **({"cut_confidences": True} if prediction.cut_confidences else {}),
+    }
+
+
+def _describe_error(error: Exception) -> str:
+    """Describe an error: a failed call by its message, anything else as a defect of the plug-in."""
+    if isinstance(error, UnansweredError | TrialError):
+        return str(error)
+    place = place_of(error)
+    where = "" if place is None else f" ({place.plug_in}: {place.file.name}, line {place.line})"
+    return f"a defect of attack or task: {type(error).__name__}: {error}{where}"
+
+
+def _failure_verdict(error: Exception) -> Verdict:
+    return Verdict.CUT_SHORT if isinstance(error, OutOfTimeError) else Verdict.FAILED
+
+
+def _ask_copy(trial: Trial, result: TrialResult) -> Generator[CallRound, tuple[Reply, ...], None]:
+    """Ask the perturbed copy of an item that is not attacked; the verdict stands."""
+    recorder = AnswerRecorder(result)
+    try:
+        yield from _attack(trial, result, recorder)
+    except MedstressError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the per-trial guard
+        # Not at `attack`: that would make the trial eligible.
+        result.verdict, result.at = _failure_verdict(error), "baseline"
+        result.note = _describe_error(error)
+
+
+def _attack(
+    trial: Trial, result: TrialResult, referee: Judge
+) -> Generator[CallRound, tuple[Reply, ...], None]:
+    traits = trial.attack.traits
+    stream = f"{traits.stream}/{trial.group}"
+    rng = rng_for(trial.seed or 0, stream, trial.dataset, trial.item.id, trial.repeat)
+    session = Session(trial.attack, trial.item, rng, trial.resources)
+    flows, n_refused = Flows(trial.victim), 0
+    try:
+        while (step := session.step) is not None:
+            if isinstance(step, Ask):
+                left = traits.budget - result.n_asked
+                if len(step.queries) > left:
+                    n_refused += 1
+                    if n_refused > MAX_REFUSALS:
+                        raise RuntimeError("it goes on asking for more than its budget")
+                    session.refuse(left)
+                    continue
+                predictions = yield from _ask(step, left, result, flows, referee)
+                # A success that reaches the goal ends the search: the rest of the list is not
+                # asked, and further steps of the attack would change nothing.
+                if predictions and predictions[-1].reached_goal:
+                    return
+                session.tell(predictions)
+            elif isinstance(step, Consult):
+                session.tell((yield from consult(step)))
+            elif isinstance(step, Note):
+                result.records.append(json.loads(step.text))
+                session.tell(())
+            elif isinstance(step, CleanAnswer):
+                assert result.before is not None
+                session.tell((result.before,))
+            else:
+                raise TypeError(f"it yielded {step!r}; expected a step")
+    finally:
+        session.close()
+
+
+def _ask(
+    step: Ask, left: int, result: TrialResult, flows: Flows, referee: Judge
+) -> Generator[CallRound, tuple[Reply, ...], tuple[Prediction, ...]]:
+    predictions: list[Prediction] = []
+    for i, query in enumerate(step.queries):
+        upcoming = chain(step.queries[i + 1 :], step.then)
+        flow = flows.take(query)  # may raise; a query that never becomes a call does not count
+        result.n_asked += 1
+        left -= 1
+        try:
+            prediction = yield from predict(
+                flow,
+                query.candidate,
+                Purpose.ATTACK,
+                result.n_asked,
+                ahead=flows.first_requests(upcoming, left),
+                ahead_is_certain=referee.asks_all,
+                stores_requests=flows.stores_requests,
+            )
+        except OutOfTimeError as overdue:
+            # A query without any answered call is not in the ledger and does not count.
+            result.n_asked -= overdue.n_answered == 0
+            raise
+        if prediction.rationale is not None:
+            result.records.append(_turn_record(query, result.n_asked, prediction))
+        predictions.append(referee.judge(query, prediction))
+        if predictions[-1].reached_goal:
+            break
+    return tuple(predictions)
+
+
+def _check_flips(
+    trial: Trial, result: TrialResult, referee: Referee
+) -> Generator[CallRound, tuple[Reply, ...], None]:
+    """Ask the first success again, and the pick if it is another candidate."""
+    successes = {result.first_success: result.first_pick, result.pick_success: result.pick}
+    found: list[bool | None] = []
+    for number, candidate in successes.items():
+        assert candidate is not None
+        found.append((yield from _check_flip(trial, candidate, number, referee)))
+    result.first_repeats = found[0]
+    # If a success could not be asked again, the result is unknown unless the other did not repeat.
+    result.repeats = False if False in found else None if None in found else True
+
+
+def _check_flip(
+    trial: Trial, candidate: Edited, number: int | None, referee: Referee
+) -> Generator[CallRound, tuple[Reply, ...], bool | None]:
+    try:
+        again = yield from predict(
+            trial.victim.flow(candidate),
+            candidate,
+            Purpose.FLIP_CHECK,
+            number,
+            sample=FLIP_CHECK_SAMPLE,
+            alone=True,
+            stores_requests=trial.victim.is_told,
+        )
+    except UnansweredError:
+        return None  # the verdict stands
+    return referee.goal.reached(again, candidate.edits)

@@ -1,0 +1,1 @@
+"""The experiment file: its tables as types, read and checked."""

@@ -1,0 +1,200 @@
+"""Tables of models: victims, and the other roles that attacks ask."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from medstress.experiment.file.table import Count, NonEmpty, Seed, Table
+from medstress.kinds.victim_prompts import wrong_prompt
+from medstress.tasks.wrapping import read_wraps
+
+_SHIPPED = ("transformers", "llama_cpp", "vllm", "openai", "python", "scripted", "mock")
+_READERS = {
+    "device_map": ("transformers",),
+    "load_in_4bit": ("transformers",),
+    "adapter": ("transformers",),
+    "context_tokens": ("llama_cpp", "vllm"),
+    "target": ("python",),
+    "base_url": ("openai",),
+    "api_key_env": ("openai",),
+    "max_in_flight": ("openai",),
+    "requests_per_minute": ("openai",),
+    "tokens_per_minute": ("openai",),
+}
+"""Which back ends read a key."""
+
+
+class VictimTable(Table):
+    """`[[victim]]`."""
+
+    name: NonEmpty | None = None
+    """Name in results; default: the model or target."""
+    backend: NonEmpty
+    """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `scripted`, `mock`, or a
+    plug-in's."""
+    model: str | None = None
+    """A path, a hub id, `smollm2`, or the server's name for the model."""
+    answer_by: Literal["letter", "text", "generate", "head"] | None = None
+    """How a model answers, default `letter`; not for functions."""
+    text_score: Literal["sum", "per_token", "unconditional"] = "sum"
+    """text answering: how a likelihood becomes a score."""
+    prompt: NonEmpty | dict[str, str] = "qstab"
+    """A shipped template or a Jinja file; or a table of them by data set (label, else name), as in
+    `{medmcqa = "medmcqa", default = "qstab"}`, where `default` is for all others."""
+    parser: (
+        Literal["options_aware", "standalone", "exact", "first_four", "single_character"] | None
+    ) = None
+    """How an answer is read from text; default: `options_aware`, or the run folder's first
+    parser."""
+    max_new_tokens: Count = 128
+    """Most tokens of a written answer: of generate answering, and of confidences and answer in a
+    conversation. A longer answer is cut off and unreadable, so a model that reasons before it
+    answers needs more."""
+    reasoning_tokens: Count | None = None
+    """Most tokens of the reasoning turn in a conversation; default: the attack's
+    `reasoning_tokens`."""
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    """generate answering; 0 is greedy."""
+    parameters: Annotated[float, Field(gt=0)] | None = None
+    """Number of parameters, for figures by size."""
+    family: str | None = None
+    """Model family, for figures by size."""
+    group: Literal["generalist", "specialist"] | None = None
+    """For figures by size."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Number type of local models."""
+    device: NonEmpty = "auto"
+    """`auto`, `cpu`, `cuda`, `cuda:1`."""
+    device_map: (
+        Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, str | int] | None
+    ) = None
+    """transformers: spread the model over devices: `auto`, or a table of parts and devices."""
+    load_in_4bit: bool = False
+    """transformers: quantise linear layers to 4 bits with bitsandbytes."""
+    adapter: NonEmpty | None = None
+    """transformers: a peft adapter, a folder or a hub id."""
+    context_tokens: Count | None = None
+    """llama_cpp, vllm: most tokens of prompt and answer together; default: the model's, at most
+    8192."""
+    batch_size: Count | None = None
+    """Calls in one batch; default: the back end's."""
+    target: str | None = None
+    """python: `module:function` or `file.py:function`; it can import modules of the same
+    folder."""
+    labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
+    """tagged texts: the model's type -> the data's type where they differ, such as
+    `{CHEMICAL = "Chemical"}`."""
+    version: str | None = None
+    """python: identifies the function, instead of its source and imports; openai: tells models of
+    one name apart."""
+    base_url: str | None = None
+    """openai: the server's address, with `/v1`."""
+    api_key_env: NonEmpty | None = None
+    """openai: the environment variable that holds the key; default: no key is sent."""
+    max_in_flight: Count | None = None
+    """openai: requests made at the same time; default 8."""
+    requests_per_minute: Count | None = None
+    """openai: limit on requests, repeated ones included."""
+    tokens_per_minute: Count | None = None
+    """openai: limit on tokens read and written together."""
+    price_in: Annotated[float, Field(ge=0)] | None = None
+    """US dollars per million tokens read."""
+    price_out: Annotated[float, Field(ge=0)] | None = None
+    """US dollars per million tokens written."""
+    structured: bool = True
+    """openai: if an attack wants JSON, make the server follow its schema; false: only the prompt
+    asks for JSON."""
+    shots: Annotated[int, Field(ge=0, le=100)] = 0
+    """Number of answered examples before each prompt."""
+    shots_from: str | None = None
+    """Source of the examples: `sample`, a .jsonl or .parquet file of questions, or a data set and
+    its file such as `medqa:train.jsonl`."""
+    shots_seed: Seed = 0
+    """Seed that draws the examples; the item itself is never shown."""
+    wrap: tuple[dict[str, Any], ...] = ()
+    """Defences, the first one innermost: `shuffled_options`, `majority`, `instructed`, or tables
+    such as `{name = "majority", k = 5}`."""
+    use: bool = True
+    """False switches the entry off."""
+
+    @model_validator(mode="after")
+    def _keys_of_others(self) -> VictimTable:
+        """Refuse keys that a shipped back end does not read; plug-ins may read any key."""
+        for key, readers in _READERS.items():
+            if self.backend not in readers and self.backend in _SHIPPED and getattr(self, key):
+                raise ValueError(
+                    f"{key} is for backend = {' or '.join(map(repr, readers))}, not "
+                    f"{self.backend!r}"
+                )
+        return self
+
+    @field_validator("prompt", mode="before")
+    @classmethod
+    def _prompt(cls, value: Any) -> Any:
+        from pydantic_core import PydanticCustomError
+
+        if reason := wrong_prompt(value):
+            raise PydanticCustomError("prompt", "{reason}", {"reason": reason})
+        return value
+
+    @field_validator("wrap", mode="before")
+    @classmethod
+    def _wrap(cls, value: Any) -> Any:
+        return read_wraps(value)
+
+    @model_validator(mode="after")
+    def _both_prices(self) -> VictimTable:
+        if (self.price_in is None) != (self.price_out is None):
+            raise ValueError("price_in and price_out go together (US dollars per million tokens)")
+        return self
+
+
+class RoleTable(VictimTable):
+    """`[role.attacker]` and `[role.judge]`: the keys of a victim's back end."""
+
+    max_new_tokens: Count = 1024
+    """Most tokens of a reply."""
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    """With 0, all runs and votes are the same."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_backends(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            for key in _NO_ROLE_KEYS:
+                if key in data:
+                    raise ValueError(f"the key {key!r} is for victims; a role always writes text")
+        return data
+
+
+_NO_ROLE_KEYS = (
+    "name",
+    "answer_by",
+    "text_score",
+    "prompt",
+    "parser",
+    "reasoning_tokens",
+    "parameters",
+    "family",
+    "group",
+    "shots",
+    "shots_from",
+    "shots_seed",
+    "wrap",
+)
+
+
+class RolesTable(Table):
+    """`[role]`: other models that attacks ask."""
+
+    attacker: RoleTable | None = None
+    """Writes the edits."""
+    judge: tuple[RoleTable, ...] = ()
+    """Judges the edits; several judges, `[[role.judge]]`, vote together."""
+
+    @field_validator("judge", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list | tuple) else (value,)

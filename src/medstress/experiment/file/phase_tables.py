@@ -1,0 +1,182 @@
+"""The tables of work before or after the trials: `[tune]`, `[analysis]`, `[test]`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from medstress.experiment.file.table import Count, NonEmpty, Seed, Table
+from medstress.metrics.significance.control_costs import MAX_CALLS
+from medstress.stats.monte_carlo import MOST
+
+GRID = (-50.0, -40.0, -30.0, -20.0, -10.0, -5.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0)
+"""The paper's range in steps of 10, with -5 and 5; 0 would be random sampling."""
+RELEASED_GRID = (*GRID, 60.0)
+
+
+class TuneTable(Table):
+    """`[tune]`: settings of `medstress tune`."""
+
+    choices: Literal["default", "as_published", "as_released"] = "default"
+    """`as_published` sets share = 1, `as_released` also the grid of the released script."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.2
+    """Share of the items that choose n; the report uses the rest. With 1, both use all items: the
+    paper's maximum, which is optimistic and labelled so."""
+    sample_seed: Seed = 0
+    """Seed that draws the items that choose n."""
+    grid: Annotated[tuple[float, ...], Field(min_length=1)] = GRID
+    """Values of n to try; 0 is allowed but never chosen."""
+    metric: Literal["asr", "asr_unrefuted"] = "asr"
+    """The rate to maximise; `asr_unrefuted` leaves out successes that a rule refutes, which
+    matters if attacks try variants of the key."""
+    budget: Count | None = None
+    """Budget of the tuning trials; default: the attack's."""
+    random: bool = True
+    """Add random sampling for comparison, unless the file has it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choices(cls, data: Any) -> Any:
+        """Change the defaults of the other keys; keys in the file win."""
+        if not isinstance(data, dict):
+            return data
+        defaults: dict[str, Any] = {}
+        if data.get("choices") in ("as_published", "as_released"):
+            defaults["share"] = 1.0
+        if data.get("choices") == "as_released":
+            defaults["grid"] = RELEASED_GRID
+        return {**defaults, **data}
+
+    @field_validator("metric", mode="before")
+    @classmethod
+    def _metric(cls, value: Any) -> Any:
+        if value == "asr_valid":
+            raise ValueError(
+                "successes cannot be confirmed as valid while n is tuned; use asr_unrefuted, which "
+                "counts those that no rule refutes"
+            )
+        return value
+
+    @field_validator("grid", mode="before")
+    @classmethod
+    def _grid(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("grid")
+    @classmethod
+    def _usable(cls, grid: tuple[float, ...]) -> tuple[float, ...]:
+        from medstress.attacks.choices import MAX_EXPONENT
+
+        if len(set(grid)) != len(grid):
+            raise ValueError("values repeat")
+        if any(abs(n) > MAX_EXPONENT for n in grid):
+            raise ValueError(f"every n must lie between -{MAX_EXPONENT} and {MAX_EXPONENT}")
+        if not any(grid):
+            raise ValueError("expected at least one n other than 0")
+        return tuple(sorted(grid))
+
+
+class AnalysisTable(Table):
+    """`[analysis]`: analyses that `run` does after the trials; no part of the fingerprint."""
+
+    transfer: bool = False
+    """Ask the other victims about every success."""
+    universality: tuple[Count, ...] = ()
+    """Try on every item the m names that succeed most on other items; a list of m."""
+    prompt_similarity: bool = False
+    """Embed the prompts of successes before and after the edit and report their mean cosine."""
+    embedder: NonEmpty = "minilm"
+    """prompt_similarity: the embedding, as `embedding` of a group."""
+    pooling: Literal["cls", "mean", "first_token"] | None = None
+    """prompt_similarity: how token vectors are pooled; default: depends on the model."""
+
+    @field_validator("universality", mode="before")
+    @classmethod
+    def _universality(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            if len(set(map(str, value))) != len(value):
+                raise ValueError("values repeat")
+            return tuple(value)
+        return value
+
+
+AS_PUBLISHED = {
+    "null": "neutral",
+    "controls": 30,
+    "generator": "attacker",
+    "family": "successes",
+    "adjust": "none",
+}
+"""The test of Ness et al., as far as the paper describes it."""
+
+
+class SignificanceTable(Table):
+    """`[test]`: significance of MedFuzz successes; no part of the fingerprint."""
+
+    significance: bool = True
+    """Test successes at the end of a run; false only judges reasonings. `medstress test` ignores
+    this key."""
+    choices: Literal["default", "as_published"] = "default"
+    """`as_published`: the paper's 30 neutral insertions by the attacker, unadjusted p-values."""
+    null: Literal["matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k"] = (
+        "matched"
+    )
+    """The kind of control."""
+    controls: Literal["adaptive"] | Annotated[int, Field(ge=1, le=9_999)] = "adaptive"
+    """Number of controls for each success; `adaptive`: as many as `max_calls` allows, fewer if the
+    result is clear earlier."""
+    max_calls: Annotated[int, Field(ge=1)] = MAX_CALLS
+    """Most calls for one success: its statistic and its controls. With a fixed number of controls,
+    the limit holds only if it is given."""
+    max_controls: Annotated[int, Field(ge=1, le=9_999)] = MOST
+    """Most adaptive controls for one success."""
+    statistic: Literal["key_probability", "share_correct", "confidence"] = "key_probability"
+    """Measure of how hard an item is; a victim that lacks it gets the next one in this list."""
+    stop_at: Annotated[int, Field(ge=1, le=999)] = 10
+    """Adaptive: stop when this many controls are at least as hard."""
+    family: Literal["successes", "attacked"] | None = None
+    """The trials over which p-values are adjusted. `attacked`, with p = 1 for trials without a
+    success, is the default of null `matched`; `successes` of the others."""
+    items: tuple[NonEmpty, ...] = ()
+    """Restrict the family to these items: pre-specified if the run began with them, else post
+    hoc."""
+    trials: tuple[NonEmpty, ...] = ()
+    """Restrict the family to these trials, by trial_id or its beginning."""
+    adjust: Literal["bh", "holm", "none"] = "bh"
+    """Adjustment of p-values: Benjamini and Hochberg, Holm, or none."""
+    loops: Annotated[int, Field(ge=1, le=1_000)] = 1
+    """matched, flipped: how often a control repeats its loop of attempts until the victim errs."""
+    generator: Literal["lexicon", "attacker"] = "lexicon"
+    """The writer of neutral insertions."""
+    exemplars_from: NonEmpty | None = None
+    """A JSONL file of worked questions to show victims in tests; default: the attack's."""
+    share_controls: bool = True
+    """Share controls between successes on one item with similar insertions."""
+    panel: bool = True
+    """If the attack had a panel of judges, ask it whether controls keep the key."""
+    faithfulness: bool = True
+    """If there is a role `judge`, ask it whether reasonings mention that an insertion mattered."""
+    faithfulness_slope: bool = False
+    """Ask again without each insertion, to compare its effect with what the reasoning says."""
+    slope_samples: Annotated[int, Field(ge=2, le=1_000)] = 20
+    """faithfulness_slope: conversations about each edit, and about it without each insertion."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choices(cls, data: Any) -> Any:
+        """Change the defaults of the other keys; keys in the file win."""
+        if isinstance(data, dict) and data.get("choices") == "as_published":
+            return {**AS_PUBLISHED, **data}
+        return data
+
+    @field_validator("items", "trials", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            if not value:
+                raise ValueError("expected at least one name; leave the key out for all")
+            if len(set(map(str, value))) != len(value):
+                raise ValueError("values repeat")
+            return tuple(value)
+        return value

@@ -1,0 +1,322 @@
+"""Read and check an experiment file; every error names the line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from medstress.attacks.protocol import attack_class
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.experiment.file.config import (
+    AnalysisTable,
+    AttackTable,
+    DatasetTable,
+    EntitiesTable,
+    Experiment,
+    ExperimentTable,
+    RolesTable,
+    RoleTable,
+    SignificanceTable,
+    TrainTable,
+    TuneTable,
+    VictimTable,
+)
+from medstress.experiment.file.future_keys import ATTACKS, TABLES
+from medstress.experiment.file.sources import find_source
+from medstress.experiment.file.table import Table
+from medstress.files.reading import check_toml, parse_toml
+from medstress.kinds.victim_prompts import unknown_dataset
+
+ARRAYS = ("dataset", "entities", "victim", "attack")
+TABLES_BUILT: dict[str, type[Table]] = {
+    "experiment": ExperimentTable,
+    "dataset": DatasetTable,
+    "entities": EntitiesTable,
+    "victim": VictimTable,
+    "attack": AttackTable,
+    "role": RolesTable,
+    "tune": TuneTable,
+    "train": TrainTable,
+    "analysis": AnalysisTable,
+    "test": SignificanceTable,
+}
+
+
+NEEDS = ("experiment", "dataset", "victim", "attack")
+"""The tables that a run needs; attacks that draw names also need `entities`."""
+
+
+def read_experiment(
+    path: Path,
+    overrides: Sequence[str] = (),
+    needs: Sequence[str] = NEEDS,
+    complete: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> Experiment:
+    """Read, override and check an experiment file.
+
+    Args:
+        path: the TOML file, or the name of a shipped recipe.
+        overrides: `table.key=value` or `table.NAME.key=value`, values as in TOML.
+        needs: the tables that are required.
+        complete: fills in what the command decides, before the check.
+
+    Raises:
+        UsageError: one sentence: what was expected, what came, in which line, what to do.
+    """
+    source = find_source(path)
+    raw = parse_toml(source.text, str(path))
+    apply_overrides(raw, overrides)
+    complete(raw)
+    return check_experiment(raw, _Where(source.name, source.text), needs)
+
+
+def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Apply `--set` to a parsed file, in place."""
+    for override in overrides:
+        target, equals, value_text = override.partition("=")
+        parts = [part.strip() for part in target.split(".")]
+        if not equals or len(parts) < 2:
+            raise UsageError(
+                f"--set {override!r}: expected table.key=value or table.NAME.key=value, "
+                "e.g. attack.budget=4"
+            )
+        table, key = parts[0], parts[-1]
+        name = ".".join(parts[1:-1])
+        try:
+            value = tomllib.loads(f"value = {value_text.strip()}")["value"]
+        except (ValueError, RecursionError):  # not TOML: a text, which is checked below
+            value = value_text.strip()
+        check_toml({key: value}, f"--set {target}")
+        for entry in _entries(raw, table, name, override):
+            if not isinstance(entry, dict):
+                raise UsageError(f"--set {override!r}: {table} must be a table, got {entry!r}")
+            entry[key] = value
+
+
+def check_experiment(
+    raw: Mapping[str, Any], where: _Where | None = None, needs: Sequence[str] = NEEDS
+) -> Experiment:
+    """Check a parsed file (or a dict of the same shape).
+
+    Raises:
+        UsageError: see `read_experiment`.
+    """
+    where = where or _Where("experiment", "")
+    cleaned: dict[str, Any] = {}
+    for table, value in raw.items():
+        if table in TABLES:
+            raise UsageError(f"{where.table(table)}: the table [{table}] is not built yet")
+        if table not in Experiment.model_fields:
+            hint = did_you_mean(table, Experiment.model_fields)
+            raise UsageError(f"{where.table(table)}: unknown table [{table}]{hint}")
+        rows = value if isinstance(value, list) else [value]
+        if table not in ARRAYS and len(rows) != 1:
+            raise UsageError(f"{where.table(table)}: expected one [{table}], got {len(rows)}")
+        if not all(isinstance(row, dict) for row in rows):
+            raise UsageError(f"{where.table(table)}: {table} must be a table, got {value!r}")
+        # An entry that is switched off may name something that is not built or not installed.
+        kept = [dict(row) for row in rows]
+        used = [i for i, row in enumerate(kept) if not _is_off(table, row)]
+        for i in used:
+            _check_built(table, kept[i], where, i)
+        where.used[table] = used
+        if table in ARRAYS and kept and not used:
+            raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
+        cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
+    require_tables(cleaned, needs, where.file)
+    datasets = raw.get("dataset", ())
+    datasets = datasets if isinstance(datasets, list) else [datasets]
+    for index, victim in enumerate(cleaned.get("victim", ())):
+        if reason := unknown_dataset(victim.get("prompt"), datasets):
+            place = where.key("victim", "prompt", where.place_of("victim", index))
+            raise UsageError(f"{place}: {reason}")
+    return _validate(cleaned, where)
+
+
+def _is_off(table: str, row: Mapping[str, Any]) -> bool:
+    return table in ARRAYS and row.get("use", True) is False
+
+
+def require_tables(
+    raw: Mapping[str, Any], needs: Sequence[str] = NEEDS, file: str = "experiment"
+) -> None:
+    """Check that an experiment has the tables that it needs.
+
+    Raises:
+        UsageError: a table is missing; the message names it.
+    """
+    for table in needs:
+        if table not in raw or (table in ARRAYS and not raw[table]):
+            shown = f"[[{table}]]" if table in ARRAYS else f"[{table}]"
+            raise UsageError(f"{file}: the table {shown} is missing")
+
+
+def check_table(table: str, values: Mapping[str, Any]) -> Any:
+    """Check one table given from Python and return it as its type from `config`.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    from pydantic import ValidationError
+
+    where = _Where(table, "")
+    if not isinstance(values, Mapping):
+        raise UsageError(f"{table}: expected a dict of the keys of [[{table}]], got {values!r}")
+    try:
+        return TABLES_BUILT[table].model_validate(values)
+    except ValidationError as failure:
+        error = failure.errors()[0]
+        return _refuse({**error, "loc": (table, *error["loc"])}, where)
+
+
+def _check_built(table: str, row: Mapping[str, Any], where: _Where, index: int) -> None:
+    """Refuse an attack that is not built yet."""
+    if table == "attack" and row.get("name") in ATTACKS:
+        place = where.key(table, "name", index)
+        raise UsageError(f"{place}: name = {row['name']!r} is not built yet")
+
+
+def _validate(raw: Mapping[str, Any], where: _Where) -> Experiment:
+    from pydantic import ValidationError
+
+    rows = raw.get("attack", ())
+    attacks = [_attack_table(row, where, index) for index, row in enumerate(rows)]
+    try:
+        return Experiment.model_validate({**raw, "attack": attacks} if attacks else raw)
+    except ValidationError as failure:
+        _refuse(failure.errors()[0], where)
+
+
+def _attack_table(row: Mapping[str, Any], where: _Where, index: int) -> Any:
+    """Return the table with its attacks built, so that their errors name the line.
+
+    A malformed table is returned unchanged; the check of the whole experiment refuses it.
+    """
+    from pydantic import ValidationError
+
+    name = row.get("name")
+    if not isinstance(name, str):
+        return row
+    index = where.place_of("attack", index)
+    place = where.key("attack", "name", index)
+    try:
+        kind = attack_class(name)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from None
+    known = {field.name for field in fields(kind) if field.init}
+    for key in row:
+        if key not in known and key not in AttackTable.model_fields:
+            hint = did_you_mean(key, known) or f" (known: {', '.join(sorted(known))})"
+            raise UsageError(
+                f"{where.key('attack', key, index)}: unknown key {key!r} of {name}{hint}"
+            )
+    if row.get("n") == []:
+        raise UsageError(f"{where.key('attack', 'n', index)}: n = []: expected at least one value")
+    try:
+        table = AttackTable.model_validate(row)
+    except ValidationError:
+        return row
+    try:
+        _ = table.attacks
+    except UsageError as error:
+        words = re.findall(r"[a-z_]+", str(error))
+        key = next((word for word in words if word in known), "")
+        raise UsageError(f"{where.key('attack', key, index)}: {error}") from None
+    return table
+
+
+def _refuse(error: Any, where: _Where) -> NoReturn:
+    raise UsageError(_sentence(error, where)) from None
+
+
+def _sentence(error: Any, where: _Where) -> str:
+    table, *rest = [str(part) for part in error["loc"]]
+    if table == "role" and rest and rest[0] in RolesTable.model_fields:
+        table = f"role.{rest.pop(0)}"
+    index = where.place_of(table, int(rest.pop(0)) if rest and rest[0].isdigit() else 0)
+    key = rest[0] if rest else ""
+    place = where.key(table, key, index)
+    fields = _fields(table)
+    if error["type"] == "extra_forbidden":
+        hint = did_you_mean(key, fields) or f" (known: {', '.join(sorted(fields))})"
+        return f"{place}: unknown key {key!r}{hint}"
+    if error["type"] == "missing" and len(rest) > 1:
+        return f"{place}: {key}: expected more values, got {error['input']!r}"
+    if error["type"] == "missing":
+        return f"{place}: the key {key!r} is missing"
+    message = str(error["msg"])
+    if not key:  # a check over several keys of the table
+        return f"{place}: {message.removeprefix('Value error, ')}"
+    return f"{place}: {key} = {error['input']!r}: {message[0].lower()}{message[1:]}"
+
+
+def _fields(table: str) -> Mapping[str, Any]:
+    if table.startswith("role."):
+        return RoleTable.model_fields
+    return TABLES_BUILT[table].model_fields
+
+
+def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[dict[str, Any]]:
+    if table in TABLES:
+        raise UsageError(f"--set {override!r}: the table [{table}] is not built yet")
+    if table not in Experiment.model_fields:
+        hint = did_you_mean(table, Experiment.model_fields)
+        raise UsageError(f"--set {override!r}: there is no table {table!r}{hint}")
+    value = raw.setdefault(table, [] if table in ARRAYS else {})
+    if table == "role" and isinstance(value, dict) and name:
+        found = value.setdefault(name, {})
+        return found if isinstance(found, list) else [found]
+    entries = value if isinstance(value, list) else [value]
+    if not name or not all(isinstance(entry, dict) for entry in entries):
+        return entries
+    matching = [entry for entry in entries if name in (entry.get("name"), entry.get("label"))]
+    if not matching:
+        names = [str(entry.get("label") or entry.get("name")) for entry in entries]
+        raise UsageError(
+            f"--set {override!r}: no [[{table}]] entry is called {name!r}"
+            f"{did_you_mean(name, names)} (there are: {', '.join(names)})"
+        )
+    return matching
+
+
+class _Where:
+    """Finds the line of a table or key in the file's text, for messages."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self.used: dict[str, list[int]] = {}
+        self._lines = text.splitlines()
+
+    def place_of(self, table: str, index: int) -> int:
+        """Return the number, counting all entries, of the index-th entry that is switched on."""
+        used = self.used.get(table, [])
+        return used[index] if index < len(used) else index
+
+    def table(self, table: str) -> str:
+        """Return the place of the first header of a table."""
+        return self._place(self._header(table, 0))
+
+    def key(self, table: str, key: str, index: int) -> str:
+        """Return the place of a key in the index-th entry of a table."""
+        header = self._header(table, index)
+        if header is None:
+            return f"{self.file}, [{table}]"
+        for number in range(header + 1, len(self._lines)):
+            line = self._lines[number]
+            if re.match(r"\s*\[\[?[A-Za-z]", line):
+                break
+            if re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line):
+                return self._place(number)
+        return self._place(header)
+
+    def _header(self, table: str, index: int) -> int | None:
+        pattern = re.compile(rf"\s*\[\[?\s*{re.escape(table)}\s*[\].]")
+        found = [i for i, line in enumerate(self._lines) if pattern.match(line)]
+        return found[index] if index < len(found) else None
+
+    def _place(self, number: int | None) -> str:
+        return self.file if number is None else f"{self.file}, line {number + 1}"

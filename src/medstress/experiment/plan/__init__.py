@@ -1,0 +1,1 @@
+"""From a checked experiment to everything that a run needs."""

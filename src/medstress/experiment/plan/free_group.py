@@ -1,0 +1,31 @@
+"""The group of attacks that draw no names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medstress.core.resources import Resources
+from medstress.entities.no_names import LABEL, NoNames
+from medstress.experiment.plan.parts import AttackPart, GroupPart
+
+
+def free_group(attacks: Sequence[AttackPart]) -> list[GroupPart]:
+    """Return the group of the attacks that draw no names; empty if there are none."""
+    free = [traits for part in attacks if not (traits := part.traits).needs_entities]
+    if not free:
+        return []
+    from medstress.entities.recognisers.gazetteer import shipped_gazetteer
+
+    def names_in(text: str) -> list[str]:
+        (mentions,) = shipped_gazetteer().find([text])
+        return [text[mention.start : mention.end] for mention in mentions]
+
+    needs_names = any(traits.needs_names for traits in free)
+    names = NoNames()
+    resources = Resources(
+        group=LABEL,
+        types=frozenset(),
+        perturbations=names,
+        names_in=names_in if needs_names else None,
+    )
+    return [GroupPart(label=LABEL, table=None, resources=resources, perturbations=names)]

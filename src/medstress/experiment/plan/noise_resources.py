@@ -1,0 +1,174 @@
+"""Build the resources of noise from a data set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from medstress.attacks.noise import (
+    Abbreviation,
+    NoiseResources,
+    NonEntityNoise,
+    Perturbation,
+    Synonym,
+)
+from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.noise.mention_table import mention_key
+from medstress.attacks.noise.protocol import Tokens
+from medstress.attacks.noise.scopes import Scoped, listed_places
+from medstress.attacks.noise.texts import Side
+from medstress.core.sentences import entities_of
+from medstress.experiment.plan.noise_names import Tagged, listed_words, surrogates
+from medstress.kinds import kind_of
+from medstress.kinds.kind import Marked
+
+BOTH: Side = "random"
+"""The side of noise that may change either text of a pair."""
+
+
+def noise_resources(
+    items: Sequence[Any],
+    perturbations: Iterable[Perturbation],
+    base: Path,
+    n_sentences: int | None = None,
+) -> NoiseResources:
+    """Build lexicon and tables of names for a data set.
+
+    Args:
+        items: the whole data set before any limit, because the lexicon counts its words.
+        perturbations: the noise; only the resources that it reads are built.
+        base: folder that relative paths start from.
+        n_sentences: see `noise_lexicon`.
+
+    Raises:
+        UsageError: a table of names is missing or malformed.
+    """
+    # A control reads the resources of the perturbation that it copies.
+    kinds = [kind.counted if isinstance(kind, NonEntityNoise) else kind for kind in perturbations]
+    mentions = _find_mentions(items)
+    tagged = [text for item in items for text in kind_of(item).words(item, mentions)]
+    lexicon: frozenset[str] = frozenset()
+    if any(isinstance(kind, Scoped) and kind.scope == "lexicon" for kind in kinds):
+        from medstress.entities.lexicon import noise_lexicon
+
+        lexicon = noise_lexicon(tagged, n_sentences)
+    names = {
+        kind.table: surrogates(kind, tagged, base)
+        for kind in kinds
+        if isinstance(kind, Synonym | Abbreviation)
+    }
+    words = {
+        kind.word_list: listed_words(kind, tagged, base)
+        for kind in kinds
+        if isinstance(kind, Scoped) and kind.word_list is not None
+    }
+    return NoiseResources(
+        lexicon=lexicon,
+        replacements={table: found.table for table, found in names.items()},
+        mentions=mentions,
+        words=words,
+        absent=tuple(_absent(words, tagged)),
+        sources={table: found.sources for table, found in names.items()},
+    )
+
+
+def absence_remark(noise: NoiseResources) -> str | None:
+    """Return a warning about word lists without a word that occurs in the data, or None."""
+    if not noise.absent:
+        return None
+    return (
+        f"none of the words of {', '.join(noise.absent)} occurs in the data, so noise with this "
+        "list changes nothing; list whole words as the data spell them, one per line"
+    )
+
+
+def _absent(words: Mapping[str, frozenset[str]], tagged: Sequence[Tagged]) -> Iterator[str]:
+    for name, listed in words.items():
+        longest = max(word.count(" ") + 1 for word in listed)
+        if not any(listed_places(tokens, listed, longest) for tokens, _ in tagged):
+            yield name
+
+
+def without_names(
+    noise: NoiseResources,
+    names: Collection[str],
+    items: Sequence[Any],
+    perturbations: Iterable[Perturbation],
+    base: Path,
+) -> NoiseResources:
+    """Return the resources without some of the names that synonyms may put in.
+
+    Args:
+        noise: resources of `items`.
+        names: the names to leave out, after `folded`.
+        items: the items to perturb.
+        perturbations: the tables of the synonyms among them are built anew.
+        base: folder that relative paths start from.
+    """
+    tagged = [text for item in items for text in kind_of(item).words(item, noise.mentions)]
+    tables, sources = dict(noise.replacements), dict(noise.sources)
+    for kind in perturbations:
+        if isinstance(kind, Synonym):
+            found = surrogates(kind, tagged, base, names)
+            tables[kind.table], sources[kind.table] = found.table, found.sources
+    return replace(noise, replacements=tables, sources=sources)
+
+
+def names_put_into(
+    items: Sequence[Any], attack: Synonym | Abbreviation, noise: NoiseResources
+) -> frozenset[str]:
+    """Return the names that an attack may put into items, after `folded`."""
+    table = noise.replacements[attack.table]
+    own = (table.get(mention, ()) for mention in mentions_in(items, noise, side_of(attack)))
+    return frozenset(name for names in own for name in names_put_in(names, attack.choice))
+
+
+def names_put_in(names: Sequence[Tokens], choice: str) -> frozenset[str]:
+    """Return which of a mention's other names may be put in, after `folded`."""
+    from medstress.entities.names import folded
+
+    return frozenset(folded(" ".join(name)) for name in names[: 1 if choice == "fixed" else None])
+
+
+def side_of(perturbation: Perturbation) -> Side:
+    """Return which text of a pair a perturbation changes; `BOTH` if it is no sentence attack."""
+    return perturbation.side if isinstance(perturbation, SentenceAttack) else BOTH
+
+
+def mentions_in(items: Sequence[Any], noise: NoiseResources, side: Side = BOTH) -> Counter[str]:
+    """Count each mention, by its key in the tables.
+
+    Args:
+        items: tagged texts, pairs or questions.
+        noise: holds the mentions of pairs.
+        side: the text of a pair that counts; `random` counts both.
+    """
+    return Counter(
+        mention_key(tokens[entity.start : entity.end])
+        for item in items
+        for tokens, labels in kind_of(item).words(item, noise.mentions, side)
+        for entity in entities_of(labels)
+    )
+
+
+def _find_mentions(items: Sequence[Any]) -> dict[str, tuple[Marked, ...]]:
+    """Return the entities of each text; texts without any get the names of the shipped tables."""
+    given_by_text: dict[str, tuple[Marked, ...] | None] = {}
+    for item in items:
+        for text, given in kind_of(item).mentions(item).items():
+            if given_by_text.get(text) is None:
+                given_by_text[text] = given
+    texts = [text for text, given in given_by_text.items() if given is None]
+    known = {text: given for text, given in given_by_text.items() if given is not None}
+    if not texts:
+        return known
+    from medstress.entities.recognisers.gazetteer import shipped_gazetteer
+
+    found = shipped_gazetteer().find(texts)
+    return known | {
+        text: tuple((mention.start, mention.end, mention.type) for mention in mentions)
+        for text, mentions in zip(texts, found, strict=True)
+    }

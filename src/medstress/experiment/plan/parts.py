@@ -1,0 +1,321 @@
+"""Build data sets, entity groups, victims and attacks from checked tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medstress.attacks.protocol import Attack, AttackTraits
+from medstress.backends.options import ANSWER_SECONDS, BackendOptions
+from medstress.core import registry
+from medstress.core.hashing import content_hash
+from medstress.core.items import Question
+from medstress.core.resources import Resources
+from medstress.datasets.draw import draw, draw_documents
+from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
+from medstress.entities.grouping import typed_options
+from medstress.entities.no_names import NoNames
+from medstress.experiment.file.config import (
+    AttackTable,
+    DatasetTable,
+    EntitiesTable,
+    Experiment,
+    VictimTable,
+)
+from medstress.experiment.file.labels import group_labels, unique_labels, victim_labels
+from medstress.experiment.plan.texts_to_embed import key_texts, texts_to_embed
+from medstress.kinds import KINDS, Asked, Kind
+from medstress.tasks.victim import Victim
+
+if TYPE_CHECKING:
+    from medstress.entities.perturbations import VectorPerturbationSet
+
+Note = Callable[[str], None]
+"""Receives what is being prepared, for displays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetPart:
+    """One data set, loaded, with its sample drawn."""
+
+    label: str
+    """Name in results."""
+    questions: tuple[Any, ...]
+    """The items after the limit: questions, tagged texts or sentence pairs."""
+    loaded: Loaded | LoadedTexts
+    """Everything the source returned, with skipped rows."""
+    sample_seed: int = 0
+    """Seed of its sample and of the groups' samples; a smaller sample is a subset of a larger."""
+
+    @property
+    def all_items(self) -> tuple[Any, ...]:
+        """The items before the limit."""
+        return self.loaded.questions if isinstance(self.loaded, Loaded) else self.loaded.items
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPart:
+    """One entity group, with its vectors."""
+
+    label: str
+    """Name in results."""
+    table: EntitiesTable | None
+    """Its table; None for the group of attacks that draw no names."""
+    resources: Resources
+    """What attacks on it may read."""
+    perturbations: VectorPerturbationSet | NoNames
+    """The perturbation set of `resources`, with its hash."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what attacks may read."""
+        return content_hash([sorted(self.resources.types), self.perturbations.hash])
+
+    @property
+    def remark(self) -> str | None:
+        """A warning about names without a distance; None if there are none."""
+        return undefined_names(self.label, self.perturbations)
+
+    def describe(self) -> dict[str, Any]:
+        """Return its entry in the manifest."""
+        if self.table is None or isinstance(self.perturbations, NoNames):
+            return {"n_names": 0, "hash": self.perturbations.hash}
+        return {
+            "vocabulary": self.table.vocabulary,
+            "n_names": len(self.perturbations.names),
+            "vocabulary_hash": self.perturbations.vocabulary.hash,
+            "embedding": self.table.embedding,
+            "distance": self.table.distance,
+            "n_undefined": len(self.perturbations.undefined),
+            "undefined": self.remark,
+            "hash": self.perturbations.hash,
+        }
+
+    def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
+        """Return the items that its trials run over."""
+        return select_items(dataset, self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackPart:
+    """One attack with its label."""
+
+    label: str
+    """Name in results."""
+    attack: Attack
+    """The attack."""
+    is_labelled: bool = False
+    """True if the user gave the label."""
+    traits: AttackTraits = field(init=False, repr=False, compare=False)
+    """The attack's traits, computed once because every trial needs them."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "traits", self.attack.traits)
+
+
+def load_datasets(
+    tables: Sequence[DatasetTable], base: Path, limit: int | None
+) -> list[DatasetPart]:
+    """Load every data set and draw its sample; `limit` (--limit) caps each one."""
+    labels = unique_labels(
+        "dataset",
+        [(t.label, t.name, t.model_dump(exclude={"name", "label", "use"})) for t in tables],
+    )
+    parts = []
+    for table, label in zip(tables, labels, strict=True):
+        loaded = registry.load("datasets", table.name)(dataset_options(table, base))
+        seed = table.sample_seed
+        whole = DatasetPart(label=label, questions=(), loaded=loaded, sample_seed=seed)
+        limits = [value for value in (table.limit, limit) if value is not None]
+        from_documents = draw_documents(whole.all_items, table.limit_documents, seed)
+        drawn = draw(from_documents, min(limits, default=None), seed)
+        parts.append(replace(whole, questions=drawn))
+    return parts
+
+
+def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
+    """Return the options of a data set's source; relative paths start from `base`."""
+    return DatasetOptions(
+        path=_path(base, table.path),
+        annotations=_path(base, table.annotations),
+        split=table.split,
+        on_bad_row=table.on_bad_row,
+        hub=table.hub,
+        on_bad_labels=table.on_bad_labels,
+        types=table.types,
+        scheme=table.scheme,
+        columns=table.columns or {},
+        scale=table.scale,
+        documents=_path(base, table.documents),
+    )
+
+
+def load_groups(
+    tables: Sequence[EntitiesTable],
+    base: Path,
+    datasets: Sequence[DatasetPart],
+    note: Note,
+    on_vectors: Callable[[int, int], None] | None = None,
+) -> list[GroupPart]:
+    """Build every entity group: vocabulary, synonyms, vectors of names, keys and spans.
+
+    Raises:
+        UsageError: a resource is missing or malformed.
+    """
+    from medstress.entities.distances import check_types
+    from medstress.entities.embeddings import Embedder
+    from medstress.entities.perturbations import VectorPerturbationSet
+    from medstress.entities.semantic_types import types_of
+    from medstress.entities.synonyms import load_synonyms
+    from medstress.entities.vocabularies import load_vocabulary
+
+    labels = group_labels(tables)
+    questions = [item for dataset in datasets for item in dataset.questions]
+    parts = []
+    for table, label in zip(tables, labels, strict=True):
+        types = types_of(table.type)
+        check_types(table.distance, types)
+        vocabulary = load_vocabulary(table.vocabulary, base, table.column)
+        note(f"vectors of {len(vocabulary.names):,} names ({label}, {table.embedding})")
+        embedder = Embedder(
+            table.embedding,
+            table.pooling,
+            corpus=vocabulary.names,
+            base=base,
+            choices=table.choices,
+        )
+        needed = {*vocabulary.names, *key_texts(questions)}
+        synonyms = load_synonyms(table.synonyms, base, needed)
+        perturbations = VectorPerturbationSet(
+            vocabulary, embedder, synonyms, table.distance, base=base
+        )
+        perturbations.prepare(*texts_to_embed(questions, types), progress=on_vectors)
+        if warning := undefined_names(label, perturbations):
+            note(warning)
+        resources = Resources(group=label, types=types, perturbations=perturbations)
+        parts.append(
+            GroupPart(label=label, table=table, resources=resources, perturbations=perturbations)
+        )
+    return parts
+
+
+def open_victims(
+    tables: Sequence[VictimTable],
+    base: Path,
+    note: Note,
+    kind: Kind = KINDS[0],
+    classes: tuple[str, ...] = (),
+    timeout_seconds: float = ANSWER_SECONDS,
+    datasets: Sequence[tuple[str, str]] = (),
+) -> list[Victim]:
+    """Open every victim's back end and build its tasks.
+
+    Args:
+        tables: the victims.
+        base: folder that relative paths start from.
+        note: receives what is being opened.
+        kind: kind of the items.
+        classes: classes of the items (`Kind.classes`).
+        timeout_seconds: time limit of one request.
+        datasets: (label, name) of each data set, for prompts by data set.
+
+    Raises:
+        UsageError: the back end cannot do the task, or an extra, model or function is missing.
+    """
+    victims: list[Victim] = []
+    names = {field.name for field in fields(BackendOptions)} - {"base", "task", "timeout_seconds"}
+    with ExitStack() as opened:
+        for table, label in zip(tables, victim_labels(tables), strict=True):
+            note(f"victim {label} ({table.backend})")
+            options = BackendOptions(
+                base=base,
+                task=kind.task,
+                timeout_seconds=timeout_seconds,
+                **table.model_dump(include=names),
+            )
+            backend = registry.open_backend(table.backend, options)
+            opened.callback(backend.close)
+            tasks = kind.tasks(
+                Asked(
+                    table=table,
+                    label=label,
+                    base=base,
+                    backend=backend,
+                    classes=classes,
+                    datasets=datasets,
+                )
+            )
+            victims.append(
+                Victim(
+                    label=label,
+                    task=tasks.default,
+                    backend=backend,
+                    by_dataset=tasks.by_dataset,
+                )
+            )
+        opened.pop_all()  # all could be opened, so they stay open
+    return victims
+
+
+def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> list[AttackPart]:
+    """Build the attacks of all tables, with their labels and files.
+
+    Args:
+        tables: the attacks.
+        base: folder that their relative paths start from; default: the working folder.
+
+    Raises:
+        UsageError: an attack has invalid parameters or is not installed.
+    """
+    entries: list[tuple[str | None, str, dict[str, Any]]] = []
+    attacks: list[Attack] = []
+    for table in tables:
+        for n, attack in zip(table.exponents, table.attacks, strict=True):
+            attack = attack.with_files(base or Path())
+            attacks.append(attack)
+            one_of_several = isinstance(table.parameters.get("n"), list)
+            label = f"{table.label} n={n:g}" if table.label and one_of_several else table.label
+            entries.append((label, table.name, attack.label_parameters()))
+    labels = unique_labels("attack", entries)
+    return [
+        AttackPart(label=label, attack=attack, is_labelled=given is not None)
+        for label, attack, (given, _, _) in zip(labels, attacks, entries, strict=True)
+    ]
+
+
+def undefined_names(label: str, perturbations: VectorPerturbationSet | NoNames) -> str | None:
+    """Return a warning about a group's names without a distance; None if there are none."""
+    n, total = len(perturbations.undefined), len(perturbations.names)
+    if not n:
+        return None
+    return f"group {label!r}: {n:,} of {total:,} names are {perturbations.lack}: never drawn"
+
+
+def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]:
+    """Return the items that a group's trials run over.
+
+    A group's limit draws among the attackable items. Items that are not attackable stay, so that
+    they are counted; they are never asked.
+    """
+    if group.table is None or group.table.limit is None:
+        return dataset.questions
+    attackable = [item for item in dataset.questions if _has_span(item, group.resources.types)]
+    drawn = {item.id for item in draw(attackable, group.table.limit, dataset.sample_seed)}
+    left_out = {item.id for item in attackable} - drawn
+    return tuple(item for item in dataset.questions if item.id not in left_out)
+
+
+def used_tables(experiment: Experiment) -> dict[str, Any]:
+    """Return the completed configuration as JSON values, without unset keys."""
+    return experiment.model_dump(mode="json", exclude_none=True)
+
+
+def _has_span(item: Question, types: frozenset[str]) -> bool:
+    return bool(typed_options(item, types))
+
+
+def _path(base: Path, given: str | None) -> Path | None:
+    return None if given is None else base / Path(given).expanduser()

@@ -1,0 +1,180 @@
+"""An experiment with everything loaded but the models, and its trials."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from medstress.core.hashing import content_hash
+from medstress.engine.progress import DRAIN_SECONDS
+from medstress.engine.trial import Trial
+from medstress.experiment.file.config import Experiment
+from medstress.experiment.plan.conversations import victim_of
+from medstress.experiment.plan.parts import AttackPart, DatasetPart, GroupPart
+from medstress.experiment.plan.roles import RolePart
+from medstress.experiment.plan.sentence_groups import SentenceGroupPart
+from medstress.kinds import KINDS, Kind
+from medstress.store.shared_cache import SharedCache
+from medstress.tasks.victim import Victim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portion:
+    """The part of an experiment that one of several runs holds; everything by default."""
+
+    keep: Callable[[Any], bool] = lambda _: True
+    """Selects items."""
+    holds: Callable[[str, str, str, AttackPart], bool] = lambda *_: True
+    """Selects arms: (data set, group, victim, attack)."""
+    asks: Callable[[str, Any], bool] = lambda *_: True
+    """Selects the items that a victim is asked about."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Label of each victim that answers only some items -> name of all such victims in results."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Joins the fingerprint's settings, so that no other kind of run can extend this one."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """More entries of the manifest."""
+    may_lack: frozenset[str] = frozenset()
+    """Victims that may be in the folder but no longer in the experiment."""
+    n_queries: int = 0
+    """Calls of the command's other runs; they count against its limits."""
+    n_tokens: int = 0
+    """Tokens of these calls."""
+    usd: float = 0.0
+    """Price of these calls in US dollars."""
+    seconds: float = 0.0
+    """Duration of the other runs."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Prepared:
+    """An experiment with everything loaded but the models."""
+
+    experiment: Experiment
+    """As checked, defaults filled in."""
+    given: dict[str, Any]
+    """As the user gave it: text or table, and overrides."""
+    base: Path
+    """Folder that relative paths start from."""
+    datasets: list[DatasetPart]
+    """Loaded, with their samples drawn."""
+    groups: Sequence[GroupPart | SentenceGroupPart]
+    """With their vectors."""
+    attacks: list[AttackPart]
+    """With their labels."""
+    recognisers: list[dict[str, Any]] = field(default_factory=list)
+    """What recognised the mentions of each group, in the order of groups."""
+    victims: list[Victim] = field(default_factory=list)
+    """Empty until they are opened."""
+    shared: SharedCache | None = None
+    """Answers of other runs; opened with the run."""
+    portion: Portion = Portion()
+    """The part of the experiment that this run holds."""
+    roles: list[RolePart] = field(default_factory=list)
+    """Opened with the victims."""
+    kind: Kind = KINDS[0]
+    """The kind of all its items."""
+    classes: tuple[str, ...] = ()
+    """The classes of the items (`Kind.classes`)."""
+    started: float = field(default_factory=time.monotonic)
+    """When this process began to ask, on the monotonic clock."""
+    drain_seconds: float = DRAIN_SECONDS
+    """Time for calls in flight after the run is stopped."""
+
+    @property
+    def question_groups(self) -> list[GroupPart]:
+        """The groups of questions; empty if the data are sentences."""
+        return [group for group in self.groups if isinstance(group, GroupPart)]
+
+    def items(self, dataset: DatasetPart, group: GroupPart | SentenceGroupPart) -> tuple[Any, ...]:
+        """Return the items that a group's trials run over."""
+        return tuple(filter(self.portion.keep, group.items(dataset)))
+
+    def without_victims(self, labels: Collection[str]) -> Prepared:
+        """Return the same experiment without some of its victims."""
+        pairs = zip(self.experiment.victim, self.victims, strict=True)
+        kept = [(table, victim) for table, victim in pairs if victim.label not in labels]
+        experiment = self.experiment.model_copy(update={"victim": tuple(t for t, _ in kept)})
+        return replace(self, experiment=experiment, victims=[victim for _, victim in kept])
+
+    def trials(self) -> Iterator[Trial]:
+        """Yield all trials, item by item, so that back ends can share prefixes."""
+        settings = self.experiment.experiment
+        for victim, dataset in product(self.victims, self.datasets):
+            selected = [
+                (group, {item.id for item in self.items(dataset, group)}) for group in self.groups
+            ]
+            name = self.portion.names.get(victim.label, victim.label)
+            on_dataset = replace(victim.on(dataset.label), label=name)
+            for item in dataset.questions:
+                if not self.portion.asks(victim.label, item):
+                    continue
+                for (group, ids), part in product(selected, self.attacks):
+                    if item.id not in ids or not self.holds(dataset, group, victim.label, part):
+                        continue
+                    repeats = range(part.traits.repeats)
+                    arms = product(self._seeds(part), repeats, self.kind.units(item))
+                    for seed, repeat, unit in arms:
+                        asked = on_dataset
+                        if part.traits.in_turns:
+                            asked = victim_of(
+                                on_dataset, part.attack, dataset.label, item, seed, repeat
+                            )
+                        yield Trial(
+                            dataset=dataset.label,
+                            group=group.label,
+                            item=unit,
+                            victim=asked,
+                            repeat=repeat,
+                            attack_label=part.label,
+                            attack=part.attack,
+                            resources=group.resources,
+                            seed=seed,
+                            flip_check=settings.flip_check,
+                        )
+
+    def holds(
+        self,
+        dataset: DatasetPart,
+        group: GroupPart | SentenceGroupPart,
+        victim: str,
+        part: AttackPart,
+    ) -> bool:
+        """Return whether an attack runs on a group.
+
+        Attacks that draw no names have a group of their own.
+        """
+        needs = part.traits.needs_entities
+        if isinstance(group, GroupPart) and needs == (group.table is None):
+            return False
+        return self.portion.holds(dataset.label, group.label, victim, part)
+
+    def selected(self) -> dict[str, list[str]]:
+        """Return the sorted hashes of the items that trials run over, by data set and group."""
+        return {
+            f"{dataset.label}/{group.label}": sorted(
+                content_hash([q.id, q.hash]) for q in self.items(dataset, group)
+            )
+            for dataset, group in product(self.datasets, self.groups)
+        }
+
+    def n_trials(self, n_victims: int) -> int:
+        """Return the number of trials."""
+        victims = [victim.label for victim in self.victims] or [""] * n_victims
+        n = 0
+        for dataset, group, victim in product(self.datasets, self.groups, victims):
+            arms = sum(
+                len(self._seeds(part)) * part.traits.repeats
+                for part in self.attacks
+                if self.holds(dataset, group, victim, part)
+            )
+            items = (i for i in self.items(dataset, group) if self.portion.asks(victim, i))
+            n += sum(len(self.kind.units(item)) for item in items) * arms
+        return n
+
+    def _seeds(self, part: AttackPart) -> Sequence[int | None]:
+        return (None,) if part.traits.deterministic else self.experiment.experiment.seeds

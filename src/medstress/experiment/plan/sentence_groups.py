@@ -1,0 +1,126 @@
+"""The kind of items of an experiment, and the group of items whose attacks draw no names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medstress.attacks.noise import NoiseResources
+from medstress.attacks.noise.attack import SentenceAttack
+from medstress.core.errors import UsageError
+from medstress.experiment.file.config import Experiment
+from medstress.experiment.plan.noise_resources import absence_remark, noise_resources
+from medstress.experiment.plan.parts import AttackPart, DatasetPart
+from medstress.kinds import KINDS, Kind, kind_of_all
+
+GROUP = "all"
+"""The one group of all sentences."""
+BY_FREQUENCY = "frequency"
+"""Manifest entry of a lexicon that selects words by their relative frequency in the corpus."""
+_TABLES = ("entities", "tune")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentenceGroupPart:
+    """The group of all sentences, with the resources of noise."""
+
+    resources: NoiseResources
+    """Lexicon, and other names of mentions."""
+    label: str = GROUP
+    """Name in results."""
+    lexicon: str | None = BY_FREQUENCY
+    """How the lexicon selects words of the corpus; None: by their count (first edition)."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what attacks may read."""
+        return self.resources.hash
+
+    @property
+    def remark(self) -> str | None:
+        """A warning about word lists without a word that occurs in the data, or None."""
+        return absence_remark(self.resources)
+
+    def describe(self) -> dict[str, Any]:
+        """Return its entry in the manifest."""
+        names = {label: len(table) for label, table in self.resources.replacements.items()}
+        return {
+            "n_lexicon": len(self.resources.lexicon),
+            **({"lexicon": self.lexicon} if self.resources.lexicon and self.lexicon else {}),
+            **({"undefined": self.remark} if self.remark else {}),
+            "n_replacements": names,
+            "hash": self.resources.hash,
+        }
+
+    def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
+        """Return all items of the data set."""
+        return dataset.questions
+
+
+def kind_of_datasets(datasets: Sequence[DatasetPart]) -> Kind:
+    """Return the kind of the items in data sets.
+
+    Raises:
+        UsageError: they hold several kinds; the message names the data sets.
+    """
+    kinds = {part.label: kind_of_all(part.questions) for part in datasets}
+    if len(set(kinds.values())) > 1:
+        contents = ", ".join(f"{label!r} holds {kind.name}" for label, kind in kinds.items())
+        raise UsageError(
+            f"dataset: {contents}: a victim does one task, so write one experiment for each kind"
+        )
+    return next(iter(kinds.values()), KINDS[0])
+
+
+def sentence_resources(
+    attacks: Sequence[AttackPart],
+    datasets: Sequence[DatasetPart],
+    base: Path,
+    n_sentences: int | None = None,
+) -> NoiseResources:
+    """Build the resources of noise from all items of all data sets, before any limit.
+
+    `n_sentences` goes to `noise_lexicon`.
+
+    Raises:
+        UsageError: a table of names is missing or malformed.
+    """
+    items = [item for part in datasets for item in part.all_items]
+    perturbations = [part.attack for part in attacks if isinstance(part.attack, SentenceAttack)]
+    return noise_resources(items, perturbations, base, n_sentences)
+
+
+def check_kind(
+    experiment: Experiment, attacks: Sequence[AttackPart], kind: Kind, classes: tuple[str, ...]
+) -> None:
+    """Check that tables and attacks fit the kind of the items.
+
+    Args:
+        experiment: the checked experiment.
+        attacks: its attacks.
+        kind: kind of its items.
+        classes: classes of its items (`Kind.classes`).
+
+    Raises:
+        UsageError: a table or attack is for another kind; the message names it.
+    """
+    for part in attacks:
+        kinds = part.traits.kinds
+        if not kind.is_taken(kinds):
+            raise UsageError(
+                f"attack {part.label!r} is for {' and '.join(sorted(kinds))}, but the data are "
+                f"{kind.name}"
+            )
+    if kind.draws_names:
+        if not experiment.entities and any(p.traits.needs_entities for p in attacks):
+            raise UsageError("experiment: the table [[entities]] is missing")
+        return
+    for table in _TABLES:
+        if getattr(experiment, table):
+            raise UsageError(f"the table [{table}] is for questions, but the data are {kind.name}")
+    settings = experiment.analysis
+    if settings.transfer or settings.universality or settings.prompt_similarity:
+        raise UsageError(f"the table [analysis] is for questions, but the data are {kind.name}")
+    kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))

@@ -1,0 +1,172 @@
+"""Prices, what a run has used up, and the limits that end it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from medstress.core.calls import Answer, Backend
+from medstress.core.errors import UsageError
+from medstress.engine.progress import Limits
+from medstress.experiment.file.config import Experiment, VictimTable
+from medstress.experiment.file.labels import victim_labels
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.roles import tables_of
+from medstress.store.run_store import RunStore
+from medstress.store.spending import Spending
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """The price of a model's tokens."""
+
+    usd_in: float
+    """US dollars per million tokens read."""
+    usd_out: float
+    """US dollars per million tokens written."""
+
+    def usd(self, tokens_in: float, tokens_out: float) -> float:
+        """Return the price of these tokens in US dollars."""
+        return (tokens_in * self.usd_in + tokens_out * self.usd_out) / MILLION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What all processes of a run have used up."""
+
+    n_queries: int
+    """Computed calls."""
+    n_tokens: int
+    """Their tokens."""
+    usd: float
+    """Their price in US dollars, at today's prices; 0 without prices."""
+    seconds: float
+    """Time that finished processes spent asking."""
+
+
+def prices_of(tables: Iterable[VictimTable]) -> dict[str, Price]:
+    """Return the price of every victim that has one, by label."""
+    tables = list(tables)
+    return {
+        label: Price(usd_in=table.price_in, usd_out=table.price_out)
+        for label, table in zip(victim_labels(tables), tables, strict=True)
+        if table.price_in is not None and table.price_out is not None
+    }
+
+
+def all_prices(experiment: Experiment) -> dict[str, Price]:
+    """Return the price of every victim and role that has one, by payer."""
+    roles = {
+        f"role.{name}": Price(usd_in=table.price_in, usd_out=table.price_out)
+        for name, table in tables_of(experiment.role).items()
+        if table.price_in is not None and table.price_out is not None
+    }
+    return prices_of(experiment.victim) | roles
+
+
+def check_prices(experiment: Experiment) -> None:
+    """Check that `max_usd` can be enforced.
+
+    Raises:
+        UsageError: a price is missing; names the victim or role.
+    """
+    tables = experiment.victim
+    if experiment.experiment.max_usd is None:
+        return
+    prices = prices_of(tables)
+    for name, role in tables_of(experiment.role).items():
+        if role.backend == "openai" and f"role.{name}" not in all_prices(experiment):
+            raise UsageError(
+                f"max_usd cannot be kept: [role.{name}] has no price; give price_in and "
+                "price_out, US dollars per million tokens (0 where it costs nothing)"
+            )
+    for label, table in zip(victim_labels(tables), tables, strict=True):
+        if label not in prices and (table.backend == "openai" or not prices):
+            raise UsageError(
+                f"max_usd cannot be kept: victim {label!r} has no price; give price_in and "
+                "price_out, US dollars per million tokens (0 where it costs nothing)"
+            )
+
+
+def usage_of(store: RunStore, prepared: Prepared) -> Usage:
+    """Return what the folder's run has used up so far."""
+    n_queries, n_tokens = store.computed_totals()
+    prices = all_prices(prepared.experiment)
+    # Summing by payer sorts every answer, so it is skipped when nothing has a price.
+    usd = usd_of(store.spending(), prices) if prices else 0.0
+    seconds = store.manifest().get("performance", {}).get("wall_seconds", 0.0)
+    return Usage(n_queries=n_queries, n_tokens=n_tokens, usd=usd, seconds=seconds)
+
+
+def usd_of(spending: Iterable[Spending], prices: Mapping[str, Price]) -> float:
+    """Return the price of stored calls in US dollars; calls without a price cost nothing."""
+    return sum(
+        prices[each.payer].usd(each.tokens_in, each.tokens_out)
+        for each in spending
+        if each.payer in prices
+    )
+
+
+def limits_of(store: RunStore, prepared: Prepared) -> Limits:
+    """Return when the run must stop, given what it and other runs of the command have used."""
+    settings = prepared.experiment.experiment
+    so_far, elsewhere = usage_of(store, prepared), prepared.portion
+    prices = all_prices(prepared.experiment)
+    # A role that shares a victim's back end has the victim's price during the run.
+    backends = {part.label: part.backend for part in prepared.roles}
+    backends |= {victim.label: victim.backend for victim in prepared.victims}
+    of_backend = {id(backends[label]): prices[label] for label in backends if label in prices}
+
+    def usd(backend: Backend, answer: Answer) -> float:
+        price = of_backend.get(id(backend))
+        return 0.0 if price is None else price.usd(answer.tokens_in, answer.tokens_out)
+
+    left = (settings.max_seconds or math.inf) - so_far.seconds - elsewhere.seconds
+    return Limits(
+        until=None if settings.max_seconds is None else prepared.started + left,
+        trial_seconds=settings.trial_seconds,
+        drain_seconds=prepared.drain_seconds,
+        max_queries=settings.max_queries,
+        max_tokens=settings.max_tokens,
+        max_usd=settings.max_usd,
+        n_queries=so_far.n_queries + elsewhere.n_queries,
+        n_tokens=so_far.n_tokens + elsewhere.n_tokens,
+        n_usd=so_far.usd + elsewhere.usd,
+        usd_of=usd,
+    )
+
+
+def describe_spending(
+    spending: Iterable[Spending], manifest: Mapping[str, Any]
+) -> tuple[float | None, list[dict[str, Any]]]:
+    """Return the total in US dollars and a row for each victim and role.
+
+    Without any price the total is None.
+    """
+    prices = {
+        label: Price(usd_in=each["price_in"], usd_out=each["price_out"])
+        for label, each in {
+            **manifest.get("victims", {}),
+            **{f"role.{name}": each for name, each in manifest.get("roles", {}).items()},
+        }.items()
+        if each.get("price_in") is not None
+    }
+    rows: list[dict[str, Any]] = [
+        {
+            "payer": each.payer,
+            "victim": each.victim,
+            "calls": each.n_calls,
+            "tokens_in": each.tokens_in,
+            "tokens_out": each.tokens_out,
+            "usd": prices[each.payer].usd(each.tokens_in, each.tokens_out)
+            if each.payer in prices
+            else None,
+        }
+        for each in spending
+    ]
+    usd = sum((float(row["usd"] or 0.0) for row in rows), 0.0)
+    return (usd if prices else None), rows

@@ -1,1 +1,0 @@
-"""`medstress test`: does an attack's edit work better than any other edit of its kind would?"""

@@ -1,0 +1,1 @@
+"""Reading and writing files safely, and finding functions and modules of the user's."""

@@ -1,0 +1,1 @@
+"""How this process uses the machine: threads, memory, oneDNN."""

@@ -1,0 +1,1 @@
+"""Scores of tagged texts and of pairs: F1, correlation, recovery."""

@@ -1,0 +1,1 @@
+"""What significance tests of successes are computed from, and their families."""

@@ -1,0 +1,201 @@
+"""One style for all figures of the papers, and saving them as files.
+
+No pyplot, no dates and no random identifiers: the same run gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from medstress.report.figures import spans
+from medstress.results.formats import clean, shorten
+from medstress.stats.estimates import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = ("pdf", "svg", "png")
+
+INK, FAINT = "#1c2126", "#d5dadd"
+SERIES = (
+    "#0072b2", "#c84c00", "#007a5a", "#a8487f", "#8f6200", "#5b3fa8", "#5a6268", "#2b8fb8",
+)  # fmt: skip
+ENTITY_COLOURS = {"drugs": SERIES[0], "diseases": SERIES[1]}
+METHOD_COLOURS = {
+    "random": SERIES[5],
+    "near": SERIES[0],
+    "far": SERIES[6],
+    "zero": SERIES[7],
+    "nearest": SERIES[2],
+    "farthest": SERIES[4],
+    "discrete_zoo": SERIES[1],
+}
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+SMALL, NORMAL = 7.5, 8.5
+_DPI = 200
+_CHARACTERS_PER_INCH = 21
+_LINE_INCHES = 0.125
+_TITLE_CHARACTERS_PER_INCH = 15
+_TITLE_LINES = 3
+
+Point: TypeAlias = tuple[float, Estimate]
+"""A position on the horizontal axis and the estimate there."""
+
+
+def draw(
+    build: Callable[[Figure], None],
+    *,
+    width: float,
+    height: float,
+    notes: Sequence[str],
+    formats: Sequence[str],
+) -> dict[str, bytes]:
+    """Draw one figure with its notes below it.
+
+    Args:
+        build: adds axes to the figure; the layout makes room for titles and legends.
+        width: inches.
+        height: inches, without the notes.
+        notes: sentences below the figure.
+        formats: a selection of `FORMATS`.
+
+    Returns:
+        The files by format.
+    """
+    lines = textwrap.wrap(
+        " ".join(clean(note) for note in notes), int((width - 0.2) * _CHARACTERS_PER_INCH),
+        break_on_hyphens=False,
+    )  # fmt: skip
+    below = _LINE_INCHES * len(lines) + 0.1
+    with _fixed_style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(width, height + below), facecolor="white")
+        share = below / (height + below)
+        figure.set_layout_engine("constrained", rect=(0, share, 1, 1 - share))
+        build(figure)
+        figure.text(
+            0.1 / width, share - 0.05 / (height + below), "\n".join(lines), va="top", ha="left",
+            fontsize=6.5, color=INK, linespacing=1.25, parse_math=False,
+        )  # fmt: skip
+        return {name: _save(figure, name) for name in formats}
+
+
+def band(
+    axes: Axes, points: Sequence[Point], scale: float = 1.0, shade: float = 0.14, **line: Any
+) -> None:
+    """Draw estimates as a line and their intervals as a band; skip points without a value.
+
+    Args:
+        axes: axes to draw on.
+        points: by ascending position.
+        scale: 100 draws shares in per cent.
+        shade: opacity of the band.
+        line: style of the line; `color` is required.
+    """
+    xs = [x for x, estimate in points if estimate.value is not None]
+    values, lows, highs = ([scale * end for end in ends] for ends in spans(e for _, e in points))
+    axes.plot(xs, values, **line)
+    axes.fill_between(xs, lows, highs, color=line["color"], alpha=shade, linewidth=0)
+
+
+def style_axes(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
+    """Give axes a faint grid and no box."""
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("bottom", "left"))
+        spine.set_color(FAINT)
+    axes.grid(axis=grid, color=FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(color=FAINT, labelcolor=INK, labelsize=SMALL)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.label.set_color(INK)
+        axis.label.set_fontsize(NORMAL)
+
+
+def title(axes: Axes, text: str, inches: float, letter: int | None = None) -> None:
+    """Set a panel's title, with its letter, on as many lines as it needs.
+
+    Args:
+        axes: axes of the panel.
+        text: parts separated by " · "; lines break between parts if possible.
+        inches: width of the axes.
+        letter: the panel's number, from 0.
+    """
+    head = "" if letter is None else f"({chr(ord('a') + letter % 26)}) "
+    # A dot stays on the line of the part before it, and `key = value` on one line.
+    glued = (head + shorten(text, 200)).replace(" ·", "\xa0·").replace(" = ", "\xa0=\xa0")
+    lines = textwrap.wrap(
+        glued, int(inches * _TITLE_CHARACTERS_PER_INCH), break_on_hyphens=False,
+        max_lines=_TITLE_LINES, placeholder="…",
+    )  # fmt: skip
+    axes.set_title(
+        "\n".join(lines).replace("\xa0", " "),
+        fontsize=NORMAL, loc="left", color=INK, parse_math=False,
+    )  # fmt: skip
+
+
+def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], n_columns: int) -> None:
+    """Draw one legend above all panels."""
+    if not handles:
+        return
+    drawn = figure.legend(
+        handles, [shorten(label, 60) for label in labels], loc="outside upper center",
+        ncols=min(n_columns, len(handles)), frameon=False, fontsize=SMALL, handlelength=2.6,
+    )  # fmt: skip
+    for text in drawn.get_texts():
+        text.set_parse_math(False)
+        text.set_color(INK)
+
+
+def budget_axis(axes: Axes, largest: int) -> None:
+    """Label the budget in whole numbers, on a logarithmic axis from 20 on to show the rise."""
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, StrMethodFormatter
+
+    if largest >= 20:
+        axes.set_xscale("log")
+        steps = [step * 10**power for power in range(7) for step in (1, 2, 5)]
+        axes.xaxis.set_major_locator(FixedLocator([step for step in steps if step <= largest]))
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_xlim(0.7, max(largest, 2) + 0.3)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+
+
+def _save(figure: Figure, form: str) -> bytes:
+    no_metadata: dict[str, dict[str, Any]] = {
+        "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate", "ModDate")),
+        "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
+        "png": {"Software": None},
+    }
+    target = io.BytesIO()
+    figure.savefig(target, format=form, dpi=_DPI, metadata=no_metadata[form])
+    return target.getvalue()
+
+
+@contextmanager
+def _fixed_style() -> Iterator[None]:
+    """Ignore the user's matplotlibrc, so that figures look the same everywhere."""
+    import matplotlib
+
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(
+            {
+                "svg.fonttype": "none",  # text stays text, and can be searched and edited
+                "svg.hashsalt": "medstress",
+                "pdf.fonttype": 42,  # TrueType, as journals ask
+                "font.size": NORMAL,
+            }
+        )
+        yield

@@ -1,1 +1,0 @@
-"""The tables and figures of the papers, from what a run holds."""

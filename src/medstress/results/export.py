@@ -1,0 +1,292 @@
+"""Export the tables of a run as JSONL, CSV or parquet: trials, items, exchanges, reviews."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from io import BytesIO, TextIOWrapper
+from math import isfinite
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from medstress.core.calls import Compared, Generated, Tagged
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import content_hash
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import NOT_SHOWN
+from medstress.files.spreadsheets import Writer
+from medstress.files.writing import atomic_stream, write_bytes
+from medstress.kinds import kind_of
+from medstress.results.load import StoredRun
+from medstress.results.rows import trial_rows
+from medstress.results.stored_prompts import Prompts
+from medstress.store.codec import decode_answer, decode_edits
+from medstress.store.reader import RunReader, StoredExchange
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+FORMATS = ("jsonl", "csv", "parquet")
+
+Row = dict[str, Any]
+
+
+def _edit_objects(text: str) -> list[Row]:
+    return [asdict(edit) for edit in decode_edits(text)]
+
+
+def _scores(text: str) -> list[float | None]:
+    """Parse scores; those that are not finite become null, because JSON cannot hold them."""
+    return [value if isfinite(value) else None for value in json.loads(text)]
+
+
+_PARSED: dict[str, Callable[[str], Any]] = {
+    "attack_spec": json.loads,
+    "edits": _edit_objects,
+    "first_success_edits": _edit_objects,
+    "continuations": json.loads,
+    "scores": _scores,
+}
+"""Columns that are objects or arrays in JSONL and parquet, and JSON text in CSV."""
+_MIXED = ("prompt_before", "prompt_after")
+"""Columns that hold texts or lists of turns; in formats with typed columns, turns are JSON text."""
+
+
+def export(run: StoredRun, table: str, to: Path) -> int:
+    """Write one table of a run.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        UsageError: an unknown table or ending, or a path that cannot be written.
+    """
+    if table not in TABLES:
+        hint = did_you_mean(table, TABLES)
+        raise UsageError(f"unknown table {table!r}{hint} (known: {', '.join(TABLES)})")
+    form = to.suffix.removeprefix(".")
+    if form not in FORMATS:
+        raise UsageError(f"--to {to}: the name must end in .jsonl, .csv or .parquet")
+    rows = TABLES[table](run)
+    try:
+        if form == "parquet":
+            return _write_parquet(rows, to)
+        with atomic_stream(to) as file, TextIOWrapper(file, "utf-8", newline="") as stream:
+            return (_write_jsonl if form == "jsonl" else _write_csv)(rows, stream)
+    except OSError as error:
+        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
+
+
+def item_rows(reader: RunReader) -> Iterator[Row]:
+    """Yield the items of a run."""
+    for dataset, item in reader.items().values():
+        yield {
+            "dataset": dataset,
+            "item_id": item.id,
+            "item_hash": item.hash,
+            **kind_of(item).columns(item),
+            "metadata": json.dumps(dict(item.metadata), ensure_ascii=False),
+        }
+
+
+class Probes:
+    """Finds the queries that probe the victim, for example for the span that matters.
+
+    A trial notes its probes when it ends. For unfinished trials and those of earlier versions,
+    probes of the shipped attacks are recognised by their edits, which delete a span.
+    """
+
+    def __init__(self, reader: RunReader) -> None:
+        self._noted: set[tuple[int, int]] = set()
+        self._deletes: set[int] = set()
+        for trial, text, noted in reader.probes():
+            self._noted.update((trial, query) for query in noted or ())
+            spec = json.loads(text)
+            if spec.get("victim_span") == "saliency" or spec.get("word_ranking") == "importance":
+                self._deletes.add(trial)
+
+    def holds(self, row: StoredExchange, edits: str | None) -> bool:
+        """True if a call belongs to a probe; `edits` are those of its query."""
+        if row.purpose != "attack" or row.role != "victim" or row.query is None:
+            return False
+        if row.trial in self._deletes and edits is not None:
+            return not any(edit.replacement for edit in decode_edits(edits))
+        return (row.trial, row.query) in self._noted
+
+
+def exchange_rows(reader: RunReader) -> Iterator[Row]:
+    """Yield the calls of a run, with prompts derived from item, edits and template."""
+    prompts, items, subjects = Prompts(reader.manifest), reader.items(), reader.trials_of_analyses()
+    probes = Probes(reader)
+    edits: dict[tuple[int, str, int | None], str | None] = {}
+    for row in reader.exchanges():
+        place = (row.trial, row.purpose, row.query)
+        # Only the first call of a query carries its edits.
+        edits = {place: edits.get(place, row.edits)}
+        call = _call(row, *items[row.item], edits[place], prompts)
+        answer, scores, ended, thought = _answer(row)
+        yield {
+            "trial_id": row.trial_id,
+            "about_trial": subjects.get(row.trial_id),
+            "role": row.role,
+            "purpose": row.purpose,
+            "probe": probes.holds(row, edits[place]),
+            "query": row.query,
+            "call": row.call,
+            "prompt_hash": content_hash(call[1]) if call else None,
+            "prompt": _text(call[1]) if call else None if row.call is None else NOT_SHOWN,
+            "continuations": json.dumps(call[2]) if call and call[0] == "score" else None,
+            "answer": answer,
+            "scores": scores,
+            "finish_reason": ended,
+            "reasoning": thought,
+            "cached": row.cached,
+            "seconds": row.seconds,
+            "tokens_in": row.tokens_in,
+            "tokens_out": row.tokens_out,
+            "error": row.error,
+        }
+
+
+def trial_dicts(run: StoredRun) -> Iterator[Row]:
+    """Yield the finished trials of a run."""
+    for row in trial_rows(run):
+        trial = {**asdict(row), "verdict": row.verdict.value}
+        if row.verdict is Verdict.FLIPPED:
+            for kind in ("prompt", "listing"):
+                if trial[f"{kind}_after"] is None:
+                    trial |= {f"{kind}_before": NOT_SHOWN, f"{kind}_after": NOT_SHOWN}
+        yield trial
+
+
+def review_rows(run: StoredRun) -> Iterator[dict[str, Any]]:
+    """Yield the reviews of a run."""
+    for review in run.reviews():
+        yield {
+            "trial_id": review.trial_id,
+            "reviewer": review.reviewer,
+            "human_valid": review.human_valid,
+            "answers": json.dumps(review.answers, ensure_ascii=False),
+            "note": review.note,
+            "time": review.time,
+        }
+
+
+TABLES: dict[str, Callable[[StoredRun], Iterator[Row]]] = {
+    "trials": trial_dicts,
+    "items": item_rows,
+    "exchanges": exchange_rows,
+    "reviews": review_rows,
+}
+
+
+def _call(
+    row: StoredExchange, dataset: str, item: Any, edits: str | None, prompts: Prompts
+) -> list[Any] | None:
+    """Return the canonical form of a call: its kind, its prompt, and what else defines it."""
+    if row.request is not None:
+        canonical: list[Any] = json.loads(row.request)
+        return canonical
+    if row.call is None:
+        return None  # computed ahead and never used: its candidate is not stored
+    candidate = item.candidate(decode_edits(edits) if edits else ())
+    call = prompts.call(row.victim, dataset, candidate, row.call)
+    return None if call is None else call.canonical()
+
+
+def _text(prompt: str | Iterable[Any]) -> str:
+    return prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False)
+
+
+def _answer(row: StoredExchange) -> tuple[str | None, str | None, str | None, str | None]:
+    """Return text, scores, the reason a text ended, and the model's separate reasoning."""
+    if row.answer is None:
+        return None, None, None, None
+    answer = decode_answer(row.answer, row.tokens_in or 0, row.tokens_out or 0)
+    if isinstance(answer, Tagged):
+        return " ".join(answer.labels), None, None, None
+    if isinstance(answer, Compared):
+        return None, json.dumps([answer.score]), None, None
+    if isinstance(answer, Generated):
+        return answer.text, None, answer.finish_reason, answer.reasoning
+    scores = getattr(answer, "log_probs", None) or getattr(answer, "scores", None)
+    text = getattr(answer, "answer", None) or getattr(answer, "text", None)
+    return text, None if scores is None else json.dumps(list(scores)), None, None
+
+
+def _parsed(row: Row) -> Row:
+    return {
+        name: _PARSED[name](value) if value is not None and name in _PARSED else value
+        for name, value in row.items()
+    }
+
+
+def _write_jsonl(rows: Iterator[Row], stream: IO[str]) -> int:
+    n = 0
+    for row in rows:
+        stream.write(json.dumps(_parsed(row), ensure_ascii=False) + "\n")
+        n += 1
+    return n
+
+
+def _write_csv(rows: Iterator[Row], stream: IO[str]) -> int:
+    n, writer = 0, None
+    for row in rows:
+        if writer is None:
+            writer = Writer(stream, row)
+        writer.write(_with_text_prompts(row))
+        n += 1
+    return n
+
+
+def _write_parquet(rows: Iterator[Row], to: Path) -> int:
+    frame = frame_of(rows)
+    write_frame(frame, to)
+    return frame.height
+
+
+def frame_of(rows: Iterable[Row]) -> DataFrame:
+    """Return rows as a data frame.
+
+    A column has one type: a parameter of attacks with values of several types, such as
+    `max_edit_distance`, becomes JSON text. A parameter that an attack lacks is null.
+    """
+    import polars
+
+    parsed = [_parsed(_with_text_prompts(row)) for row in rows]
+    specs = [row["attack_spec"] for row in parsed if "attack_spec" in row]
+    names = dict.fromkeys(name for spec in specs for name in spec)
+    mixed = [name for name in names if not _has_one_type([spec.get(name) for spec in specs])]
+    for spec in specs:
+        spec |= {name: json.dumps(spec[name]) for name in mixed if spec.get(name) is not None}
+    return polars.DataFrame(parsed, infer_schema_length=None)
+
+
+def _has_one_type(values: Iterable[Any]) -> bool:
+    """True if one column of a data frame can hold these JSON values unchanged."""
+    present = [value for value in values if value is not None]
+    types = {float if type(value) is int else type(value) for value in present}
+    if types == {dict}:
+        names = {name for value in present for name in value}
+        return bool(names) and all(_has_one_type(v.get(name) for v in present) for name in names)
+    if types == {list}:
+        return _has_one_type(each for value in present for each in value)
+    return len(types) <= 1
+
+
+def _with_text_prompts(row: Row) -> Row:
+    """Return a row whose prompts are texts; lists of turns become JSON."""
+    return row | {name: _text(row[name]) for name in _MIXED if isinstance(row.get(name), tuple)}
+
+
+def write_frame(frame: DataFrame, to: Path) -> None:
+    """Write a table as parquet, completely or not at all.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    # Written in memory first, because polars raises its own errors on a full disk.
+    buffer = BytesIO()
+    frame.write_parquet(buffer)
+    write_bytes(to, buffer.getbuffer())

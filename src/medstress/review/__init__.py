@@ -1,0 +1,1 @@
+"""Cases out to experts, and their judgements back in."""

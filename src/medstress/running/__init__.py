@@ -1,0 +1,1 @@
+"""Running an experiment: trials, then analyses; resumed after any stop."""

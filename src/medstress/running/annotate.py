@@ -1,0 +1,187 @@
+"""Write questions with typed mentions and group labels, as rows that medstress reads back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from medstress.core.errors import UsageError
+from medstress.core.items import LETTERS, Question
+from medstress.entities.grouping import typed_options
+from medstress.entities.semantic_types import types_of
+from medstress.experiment.file.config import Experiment
+from medstress.experiment.file.labels import group_labels
+from medstress.experiment.plan.mentions import recognise_mentions
+from medstress.experiment.plan.parts import DatasetPart, load_datasets
+from medstress.files.writing import atomic_stream
+from medstress.results.export import write_frame
+from medstress.running.run import Watcher, resolve
+
+NEEDS = ("experiment", "dataset", "entities")
+"""Tables that `annotate` needs; no victim is asked."""
+
+OTHERWISE = "write .jsonl, or leave the field out"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotated:
+    """Counts of what was written."""
+
+    n_rows: int
+    """Questions."""
+    n_mentions: int
+    """Mentions in them."""
+    groups: dict[str, int]
+    """Questions in each group."""
+
+
+def annotate(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    to: str | Path,
+    *,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> Annotated:
+    """Find mentions in the data sets of an experiment and write them with their group labels.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`; its victims
+            and attacks may be missing.
+        to: FILE.jsonl or FILE.parquet.
+        limit: most items of each data set. The limits of groups are ignored.
+        overrides: as the command line's --set.
+        watcher: callbacks for progress.
+
+    Raises:
+        UsageError, DataError: one sentence.
+    """
+    watcher = watcher or Watcher()
+    to = Path(to)
+    if to.suffix not in WRITERS:
+        raise UsageError(f"--to {to}: the name must end in .jsonl or .parquet")
+    checked, _, base = resolve(experiment, overrides, NEEDS)
+    _check_target(to, [base / Path(t.path).expanduser() for t in checked.dataset if t.path])
+    watcher.note("data")
+    loaded = load_datasets(checked.dataset, base, limit)
+    datasets = recognise_mentions(checked.entities, base, loaded, watcher.note).datasets
+    labels = group_labels(checked.entities)
+    groups = {
+        label: types_of(table.type) for label, table in zip(labels, checked.entities, strict=True)
+    }
+    _check_ids(datasets)
+    rows = [
+        {**annotated_row(item, groups), **({"dataset": part.label} if len(datasets) > 1 else {})}
+        for part in datasets
+        for item in part.questions
+    ]
+    try:
+        WRITERS[to.suffix](rows, to, list(groups))
+    except OSError as error:
+        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
+    return Annotated(
+        n_rows=len(rows),
+        n_mentions=sum(len(row["mentions"]) for row in rows),
+        groups={label: sum(label in row["groups"] for row in rows) for label in groups},
+    )
+
+
+def annotated_row(item: Question, groups: Mapping[str, frozenset[str]]) -> Row:
+    """Return one question as a row of the format that medstress reads.
+
+    `groups` lists the groups of the question; `group_options` lists, for every group, the wrong
+    options that mention an entity of its types. Metadata is added unchanged.
+    """
+    options = {label: list(typed_options(item, types)) for label, types in groups.items()}
+    return {
+        "id": item.id,
+        "context": item.context,
+        "stem": item.stem,
+        "options": dict(zip(item.letters, item.options, strict=True)),
+        "answer_idx": item.key,
+        "mentions": [asdict(mention) for mention in item.mentions],
+        **item.metadata,
+        "groups": [label for label, letters in options.items() if letters],
+        "group_options": options,
+    }
+
+
+def _check_target(to: Path, read: Sequence[Path]) -> None:
+    if to.resolve() in [path.resolve() for path in read]:
+        raise UsageError(f"--to {to}: this is also an input file; give another name")
+
+
+def _check_ids(datasets: Sequence[DatasetPart]) -> None:
+    seen: dict[str, str] = {}
+    for part in datasets:
+        for item in part.questions:
+            if seen.setdefault(item.id, part.label) != part.label:
+                raise UsageError(
+                    f"datasets {seen[item.id]!r} and {part.label!r} both have an item "
+                    f"{item.id!r}, and ids must be unique in a file; annotate them one by one"
+                )
+
+
+def _write_jsonl(rows: Sequence[Row], to: Path, _: Sequence[str]) -> None:
+    with atomic_stream(to) as stream:
+        for row in rows:
+            stream.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+
+
+def _write_parquet(rows: Sequence[Row], to: Path, groups: Sequence[str]) -> None:
+    import polars
+
+    letters = max(len(row["options"]) for row in rows)
+    span = {"field": polars.String, "start": polars.Int64, "end": polars.Int64}
+    # polars cannot infer types from columns of empty lists.
+    schema = {
+        "options": polars.Struct(dict.fromkeys(LETTERS[:letters], polars.String)),
+        "mentions": polars.List(polars.Struct({**span, "type": polars.String})),
+        "groups": polars.List(polars.String),
+        "group_options": polars.Struct(dict.fromkeys(groups, polars.List(polars.String))),
+    }
+    try:
+        frame = polars.DataFrame(rows, schema_overrides=schema, infer_schema_length=None)
+        _check_kept(rows, frame.to_dicts(), to)
+        write_frame(frame, to)
+    except polars.exceptions.PolarsError as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(
+            f"--to {to}: parquet cannot hold these rows ({reason}); {OTHERWISE}"
+        ) from error
+
+
+def _check_kept(rows: Sequence[Row], written: Sequence[Row], to: Path) -> None:
+    # polars silently drops values that do not fit the type of their column.
+    for row, read in zip(rows, written, strict=True):
+        for field, value in row.items():
+            if not _survives(value, read[field]):
+                raise UsageError(
+                    f"--to {to}: a parquet column holds values of one type, so the field "
+                    f"{field!r} of item {row['id']!r} would be lost; {OTHERWISE}"
+                )
+
+
+def _survives(value: Any, read: Any) -> bool:
+    """True if a value was written unchanged; a struct may have gained empty fields."""
+    if isinstance(value, dict):
+        return isinstance(read, dict) and all(_survives(v, read.get(k)) for k, v in value.items())
+    if isinstance(value, list):
+        return (
+            isinstance(read, list) and len(value) == len(read) and all(map(_survives, value, read))
+        )
+    if value is None:
+        return read is None or (isinstance(read, dict) and not any(read.values()))
+    return bool(value == read) and isinstance(value, bool) is isinstance(read, bool)
+
+
+WRITERS: dict[str, Callable[[Sequence[Row], Path, Sequence[str]], None]] = {
+    ".jsonl": _write_jsonl,
+    ".parquet": _write_parquet,
+}
+"""Writer by file extension."""

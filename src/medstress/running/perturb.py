@@ -1,0 +1,238 @@
+"""Write the perturbed data set of an experiment without asking a victim."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from medstress.attacks.noise import NoiseResources
+from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.noise.texts import perturb_question
+from medstress.core.errors import UsageError
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.queries import Ask
+from medstress.core.resources import Resources
+from medstress.core.seeding import rng_for
+from medstress.core.text import WHOLE
+from medstress.experiment.file.config import Experiment
+from medstress.experiment.plan.attack_checks import check_budgets
+from medstress.experiment.plan.mentions import recognise_mentions
+from medstress.experiment.plan.noise_resources import absence_remark, noise_resources
+from medstress.experiment.plan.parts import (
+    AttackPart,
+    DatasetPart,
+    GroupPart,
+    load_datasets,
+    load_groups,
+    make_attacks,
+)
+from medstress.experiment.plan.sentence_groups import GROUP, kind_of_datasets
+from medstress.kinds import Kind
+from medstress.running.perturbed_rows import Arm, Row, perturbed_row, write
+from medstress.running.run import Watcher, resolve
+
+NEEDS = ("experiment", "dataset", "attack")
+"""Tables that `perturb` needs; substitutions also need entity groups."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Counts of what was written."""
+
+    n_rows: int
+    """Perturbed items."""
+    n_changed: int
+    """Items with an edit."""
+    n_edits: int
+    """Edits in all items."""
+    notes: tuple[str, ...]
+    """Repairs of the data, rows left out, and word lists that do not occur in the data."""
+
+
+def perturb(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    to: str | Path,
+    *,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> Written:
+    """Write every item as every attack and seed perturbs it, as `run` would ask it.
+
+    Noise gives one row for each item. A substitution gives a row for each name that its sampler
+    draws, as if none succeeded.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`; victims may
+            be missing.
+        to: FILE.jsonl; for a single data set, attack and seed also FILE.tsv, FILE.iob, FILE.conll
+            (tagged texts) or FILE.tsv (pairs).
+        limit: most items of each data set.
+        overrides: as the command line's --set.
+        watcher: callbacks for progress.
+
+    Raises:
+        UsageError, DataError: one sentence.
+    """
+    watcher = watcher or Watcher()
+    to = Path(to)
+    checked, _, base = resolve(experiment, overrides, NEEDS)
+    inputs = [base / Path(table.path).expanduser() for table in checked.dataset if table.path]
+    if to.resolve() in [path.resolve() for path in inputs]:
+        raise UsageError(f"--to {to}: this is also an input file; give another name")
+    attacks = make_attacks(checked.attack)
+    watcher.note("data")
+    datasets = load_datasets(checked.dataset, base, limit)
+    kind = kind_of_datasets(datasets)
+    check_perturbed_alone(attacks, kind)
+    noises = [part.attack for part in attacks if isinstance(part.attack, SentenceAttack)]
+    items = [item for part in datasets for item in part.all_items]
+    resources = noise_resources(items, noises, base) if noises else NoiseResources()
+    if kind.draws_names:
+        rows = _question_rows(checked, attacks, datasets, resources, base, watcher)
+    else:
+        rows = _sentence_rows(checked, attacks, datasets, kind, resources)
+    written = list(rows)
+    if not written:
+        raise UsageError(f"--to {to}: these attacks can perturb no item, so nothing is written")
+    write(written, to, kind)
+    counts = [len(row.edits) for row in written]
+    return Written(
+        n_rows=len(counts),
+        n_changed=sum(n > 0 for n in counts),
+        n_edits=sum(counts),
+        notes=(
+            *(note for part in datasets for note in (*part.loaded.notes, *part.loaded.skipped)),
+            *filter(None, [absence_remark(resources)]),
+        ),
+    )
+
+
+def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
+    """Check that no attack needs a victim's answers to perturb an item.
+
+    Raises:
+        UsageError: an attack needs them; the message names it.
+    """
+    for part in attacks:
+        attack = part.attack
+        if isinstance(attack, SentenceAttack):
+            if attack.search != "none":
+                raise UsageError(
+                    f"attack {part.label!r}: a search asks a victim which edits matter; set "
+                    'search = "none" to get the whole perturbed copy'
+                )
+        elif not kind.draws_names:
+            raise UsageError(
+                f"attack {part.label!r} is for questions, but the data are {kind.name}"
+            )
+        elif why := attack.traits.needs_scores:
+            raise UsageError(
+                f"attack {part.label!r} needs a victim's scores ({why}), but perturb asks no victim"
+            )
+
+
+def _sentence_rows(
+    checked: Experiment,
+    attacks: Sequence[AttackPart],
+    datasets: Sequence[DatasetPart],
+    kind: Kind,
+    resources: NoiseResources,
+) -> Iterator[Row]:
+    for dataset, part in product(datasets, attacks):
+        attack = part.attack
+        assert isinstance(attack, SentenceAttack)
+        for seed, item in product(_seeds(checked, part), dataset.questions):
+            arm = Arm(dataset=dataset.label, attack=part.label, seed=seed)
+            # The random stream of a run's trials, so that a run asks exactly these items.
+            rng = rng_for(seed or 0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
+            unit = kind.with_unit(item, WHOLE)
+            yield perturbed_row(unit.candidate(attack.edits(unit, rng, resources)), arm)
+
+
+def _question_rows(
+    checked: Experiment,
+    attacks: Sequence[AttackPart],
+    datasets: Sequence[DatasetPart],
+    resources: NoiseResources,
+    base: Path,
+    watcher: Watcher,
+) -> Iterator[Row]:
+    noises = [part for part in attacks if isinstance(part.attack, SentenceAttack)]
+    substitutions = [part for part in attacks if part not in noises]
+    if noises:
+        yield from _vignettes(checked, noises, datasets, resources)
+    if not substitutions:
+        return
+    if not checked.entities:
+        raise UsageError("experiment: the table [[entities]] is missing")
+    recognised = recognise_mentions(checked.entities, base, datasets, watcher.note).datasets
+    groups = load_groups(checked.entities, base, recognised, watcher.note, watcher.vectors)
+    check_budgets(substitutions, groups)
+    for dataset, group, part in product(recognised, groups, substitutions):
+        yield from _draws(checked, dataset, group, part)
+
+
+def _vignettes(
+    checked: Experiment,
+    noises: Sequence[AttackPart],
+    datasets: Sequence[DatasetPart],
+    resources: NoiseResources,
+) -> Iterator[Row]:
+    """Yield questions with noise in context and stem; options stay unchanged."""
+    for dataset, part in product(datasets, noises):
+        assert isinstance(part.attack, SentenceAttack)
+        for seed, item in product(_seeds(checked, part), dataset.questions):
+            rng = rng_for(seed or 0, f"{part.attack.stream}/{GROUP}", dataset.label, item.id)
+            arm = Arm(dataset=dataset.label, attack=part.label, seed=seed)
+            yield perturbed_row(perturb_question(item, part.attack, rng, resources), arm)
+
+
+def _draws(
+    checked: Experiment, dataset: DatasetPart, group: GroupPart, part: AttackPart
+) -> Iterator[Row]:
+    for item, seed in product(group.items(dataset), _seeds(checked, part)):
+        candidates = drawn_candidates(item, seed, dataset.label, part, group.resources)
+        for number, candidate in enumerate(candidates, start=1):
+            arm = Arm(
+                dataset=dataset.label,
+                attack=part.label,
+                seed=seed,
+                group=group.label,
+                query=number,
+            )
+            yield perturbed_row(candidate, arm)
+
+
+def drawn_candidates(
+    item: Question, seed: int | None, dataset: str, part: AttackPart, resources: Resources
+) -> Generator[Candidate, None, None]:
+    """Yield what the attack asks about an item if nothing succeeds; nothing if it cannot attack."""
+    attack = part.attack
+    if attack.obstacle(item, resources):
+        return
+    rng = rng_for(seed or 0, f"{attack.traits.stream}/{resources.group}", dataset, item.id)
+    steps = attack.run(item, rng, resources)
+    right = Prediction(outcome=Outcome.RIGHT, answer=item.key)
+    try:
+        step = next(steps)
+        while True:
+            if not isinstance(step, Ask):
+                raise UsageError(
+                    f"attack {part.label!r} asks other models for its edits, but perturb asks no "
+                    "model"
+                )
+            yield from (query.candidate for query in step.queries)
+            step = steps.send(tuple(right for _ in step.queries))
+    except StopIteration:
+        return
+    finally:
+        steps.close()
+
+
+def _seeds(checked: Experiment, part: AttackPart) -> Sequence[int | None]:
+    return (None,) if part.traits.deterministic else checked.experiment.seeds

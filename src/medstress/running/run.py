@@ -1,0 +1,386 @@
+"""Prepare, run, resume and extend an experiment."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medstress.core.errors import StoreError, UsageError
+from medstress.core.hashing import content_hash
+from medstress.engine.backend_queue import release
+from medstress.engine.progress import DRAIN_SECONDS, Progress
+from medstress.engine.scheduler import Scheduler
+from medstress.experiment.file.config import Experiment
+from medstress.experiment.file.reading import (
+    NEEDS,
+    apply_overrides,
+    check_experiment,
+    read_experiment,
+    require_tables,
+)
+from medstress.experiment.file.sources import find_source
+from medstress.experiment.plan import manifest as manifests
+from medstress.experiment.plan.attack_checks import check_budgets, check_scores
+from medstress.experiment.plan.controls import with_controls
+from medstress.experiment.plan.conversations import check_conversations
+from medstress.experiment.plan.free_group import free_group
+from medstress.experiment.plan.mentions import GIVEN, recognise_mentions
+from medstress.experiment.plan.old_rules import keep_prompts, keep_rules
+from medstress.experiment.plan.old_synonyms import keep_synonyms
+from medstress.experiment.plan.parts import (
+    load_datasets,
+    load_groups,
+    make_attacks,
+    open_victims,
+    used_tables,
+)
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.roles import check_roles, open_roles, with_roles
+from medstress.experiment.plan.sentence_groups import (
+    SentenceGroupPart,
+    check_kind,
+    kind_of_datasets,
+    sentence_resources,
+)
+from medstress.experiment.plan.spending import Usage, check_prices, limits_of, usage_of
+from medstress.experiment.plan.targets import (
+    check_same_targets,
+    check_targets,
+    claim_answers,
+    named_backends,
+)
+from medstress.running.analyses import finish
+from medstress.running.prompt_similarity import prompt_encoder
+from medstress.running.shared_cache import share_again
+from medstress.significance.checks import check_items, check_tests
+from medstress.significance.families import fixed_family
+from medstress.store.run_store import FILE, RunStore, lock_folder
+from medstress.store.shared_cache import open_shared
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+__all__ = [
+    "Watcher",
+    "opened_victims",
+    "prepare",
+    "resolve",
+    "run_experiment",
+    "run_folder",
+    "run_prepared",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """Callbacks for progress; every default does nothing."""
+
+    note: Callable[[str], None] = lambda _: None
+    """Receives what is being prepared."""
+    announce: Callable[[str], None] = lambda _: None
+    """Receives what the user should read before it costs money."""
+    vectors: Callable[[int, int], None] | None = None
+    """Receives (done, all) while vectors are computed."""
+    progress: Callable[[Progress], None] = lambda _: None
+    """Receives counts while trials run."""
+    drain_seconds: float = DRAIN_SECONDS
+    """Time for calls in flight after the run is stopped."""
+
+
+def prepare(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    *,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+    complete: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> Prepared:
+    """Read and check an experiment and load everything but the models.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        limit: most items of each data set.
+        overrides: as the command line's --set.
+        watcher: callbacks for progress.
+        complete: fills in what the command decides, before the tables are checked.
+
+    Raises:
+        UsageError, DataError: one sentence.
+    """
+    watcher = watcher or Watcher()
+    checked, given, base = resolve(experiment, overrides, complete=complete)
+    attacks = make_attacks(checked.attack, base)
+    check_roles(checked.role, attacks, checked.test)
+    check_tests(checked, attacks, base)
+    check_scores(attacks, checked.victim)
+    check_prices(checked)
+    prompt_encoder(checked.analysis, base)  # fails now rather than after the last query
+    watcher.note("data")
+    loaded = load_datasets(checked.dataset, base, limit)
+    check_items(checked, loaded)
+    kind = kind_of_datasets(loaded)
+    classes = kind.classes(item for part in loaded for item in part.all_items)
+    check_kind(checked, attacks, kind, classes)
+    if checked.experiment.controls:
+        attacks = with_controls(attacks, kind)
+    if not kind.draws_names:
+        return Prepared(
+            experiment=checked,
+            given={"experiment": given, "overrides": list(overrides)},
+            base=base,
+            datasets=loaded,
+            groups=[SentenceGroupPart(resources=sentence_resources(attacks, loaded, base))],
+            attacks=attacks,
+            recognisers=[GIVEN],
+            kind=kind,
+            classes=classes,
+        )
+    recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
+    datasets = recognised.datasets
+    groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
+    unnamed = free_group(attacks)
+    groups = with_roles([*groups, *unnamed], checked.role)
+    check_budgets(attacks, groups)
+    return Prepared(
+        experiment=checked,
+        given={"experiment": given, "overrides": list(overrides)},
+        base=base,
+        datasets=datasets,
+        groups=groups,
+        attacks=attacks,
+        kind=kind,
+        recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
+    )
+
+
+def resolve(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    overrides: Sequence[str] = (),
+    needs: Sequence[str] = NEEDS,
+    complete: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> tuple[Experiment, Any, Path]:
+    """Read and check an experiment in any of its forms.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        overrides: as the command line's --set.
+        needs: the tables that the command needs.
+        complete: as in `prepare`.
+
+    Returns:
+        The checked experiment; what the user gave, for the manifest; the folder that relative
+        paths start from.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    if isinstance(experiment, str | Path):
+        source = find_source(experiment)
+        checked = read_experiment(Path(experiment), overrides, needs, complete)
+        return checked, source.text, source.base
+    base = Path.cwd()
+    if isinstance(experiment, Experiment):
+        require_tables(used_tables(experiment), needs)
+        return experiment, used_tables(experiment), base
+    if not isinstance(experiment, Mapping):
+        raise UsageError(
+            f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
+        )
+    raw = copy.deepcopy(dict(experiment))
+    apply_overrides(raw, overrides)
+    complete(raw)
+    return check_experiment(raw, needs=needs), experiment, base
+
+
+def run_experiment(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    out: str | Path | None = None,
+    *,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> Path:
+    """Run, resume or extend an experiment, and return the folder of the run.
+
+    Args:
+        experiment: a TOML file or the name of a shipped recipe, a dict of the same shape, or a
+            checked `Experiment`.
+        out: the run folder; default ``runs/<name>``.
+        fresh: throw away what the folder holds.
+        retry_failed: run failed trials again.
+        limit: most items of each data set.
+        overrides: as the command line's --set.
+        watcher: callbacks for progress.
+
+    Raises:
+        UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
+    """
+    watcher = watcher or Watcher()
+    prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    folder = run_folder(prepared, out)
+    if fresh and folder.exists() and not (folder / FILE).is_file():
+        raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
+    lock = lock_folder(folder, prepared.experiment.experiment.access)
+    try:
+        # Victims come before the store: if one cannot be opened, --fresh has deleted nothing.
+        with opened_victims(prepared, watcher.note):
+            run_prepared(
+                prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
+            )
+    finally:
+        lock.release()
+    return folder
+
+
+def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
+    """Return the folder of a run; default ``runs/<name>``."""
+    return Path(out) if out is not None else Path("runs") / prepared.experiment.experiment.name
+
+
+@contextmanager
+def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[None]:
+    """Open victims and roles, check what only back ends know, and close them at the end.
+
+    Raises:
+        UsageError: see `open_victims`, `check_conversations`, `open_roles` and `check_targets`.
+    """
+    tables, base = prepared.experiment.victim, prepared.base
+    seconds = prepared.experiment.experiment.timeout_seconds
+    pairs = zip(prepared.datasets, prepared.experiment.dataset, strict=True)
+    datasets = [(part.label, table.name) for part, table in pairs]
+    prepared.victims = open_victims(
+        tables, base, note, prepared.kind, prepared.classes, seconds, datasets
+    )
+    try:
+        check_conversations(prepared.victims, prepared.attacks)
+        opened = list(zip(tables, prepared.victims, strict=True))
+        prepared.roles = open_roles(prepared.experiment.role, base, note, opened, seconds)
+        check_targets(named_backends(prepared))
+        yield
+    finally:
+        own = [part.backend for part in prepared.roles if not part.is_shared]
+        for backend in [*(victim.backend for victim in prepared.victims), *own]:
+            release(backend)
+
+
+def run_prepared(
+    prepared: Prepared,
+    folder: Path,
+    *,
+    lock: FileLock | None = None,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    watcher: Watcher,
+) -> Usage:
+    """Run, resume or extend a prepared experiment with open victims in a folder.
+
+    Returns:
+        What the folder's run has used up.
+    """
+    settings = prepared.experiment.experiment
+    with (
+        open_shared(settings.cache, prepared.base) as shared,
+        RunStore(folder, lock=lock, fresh=fresh, access=settings.access) as store,
+    ):
+        prepared.shared = shared
+        claim_answers(prepared)
+        _start(store, prepared)
+        share_again(store, prepared)
+        if retry_failed:
+            store.forget_failed()
+        _drive(store, prepared, watcher)
+        return usage_of(store, prepared)
+
+
+def _start(store: RunStore, prepared: Prepared) -> None:
+    """Write the manifest before the first call; refuse a folder with another experiment."""
+    known = store.manifest()
+    if known:
+        keep_synonyms(prepared, known["attacks"])
+        keep_prompts(prepared, known["parts"]["attacks"])
+        keep_labels(prepared, known["parts"]["attacks"])
+        check_same_targets(prepared, known, store.folder)
+        keep_rules(prepared, known)
+    parts = manifests.fingerprint_parts(prepared)
+    former = manifests.former_victims(known, parts, prepared.portion.may_lack)
+    if known:
+        parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
+        manifests.check_same_run(store.folder, known, parts)
+        manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
+        if not prepared.kind.keeps_metadata:
+            for part in prepared.datasets:
+                # Documents may be named later; they do not change a sentence's identity.
+                store.renew_items(part.label, part.questions)
+    described = manifests.describe(prepared, parts)
+    # The trials of former victims stay readable.
+    described["victims"] |= {label: known["victims"][label] for label in former}
+    store.write_manifest(
+        {
+            **described,
+            **({} if known else fixed_family(prepared.experiment.test)),
+            "started": known.get("started") or manifests.now(),
+            "finished": None,
+            "complete": False,
+            "n_planned": prepared.n_trials(len(prepared.victims)),
+            "command": manifests.command_line(),
+            "performance": known.get("performance") or {"wall_seconds": 0.0},
+        }
+    )
+    store.commit()
+
+
+def keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
+    """Let attacks with a default label keep the label that the folder gave them.
+
+    A default label grows longer when another attack of the same name joins.
+    """
+    labels = {value: label for label, value in known.items()}
+    taken = {part.label for part in prepared.attacks}
+    for i, part in enumerate(prepared.attacks):
+        old = labels.get(content_hash(part.attack.spec()))
+        if old is not None and old not in taken and not part.is_labelled:
+            prepared.attacks[i] = replace(part, label=old)
+
+
+def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
+    prepared.started, prepared.drain_seconds = time.monotonic(), watcher.drain_seconds
+    encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
+    roles = {part.name: part.backend for part in prepared.roles}
+    scheduler = Scheduler(
+        store,
+        roles=roles,
+        limits=limits_of(store, prepared),
+        shared=prepared.shared,
+        on_progress=watcher.progress,
+    )
+    n_planned = prepared.n_trials(len(prepared.victims))
+    before = [dict(victim.backend.counters) for victim in prepared.victims]
+    try:
+        progress = scheduler.run(prepared.trials(), n_planned)
+        done = progress.n_done + progress.n_skipped == n_planned and finish(
+            store, prepared, encoder, watcher.note, watcher.announce, watcher.progress
+        )
+    finally:
+        _account(store, prepared, time.monotonic() - prepared.started, before)
+    if done:
+        store.write_manifest({"complete": True, "finished": manifests.now()})
+
+
+def _account(
+    store: RunStore, prepared: Prepared, seconds: float, before: Sequence[Mapping[str, int]]
+) -> None:
+    """Add this process's time and tokens to the run's; `before` holds its first counters."""
+    performance = store.manifest()["performance"]
+    performance["wall_seconds"] += seconds
+    for victim, at_start in zip(prepared.victims, before, strict=True):
+        for name, count in victim.backend.counters.items():
+            performance[name] = performance.get(name, 0) + count - at_start.get(name, 0)
+    endpoints = manifests.endpoints([*prepared.victims, *prepared.roles])
+    store.write_manifest({"performance": performance, "endpoints": endpoints})

@@ -1,0 +1,1 @@
+"""`medstress test`: is a success more than what any change of its kind would bring?"""

@@ -1,0 +1,281 @@
+"""The test of one success: fresh samples of it, and as many controls as the plan needs."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeAlias
+
+from medstress.attacks.controls.slots import text_of
+from medstress.core.errors import TrialError
+from medstress.core.items import Candidate
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.text import edit_rows
+from medstress.engine.study import ConversationRequest, HoldConversations, Replies, StudyFlow
+from medstress.metrics.significance.families import Null
+from medstress.metrics.significance.hardness import (
+    Sampled,
+    Statistic,
+    hardness,
+    readable_values,
+    sampled,
+    usable,
+)
+from medstress.significance.controls import Controls
+from medstress.significance.panel import drawn_until, hardest_passing, passing
+from medstress.significance.settings import Settings
+from medstress.stats.monte_carlo import LEAST, ControlPlan, is_as_hard
+
+KEPT = 30
+"""How many controls are stored with their text, for reviewers."""
+BLOCK = 10
+"""Controls made side by side in an adaptive test; as many as can end it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Success:
+    """The success that is tested."""
+
+    fuzz: Candidate
+    """The edited item that the victim got wrong."""
+    attempts: int
+    """K: attempts that the attack had."""
+    used: int
+    """Attempts that it used."""
+    likely_statistic: Statistic | None = None
+    """The statistic that will probably estimate T; None if it cannot be known yet."""
+
+
+_MadeControl: TypeAlias = tuple[Candidate | None, bool]
+"""A control, or None for a loop that held; and whether the loop ended in an error."""
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """The controls so far, in the order drawn."""
+
+    values: list[float | None] = field(default_factory=list)
+    """T of each; None if no sample could be read, or if the loop held."""
+    as_hard: list[bool] = field(default_factory=list)
+    """Whether each is at least as hard as the fuzz. A control without T counts as hard, against
+    significance; a loop that held counts as easy."""
+    flipped: list[bool] = field(default_factory=list)
+    """Whether each control's loop ended in an error."""
+    edits: list[list[list[Any]]] = field(default_factory=list)
+    """Edits of the first `KEPT` controls."""
+    n_begun: int = 0
+    """Controls begun; with the null `flipped` this includes loops that held."""
+    texts: set[str] = field(default_factory=set)
+    """All texts that controls tried."""
+    n_tried: int = 0
+    """Number of texts tried, counting repeats."""
+
+    def record_tried(self, candidates: Sequence[Candidate]) -> None:
+        """Record the texts that are tried."""
+        self.texts.update(map(text_of, candidates))
+        self.n_tried += len(candidates)
+
+    def n_distinct(self, null: Null) -> int | None:
+        """Return how many controls the distinct texts make up; None if no text repeats.
+
+        Loops consist of several texts: thirty distinct texts make six loops of five, however many
+        loops are run.
+        """
+        n = len(self.texts)
+        if n == self.n_tried:
+            return None
+        is_loop = null in (Null.MATCHED, Null.FLIPPED)
+        return len(self.values) * n // self.n_tried if is_loop else n
+
+
+def significance_flow(success: Success, settings: Settings, controls: Controls) -> StudyFlow:
+    """Test one success.
+
+    The answers that made the attack succeed are not used: T of the fuzz comes from fresh samples,
+    and so does T of every control once its loop has ended.
+
+    Yields:
+        Steps of a study.
+
+    Returns:
+        The statistic used, the samples of clean item and fuzz, the greatest number of controls
+        and their T, from which `metrics` computes p-values.
+
+    Raises:
+        TrialError: no sample of the clean item or of the fuzz could be read, `max_calls` buys no
+            control, or no control can be made.
+    """
+    item = success.fuzz.item
+    if success.likely_statistic is not None:
+        _plan(success, settings, success.likely_statistic)
+    clean = Candidate(item=item)
+    first = yield from _samples(clean, 0, Statistic.KEY_PROBABILITY.n_samples)
+    statistic = usable(settings.statistic, first)
+    plan = _plan(success, settings, statistic)
+    missing = statistic.n_samples - len(first)
+    if missing > 0:
+        first += yield from _samples(clean, len(first), missing)
+    fuzz = yield from _samples(success.fuzz, 0, statistic.n_samples)
+    observed = hardness(fuzz, statistic)
+    if observed is None or hardness(first, statistic) is None:
+        which = "edited" if observed is None else "clean"
+        raise TrialError(f"not tested: no sampled answer about the {which} item could be read")
+    drawn = _Drawn()
+    while not _suffices(drawn, settings.null, plan):
+        n = min(LEAST if plan.fixed else BLOCK, plan.most - drawn.n_begun)
+        made = yield from _block(n, success, settings, controls, drawn)
+        yield from _measure(made, statistic, observed, drawn)
+    return {
+        "statistic": statistic.value,
+        "original": readable_values(first, statistic),
+        "fuzz": readable_values(fuzz, statistic),
+        "most": plan.most,
+        "controls": drawn.values,
+        "as_hard": drawn.as_hard,
+        "flipped": drawn.flipped,
+        "n_loops": drawn.n_begun,
+        "n_distinct": drawn.n_distinct(settings.null),
+        "edits": drawn.edits,
+    }
+
+
+def _plan(success: Success, settings: Settings, statistic: Statistic) -> ControlPlan:
+    """Return how many controls to draw; raise a TrialError if `max_calls` buys none."""
+    cost = settings.cost(success.attempts, success.used, statistic)
+    plan = settings.plan(cost)
+    if plan.most < 1:
+        raise TrialError(cost.too_dear(settings.max_calls or 0))
+    return plan
+
+
+def _suffices(drawn: _Drawn, null: Null, plan: ControlPlan) -> bool:
+    if null is not Null.FLIPPED:
+        return plan.is_done(drawn.as_hard)
+    # Loops that held cost calls but are no controls, so the limit is on all loops begun. If the
+    # first thirty all hold, there is nothing to compare with.
+    futile = drawn.n_begun >= LEAST and not drawn.as_hard
+    enough = plan.fixed is None and plan.is_done(drawn.as_hard)
+    return futile or enough or drawn.n_begun >= plan.most
+
+
+def _block(
+    n: int, success: Success, settings: Settings, controls: Controls, drawn: _Drawn
+) -> Generator[Any, Replies, list[_MadeControl]]:
+    """Make the next n controls; return candidates and whether their loop ended in an error."""
+    drawn.n_begun += n
+    match settings.null:
+        case Null.MATCHED | Null.FLIPPED:
+            limit = success.attempts * settings.loops
+            erred = yield from _loops(n, controls, limit, drawn)
+            counted = erred if settings.null is Null.MATCHED else filter(None, erred)
+            return [(candidate, candidate is not None) for candidate in counted]
+        case Null.BEST_OF_K:
+            best = yield from _hardest_of(n, controls, success.used, drawn)
+            return [(candidate, False) for candidate in best]
+        case Null.NEUTRAL:
+            draw = controls.neutral
+        case Null.PARAPHRASE:
+            draw = controls.paraphrases
+        case Null.SCRAMBLED:
+            draw = controls.scrambled
+    singles = yield from drawn_until(n, draw, controls.panel)
+    drawn.record_tried(singles)
+    return [(candidate, False) for candidate in singles]
+
+
+def _loops(
+    n: int, controls: Controls, limit: int, drawn: _Drawn
+) -> Generator[Any, Replies, list[Candidate | None]]:
+    """Run the attack's loop with neutral insertions, one loop per control, side by side.
+
+    A loop ends at its first error, as the attack's does, or after `limit` attempts; None stands
+    for a loop that held. The panel is asked only about errors, since its votes on the others would
+    change nothing. An error that it refuses is a lost attempt.
+    """
+    erred: dict[int, Candidate] = {}
+    for _ in range(limit):
+        open_ = [number for number in range(n) if number not in erred]
+        if not open_:
+            break
+        tried = yield from controls.neutral(len(open_))
+        drawn.record_tried(tried)
+        replies = yield HoldConversations(
+            tuple(ConversationRequest(candidate) for candidate in tried)
+        )
+        wrong = {
+            number: candidate
+            for number, candidate, reply in zip(open_, tried, replies, strict=True)
+            if _outcome(reply) is Outcome.WRONG
+        }
+        allowed = yield from passing(controls.panel, list(wrong.values()))
+        erred |= {
+            number: one for (number, one), ok in zip(wrong.items(), allowed, strict=True) if ok
+        }
+    return [erred.get(number) for number in range(n)]
+
+
+def _outcome(reply: Any) -> Outcome:
+    assert isinstance(reply, Prediction)
+    return reply.outcome
+
+
+def _hardest_of(
+    n: int, controls: Controls, used: int, drawn: _Drawn
+) -> Generator[Any, Replies, list[Candidate]]:
+    """Return n controls, each the hardest of as many neutral insertions as the attack tried."""
+    tried = yield from controls.neutral(n * used)
+    drawn.record_tried(tried)
+    replies = yield HoldConversations(tuple(ConversationRequest(candidate) for candidate in tried))
+    eased = [
+        (_ease(candidate, reply), candidate)
+        for candidate, reply in zip(tried, replies, strict=True)
+    ]
+    rows = {number: eased[number * used : (number + 1) * used] for number in range(n)}
+    hardest = yield from hardest_passing(rows, controls.panel)
+    return [hardest[number] for number in range(n)]
+
+
+def _ease(candidate: Candidate, reply: Any) -> float:
+    """Return how easy a conversation looked: P(key) or stated confidence, minus 1 if wrong."""
+    one = _sampled(candidate, reply)
+    ease = one.probability if one.probability is not None else one.confidence
+    return (ease if ease is not None else 1.0) - (one.outcome is Outcome.WRONG)
+
+
+def _measure(
+    made: Sequence[_MadeControl], statistic: Statistic, observed: float, drawn: _Drawn
+) -> Generator[Any, Replies, None]:
+    """Estimate T of controls from fresh samples, all side by side; loops that held need none."""
+    n, start = statistic.n_samples, len(drawn.values)
+    talks = tuple(
+        ConversationRequest(candidate, (start + i) * n + j)
+        for i, (candidate, _) in enumerate(made)
+        if candidate is not None
+        for j in range(n)
+    )
+    replies = iter((yield HoldConversations(talks)) if talks else ())
+    for candidate, flipped in made:
+        value, is_hard = None, False
+        if candidate is not None:
+            given = [_sampled(candidate, reply) for reply in islice(replies, n)]
+            value = hardness(given, statistic)
+            is_hard = value is None or is_as_hard(value, observed)
+        drawn.values.append(value)
+        drawn.as_hard.append(is_hard)
+        drawn.flipped.append(flipped)
+        if len(drawn.edits) < KEPT and candidate is not None:
+            drawn.edits.append(edit_rows(candidate.edits))
+
+
+def _samples(candidate: Candidate, start: int, n: int) -> Generator[Any, Replies, list[Sampled]]:
+    replies = yield HoldConversations(
+        tuple(ConversationRequest(candidate, start + j) for j in range(n))
+    )
+    return [_sampled(candidate, reply) for reply in replies]
+
+
+def _sampled(candidate: Candidate, reply: Any) -> Sampled:
+    assert isinstance(reply, Prediction)
+    item = candidate.item
+    return sampled(reply, item.letters.index(item.key), reply.confidences)

@@ -1,0 +1,319 @@
+"""Plan the studies that test the successes of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from medstress.attacks.controls.slots import Slot, slots_of
+from medstress.attacks.medfuzz.attack import ATTACKER, MAX_SAMPLE, MedFuzz
+from medstress.attacks.medfuzz.gates import GATES, Draft
+from medstress.attacks.medfuzz.judges import N_VOTES, Panel, judges_in, most_votes
+from medstress.core.calls import Decoding
+from medstress.core.errors import UsageError
+from medstress.core.items import Candidate, Question
+from medstress.core.rows import TrialRow
+from medstress.core.seeding import rng_for
+from medstress.engine.requests import Purpose
+from medstress.engine.study import Study, StudyFlow
+from medstress.experiment.plan.conversations import victim_of
+from medstress.metrics.counts import is_flipped, is_refused
+from medstress.metrics.significance.control_costs import ControlCost
+from medstress.metrics.significance.families import attainable, shortfall
+from medstress.metrics.significance.hardness import Statistic
+from medstress.metrics.significance.members import Scope, family_counts, family_of, has_id
+from medstress.metrics.tries import attempts_used, entries, pick_attempt
+from medstress.prompts.replies import Addition
+from medstress.significance.bounds import Bound, bound_of
+from medstress.significance.controls import Controls
+from medstress.significance.flow import Success, significance_flow
+from medstress.significance.settings import Settings
+from medstress.significance.sharing import leaders
+from medstress.significance.writer import RoleWriter
+from medstress.store.codec import decode_edits
+from medstress.tasks.conversation import Conversation
+from medstress.tasks.multiple_choice import AnswerBy
+from medstress.tasks.victim import Victim
+
+TEMPERATURE = 1.0
+"""Temperature at which reasonings are sampled for T (METHODS 2.4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """The parts of an experiment that tests need."""
+
+    victims: Mapping[str, Victim]
+    """Opened victims by label."""
+    attacks: Mapping[str, MedFuzz]
+    """MedFuzz attacks by label; other attacks are not tested."""
+    roles: Mapping[str, Decoding]
+    """Opened roles, and how they generate."""
+    items: Mapping[tuple[str, str], Question]
+    """Items by data set and identifier."""
+    names_in: Callable[[str], Sequence[str]] | None = None
+    """Finds names of drugs and diseases in a text, for the gate `evidence`."""
+
+
+def testable(rows: Iterable[TrialRow], attacks: Mapping[str, MedFuzz]) -> list[TrialRow]:
+    """Return the successes of these attacks that experts have not found invalid."""
+    return [row for row in rows if _is_success(row) and row.attack in attacks]
+
+
+def _is_success(row: TrialRow) -> bool:
+    return is_flipped(row) and not is_refused(row)
+
+
+def fixed_successes(
+    rows: Sequence[TrialRow], successes: Sequence[TrialRow], scope: Scope
+) -> list[TrialRow]:
+    """Return the successes of the family.
+
+    Raises:
+        UsageError: the run does not have a trial of a fixed family.
+    """
+    for given in scope.trials:
+        if not any(has_id(row, given) for row in rows):
+            raise UsageError(
+                f"[test] trials: no trial has the id {given!r}; list the ids (column trial_id) "
+                "with: medstress export DIR --table trials --to trials.csv"
+            )
+    return [row for row in successes if scope.holds(row)]
+
+
+def outlook(
+    rows: Sequence[TrialRow],
+    chosen: Sequence[TrialRow],
+    tools: Tools,
+    settings: Settings,
+    scope: Scope,
+    done: Collection[str] = (),
+    ended: Collection[str] = (),
+) -> list[str]:
+    """Return sentences on the most that the tests still ask, and on what they could show.
+
+    Args:
+        rows: trials of the run; all of them make the family, tested or not.
+        chosen: successes to test.
+        tools: parts of the experiment.
+        settings: settings of the tests.
+        scope: the family.
+        done: identifiers of trials that were tested with these settings before.
+        ended: identifiers of chosen trials whose test has ended, with p-values or without.
+    """
+    n_judges, judged = len(judges_in(tools.roles)), set[tuple[str, str]]()
+    costs, bound, too_dear = [], Bound(), list[ControlCost]()
+    for row in chosen:
+        attack, used = tools.attacks[row.attack], attempts_used(row)
+        cost = settings.cost(attack.attempts, used, _statistic(row, tools, settings))
+        costs.append(cost)
+        if row.trial_id in ended:
+            continue
+        if settings.plan(cost).most < 1:
+            too_dear.append(cost)
+            continue
+        votes = most_votes(n_judges) if has_panel(attack, tools, settings) else 0
+        bound += bound_of(attack.attempts, used, settings, votes=votes)
+        judged |= {(row.dataset, row.item_id)} if votes else set()
+    bound += Bound(n_votes=len(judged) * n_judges * N_VOTES)  # on the clean items
+    before = f", {len(ended)} of them tested before" if ended else ""
+    head = f"significance: {len(chosen)} successes{before}, {settings.null.value} controls"
+    sentences = [f"{head}, {bound.in_words if bound != Bound() else 'and nothing to ask'}"]
+    if too_dear:
+        most = max(too_dear, key=lambda one: one.needed(1))
+        sentences.append(
+            f"significance: {len(too_dear)} successes are not tested and nothing is asked about "
+            f"them: {most.too_dear(settings.max_calls or 0)}"
+        )
+    if scope.label is not None:
+        named = ", ".join((*scope.items, *scope.trials)[:8])
+        sentences.append(f"significance: a {scope.label} family: {named}")
+    ids = {row.trial_id for row in chosen} | set(done)
+    tested = [row for row in rows if row.trial_id in ids and scope.holds(row)]
+    n_successes, n_attacked = family_counts(family_of(rows, tested, scope))
+    plan = max((settings.plan(cost) for cost in costs), key=lambda one: one.most)
+    if plan.most and tested:
+        best = attainable(n_successes, n_attacked, scope.family, plan, len(tested), scope.adjust)
+        sentences.append(
+            f"significance: with at most {plan.most} controls the smallest p is {plan.p_min:.3g}, "
+            f"adjusted {best.adjusted:.3g}"
+        )
+
+        def max_calls(n_controls: int) -> int:
+            return max(cost.needed(n_controls) for cost in costs)
+
+        bounded = settings.controls.fixed is None
+        if too_few := shortfall(best, max_calls if bounded else None):
+            sentences.append(f"significance: {too_few}")
+    if settings.null.caution is not None:
+        sentences.append(f"significance: {settings.null.value}: {settings.null.caution}")
+    return sentences
+
+
+def _statistic(row: TrialRow, tools: Tools, settings: Settings) -> Statistic:
+    """Return the likely statistic for T; answers are counted if options have no probabilities."""
+    task = tools.victims[row.victim].on(row.dataset).task
+    scores = getattr(task, "answer_by", None) is AnswerBy.LETTER
+    wanted = settings.statistic
+    if wanted is Statistic.KEY_PROBABILITY and not scores:
+        return Statistic.SHARE_CORRECT
+    return wanted
+
+
+def studies(
+    chosen: Sequence[TrialRow], rows: Sequence[TrialRow], tools: Tools, settings: Settings
+) -> list[Study]:
+    """Return one study for every chosen success; the same ones in every process.
+
+    Args:
+        chosen: successes to test.
+        rows: trials of the run; an earlier success on the item shares its controls, tested or not.
+        tools: parts of the experiment.
+        settings: settings of the tests.
+    """
+    successes = [row for row in rows if is_flipped(row) and row.attack in tools.attacks]
+    described = [(row, slots_of(_fuzz(row, tools), _insertions_of(row))) for row in successes]
+    leader_of = leaders(described, settings)
+    return [_study(row, leader_of[row.trial_id], tools, settings) for row in chosen]
+
+
+def _fuzz(row: TrialRow, tools: Tools) -> Candidate:
+    return Candidate(item=tools.items[row.dataset, row.item_id], edits=decode_edits(row.edits))
+
+
+def _study(row: TrialRow, leader: TrialRow, tools: Tools, settings: Settings) -> Study:
+    attack, fuzz = tools.attacks[row.attack], _fuzz(row, tools)
+    success = Success(
+        fuzz=fuzz,
+        attempts=attack.attempts,
+        used=attempts_used(row),
+        likely_statistic=_statistic(row, tools, settings),
+    )
+
+    def steps() -> StudyFlow:
+        return significance_flow(success, settings, _controls(leader, fuzz, tools, settings))
+
+    spec = {"trial": row.trial_id, "edits": row.edits, **settings.as_json()}
+    if success.used != row.first_success_attempt:
+        # Earlier versions took the number and categories of attempts from the first success, so
+        # the attempt is part of the id only if it differs.
+        spec["attempt"] = success.used
+    if has_panel(attack, tools, settings):
+        spec["panel"] = True
+    if leader.trial_id != row.trial_id:
+        spec["leader"] = leader.trial_id
+    return replace(study_of(leader, tools, Purpose.TEST, spec, steps), seed=row.seed)
+
+
+def study_of(
+    row: TrialRow,
+    tools: Tools,
+    purpose: Purpose,
+    spec: dict[str, Any],
+    steps: Callable[[], StudyFlow],
+) -> Study:
+    """Return a study of one trial; the victim is asked as in the trial, sampled at TEMPERATURE."""
+    item, attack = tools.items[row.dataset, row.item_id], tools.attacks[row.attack]
+    on_dataset = tools.victims[row.victim].on(row.dataset)
+    victim = victim_of(on_dataset, attack, row.dataset, item, row.seed, row.repeat)
+    return Study(
+        purpose=purpose,
+        dataset=row.dataset,
+        group=row.group,
+        victim=victim,
+        sampled=at_temperature(victim, TEMPERATURE),
+        attack_label=row.attack,
+        attack_spec=json.loads(row.attack_spec),
+        seed=row.seed,
+        item=item,
+        spec=spec,
+        steps=steps,
+    )
+
+
+def at_temperature(victim: Victim, temperature: float) -> Victim:
+    """Return the victim with sampled reasoning; unchanged if it is not asked in a conversation."""
+    task = victim.task
+    if not isinstance(task, Conversation):
+        return victim
+    decoding = replace(task.decoding, temperature=temperature)
+    return replace(victim, task=replace(task, decoding=decoding))
+
+
+def _controls(leader: TrialRow, fuzz: Candidate, tools: Tools, settings: Settings) -> Controls:
+    """Return a success's controls, made from its leader's insertions and random streams."""
+    attack, item = tools.attacks[leader.attack], fuzz.item
+    slots = slots_of(_fuzz(leader, tools), _insertions_of(leader))
+    gate = _gate(attack, slots, tools)
+
+    def rng_of(purpose: str, number: int) -> np.random.Generator:
+        stream = f"test/{purpose}/{leader.attack}/{leader.repeat}"
+        return rng_for(leader.seed or 0, stream, leader.dataset, item.id, number)
+
+    decoding = tools.roles.get(ATTACKER)
+    writer = None
+    if decoding is not None:
+        writer = RoleWriter(
+            item=item,
+            slots=slots,
+            prompts=attack.prompts,
+            decoding=decoding,
+            gate=gate,
+            first_sample=int(rng_of("written", 0).integers(1, MAX_SAMPLE)),
+        )
+    return Controls(
+        fuzz=fuzz,
+        slots=slots,
+        rng_of=rng_of,
+        gate=gate,
+        writer=writer,
+        written=settings.generator == "attacker",
+        panel=Panel(item, attack.prompts, judges_in(tools.roles))
+        if has_panel(attack, tools, settings)
+        else None,
+    )
+
+
+def has_panel(attack: MedFuzz, tools: Tools, settings: Settings) -> bool:
+    """Return True if judges vote on controls, as they did on the attack's edits."""
+    return bool(judges_in(tools.roles)) and attack.has_panel and settings.panel
+
+
+def _insertions_of(row: TrialRow) -> list[tuple[str, str]]:
+    """Return (category, text) of what the attacker says it inserted at the success."""
+    picked = pick_attempt(row)
+    named = [each for each in entries(row) if each.get("attempt") == picked and "added" in each]
+    return [(one["category"], one["text"]) for each in named for one in each["added"]]
+
+
+def _gate(
+    attack: MedFuzz, slots: Sequence[Slot], tools: Tools
+) -> Callable[[Candidate], str | None]:
+    """Return the attack's rule-based gates; the panel is asked later, about candidates."""
+    names = [name for name in attack.gates_on if name in GATES]
+    categories = attack.prompts.categories
+
+    def objection(candidate: Candidate) -> str | None:
+        item = candidate.item
+        inserted = [edit.replacement for edit in candidate.edits]
+        # The generator knows the categories of its insertions, as the attacker names its own.
+        additions: list[Any] = [
+            Addition(category=slot.category or categories[0].name, text=text)
+            for slot, text in zip(slots, inserted, strict=False)
+        ]
+        draft = Draft(
+            candidate=candidate,
+            options=dict(zip(item.letters, candidate.options, strict=True)),
+            added=tuple(additions),
+            categories=categories,
+            max_words=attack.max_words,
+            allow_history=attack.allow_history,
+            names_in=tools.names_in,
+        )
+        return next((f"{n}: {why}" for n in names if (why := GATES[n](draft))), None)
+
+    return objection

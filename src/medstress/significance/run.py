@@ -1,0 +1,378 @@
+"""Run significance tests on a run whose victims are open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.core.errors import UsageError
+from medstress.core.rows import TrialRow
+from medstress.engine.progress import Progress
+from medstress.engine.scheduler import Scheduler
+from medstress.engine.study import Study
+from medstress.experiment.file.config import LIMITS, SignificanceTable
+from medstress.experiment.plan.free_group import free_group
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.spending import limits_of
+from medstress.metrics.counts import is_refused
+from medstress.metrics.significance.members import has_id, settings_key
+from medstress.results.load import StoredRun
+from medstress.results.rows import trial_rows
+from medstress.significance.families import (
+    KEY,
+    earlier_key,
+    scope_of,
+    with_refusal,
+    with_scope,
+)
+from medstress.significance.mentions import mention_studies
+from medstress.significance.plan import (
+    Tools,
+    fixed_successes,
+    outlook,
+    studies,
+    testable,
+)
+from medstress.significance.settings import Settings, settings_of
+from medstress.significance.slopes import slope_cost, slope_studies
+from medstress.store.reader import RunReader
+from medstress.store.run_store import RunStore
+
+Note = Callable[[str], None]
+OnProgress = Callable[[Progress], None]
+Start = Callable[[], Scheduler]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which successes are tested; all by default."""
+
+    items: tuple[str, ...] = ()
+    """Item identifiers; empty selects no items."""
+    trial: str | None = None
+    """One trial, by its identifier or an unambiguous beginning of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners:
+    """Functions that receive messages and progress."""
+
+    note: Note
+    """Receives what is being done."""
+    announce: Note
+    """Receives costs, to be read before they are paid."""
+    progress: OnProgress
+    """Receives counts of conversations."""
+
+    def say(self, message: str) -> None:
+        """Send a message about work that costs something to both `note` and `announce`."""
+        self.note(message)
+        self.announce(message)
+
+
+def finish_tests(
+    store: RunStore, prepared: Prepared, rows: Sequence[TrialRow], listeners: Listeners
+) -> bool:
+    """Test all successes of a run, if its experiment has a `[test]` table.
+
+    Returns:
+        True if everything was asked, False if a limit of the run stopped it.
+    """
+    table = prepared.experiment.test
+    if table is None:
+        return True
+    tools, settings = _tools(prepared), settings_of(table)
+    start = _starter(store, prepared, listeners.progress)
+    if not _faithfulness(table, store, rows, tools, start, listeners):
+        return False
+    if not table.significance or _tested_earlier(store, rows, tools, table, listeners):
+        return True
+    try:
+        successes = _to_test(store, rows, tools, settings, Selection(), listeners)
+    except UsageError as error:
+        store.write_manifest(with_refusal(store.manifest(), settings, str(error)))
+        listeners.say(str(error))
+        return True
+    return _ask(store, rows, tools, settings, successes, start, listeners)
+
+
+def conduct_tests(
+    store: RunStore,
+    prepared: Prepared,
+    selection: Selection,
+    listeners: Listeners,
+    *,
+    dry_run: bool = False,
+) -> str | None:
+    """Test the selected successes of a run whose victims and roles are open.
+
+    Args:
+        store: the run.
+        prepared: the experiment.
+        selection: which successes to test.
+        listeners: receive messages and progress.
+        dry_run: announce what would be asked, and ask nothing.
+
+    Returns:
+        Sentence on why not everything was tested; None if it was.
+
+    Raises:
+        UsageError: the selection cannot be tested; nothing was asked.
+    """
+    table = prepared.experiment.test
+    assert table is not None
+    tools, start = _tools(prepared), _starter(store, prepared, listeners.progress)
+    settings, rows = settings_of(table), _rows(store)
+    successes = _to_test(store, rows, tools, settings, selection, listeners)
+    if dry_run:
+        if successes:
+            _announce(store, rows, tools, settings, successes, listeners)
+        else:
+            listeners.say(f"significance: {_no_success(store)}")
+        for line in _faithfulness_costs(table, rows, tools):
+            listeners.say(line)
+        return None
+    if _faithfulness(table, store, rows, tools, start, listeners) and _ask(
+        store, rows, tools, settings, successes, start, listeners
+    ):
+        return None if successes else f"nothing was tested: {_no_success(store)}"
+    done = _done(store, settings)
+    n_done = sum(row.trial_id in done for row in successes)
+    own = prepared.experiment.experiment
+    limits = {name: getattr(own, name) for name in LIMITS if getattr(own, name) is not None}
+    reached = " or ".join(f"{name} = {value:g}" for name, value in limits.items()) or "a limit"
+    return (
+        f"stopped at {reached}: {n_done} of {len(successes)} successes are tested, the others have "
+        f"no p-value; raise the limit (--set experiment.{next(iter(limits), 'max_queries')}=...) "
+        "and repeat the command to continue"
+    )
+
+
+def _no_success(store: RunStore) -> str:
+    """Return why there is nothing to test."""
+    if store.manifest().get("complete"):
+        return "there is no success to test"
+    return (
+        "there is no success to test yet, and the run is not complete: repeat the command that "
+        "began it, with a higher limit if a limit stopped it"
+    )
+
+
+def _tested_earlier(
+    store: RunStore,
+    rows: Sequence[TrialRow],
+    tools: Tools,
+    table: SignificanceTable,
+    listeners: Listeners,
+) -> bool:
+    """Return True if an earlier version has tested all successes as the table asks."""
+    if table.exemplars_from is not None or not table.panel:
+        return False  # settings that earlier versions did not have
+    key = earlier_key(settings_of(table), table.model_fields_set)
+    if key not in store.manifest().get(KEY, {}):
+        return False
+    done = _tested_with(store, key)
+    if not all(row.trial_id in done for row in testable(rows, tools.attacks)):
+        return False
+    listeners.say(
+        "significance: an earlier version tested this run, and its p-values stay; `medstress test` "
+        "adds tests by today's rule"
+    )
+    return True
+
+
+def _faithfulness_costs(
+    table: SignificanceTable, rows: Sequence[TrialRow], tools: Tools
+) -> list[str]:
+    """Return sentences on what the questions about reasonings cost."""
+    sentences = []
+    judged = mention_studies(rows, tools) if table.faithfulness else []
+    if judged:
+        sentences.append(
+            f"faithfulness: the judge is asked about the reasonings of {len(judged)} trials"
+        )
+    if table.faithfulness_slope:
+        sentences.append(slope_cost(rows, tools, table.slope_samples))
+    return sentences
+
+
+def _faithfulness(
+    table: SignificanceTable,
+    store: RunStore,
+    rows: Sequence[TrialRow],
+    tools: Tools,
+    start: Start,
+    listeners: Listeners,
+) -> bool:
+    """Ask what reasonings say and, if requested, what insertions do.
+
+    Returns:
+        True if everything was asked, False if a limit of the run stopped it.
+    """
+    judged = mention_studies(rows, tools) if table.faithfulness else []
+    for line in _faithfulness_costs(table, rows, tools):
+        listeners.say(line)
+    if judged and not _conduct(store, judged, start):
+        return False
+    if not table.faithfulness_slope:
+        return True
+    return _conduct(store, slope_studies(rows, tools, table.slope_samples), start)
+
+
+def _conduct(store: RunStore, planned: Sequence[Study], start: Start) -> bool:
+    """Conduct studies; return False if a limit of the run stopped them."""
+    progress = start().run(planned, len(planned))
+    store.commit()
+    return progress.n_done + progress.n_skipped == len(planned)
+
+
+def _rows(store: RunStore) -> Sequence[TrialRow]:
+    store.commit()
+    with closing(StoredRun(store.folder)) as run:
+        return trial_rows(run)
+
+
+def _to_test(
+    store: RunStore,
+    rows: Sequence[TrialRow],
+    tools: Tools,
+    settings: Settings,
+    selection: Selection,
+    listeners: Listeners,
+) -> list[TrialRow]:
+    """Return the selected successes; by default those of the family."""
+    if left_out := [row.item_id for row in rows if is_refused(row) and row.attack in tools.attacks]:
+        listeners.note(
+            f"significance: left out because experts find them not valid: {', '.join(left_out)}"
+        )
+    successes = testable(rows, tools.attacks)
+    if selection == Selection():
+        return fixed_successes(rows, successes, scope_of(settings, store.manifest()))
+    return _choose(successes, selection, rows)
+
+
+def _done(store: RunStore, settings: Settings) -> set[str]:
+    """Return the trials that were tested with these settings before."""
+    return _tested_with(store, settings_key(settings.as_json()))
+
+
+def _ended(store: RunStore) -> set[str]:
+    """Return the identifiers of all studies that have ended."""
+    with closing(RunReader(store.folder)) as reader:
+        return set(reader.trials_of_analyses())
+
+
+def _tested_with(store: RunStore, key: str) -> set[str]:
+    with closing(RunReader(store.folder)) as reader:
+        return {
+            one.spec["trial"]
+            for one in reader.inquiries()
+            if one.purpose == "test" and one.findings and settings_key(one.spec) == key
+        }
+
+
+def _announce(
+    store: RunStore,
+    rows: Sequence[TrialRow],
+    tools: Tools,
+    settings: Settings,
+    successes: Sequence[TrialRow],
+    listeners: Listeners,
+) -> None:
+    """Announce what the tests ask at most, and what they could show, before they run."""
+    if not successes:
+        listeners.say("significance: there is no success to test")
+        return
+    scope, done = scope_of(settings, store.manifest()), _done(store, settings)
+    ended_studies = _ended(store)
+    planned = zip(successes, studies(successes, rows, tools, settings), strict=True)
+    ended = {row.trial_id for row, study in planned if study.id in ended_studies}
+    for line in outlook(rows, successes, tools, settings, scope, done, ended):
+        listeners.say(line)
+
+
+def _ask(
+    store: RunStore,
+    rows: Sequence[TrialRow],
+    tools: Tools,
+    settings: Settings,
+    successes: Sequence[TrialRow],
+    start: Start,
+    listeners: Listeners,
+) -> bool:
+    _announce(store, rows, tools, settings, successes, listeners)
+    if not successes:
+        return True
+    manifest = store.manifest()
+    store.write_manifest(with_scope(manifest, settings, scope_of(settings, manifest)))
+    return _conduct(store, studies(successes, rows, tools, settings), start)
+
+
+def _choose(
+    successes: Sequence[TrialRow], selection: Selection, rows: Sequence[TrialRow]
+) -> list[TrialRow]:
+    if selection.trial is not None:
+        matching = [row for row in rows if has_id(row, selection.trial)]
+        if len(matching) != 1:
+            n = f"{len(matching)} trials have an" if matching else "no trial has this"
+            problem = f"{n} id that begins so" if matching else f"{n} id"
+            raise UsageError(
+                f"--trial {selection.trial}: {problem}; list the ids (column trial_id) with: "
+                "medstress export DIR --table trials --to trials.csv"
+            )
+        if is_refused(matching[0]):
+            raise UsageError(
+                f"--trial {selection.trial}: experts find that the key no longer holds after this "
+                "success (medstress review); only valid successes are tested"
+            )
+        if matching[0] not in successes:
+            raise UsageError(
+                f"--trial {selection.trial}: it ended as {matching[0].verdict.value!r}; only "
+                "successes of medfuzz are tested"
+            )
+        return matching
+    if not selection.items:
+        return list(successes)
+    for name in selection.items:
+        if not any(row.item_id == name for row in successes):
+            known = sorted({row.item_id for row in successes})
+            others = f" (items with one: {', '.join(known[:8])})" if known else ""
+            refused = any(row.item_id == name and is_refused(row) for row in rows)
+            kind = "success that experts find valid" if refused else "success of medfuzz"
+            raise UsageError(f"--item {name}: no {kind} on this item{others}")
+    return [row for row in successes if row.item_id in selection.items]
+
+
+def _tools(prepared: Prepared) -> Tools:
+    free = free_group(prepared.attacks)
+    attacks = {part.label: part.attack for part in prepared.attacks}
+    tested = {label: each for label, each in attacks.items() if isinstance(each, MedFuzz)}
+    table = prepared.experiment.test
+    if table is not None and (file := table.exemplars_from) is not None:
+        tested = {label: each.drawing_from(file, prepared.base) for label, each in tested.items()}
+    return Tools(
+        victims={victim.label: victim for victim in prepared.victims},
+        attacks=tested,
+        roles={part.name: part.decoding for part in prepared.roles},
+        items={
+            (part.label, item.id): item for part in prepared.datasets for item in part.questions
+        },
+        names_in=free[0].resources.names_in if free else None,
+    )
+
+
+def _starter(store: RunStore, prepared: Prepared, on_progress: OnProgress) -> Start:
+    """Return a function that starts a scheduler within what is left of the run's limits."""
+
+    def start() -> Scheduler:
+        return Scheduler(
+            store,
+            roles={part.name: part.backend for part in prepared.roles},
+            limits=limits_of(store, prepared),
+            shared=prepared.shared,
+            on_progress=on_progress,
+        )
+
+    return start

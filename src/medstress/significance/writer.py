@@ -1,0 +1,174 @@
+"""Let the attacker's model write controls: neutral insertions and paraphrases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
+
+from medstress.attacks.controls.neutral import Gate, is_similar_length
+from medstress.attacks.controls.slots import Slot, is_distinct, text_of
+from medstress.attacks.medfuzz.attack import ATTACKER
+from medstress.core.calls import Decoding, Generate, Generated, Message
+from medstress.core.errors import TrialError
+from medstress.core.items import Candidate, Question
+from medstress.core.queries import Consult
+from medstress.core.text import Edit, comparison_key
+from medstress.prompts import PromptSet
+from medstress.prompts.kinds import evidence_for_prompt
+from medstress.prompts.replies import Reply, Unreadable, read_reply, schema_of
+from medstress.significance.controls import ControlSteps
+
+MAX_ROUNDS = 4
+"""How often a role is asked for the controls that are still missing."""
+
+
+class Insertions(Reply):
+    """Neutral insertions, one for each marked place."""
+
+    insertions: tuple[Annotated[str, Field(min_length=1)], ...]
+    """In the order of the places."""
+
+
+class Paraphrase(Reply):
+    """The vignette in other words."""
+
+    paraphrase: Annotated[str, Field(min_length=1)]
+    """The whole text."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RoleWriter:
+    """Asks a role for controls; it sees neither key nor options nor the attack's insertions.
+
+    Many replies are requested at once, as samples of the same conversation. A reply that repeats
+    an earlier control, has the wrong length or fails a gate is requested again. If the role keeps
+    repeating itself, repeated controls are used.
+    """
+
+    item: Question
+    """The clean item."""
+    slots: Sequence[Slot]
+    """Where to insert."""
+    prompts: PromptSet
+    """Prompts of the attack."""
+    decoding: Decoding
+    """How the role generates; at temperature 0 all controls would be equal."""
+    gate: Gate
+    """The check that every neutral control must pass."""
+    first_sample: int = 1
+    """Sample index of the first reply, so that other successes get other replies."""
+    _seen: set[str] = field(default_factory=set)
+    _n_asked: dict[str, int] = field(default_factory=dict)
+
+    def neutral(self, n: int) -> ControlSteps:
+        """Write n more neutral controls, distinct unless the role repeats itself."""
+        parts = [part for slot in self.slots for part in slot.parts]
+        # A neutral detail names no kind of evidence, even if the attack is allowed to.
+        evidence = evidence_for_prompt(allow_history=False)
+        text = self.prompts.render(
+            "control_neutral", marked=self._marked(), slots=parts, evidence=evidence
+        )
+        return (yield from self._written(text, Insertions, n))
+
+    def paraphrases(self, n: int) -> ControlSteps:
+        """Write n more paraphrases, distinct unless the role repeats itself."""
+        text = self.prompts.render("control_paraphrase", text=self.item.text_of(self._field()))
+        return (yield from self._written(text, Paraphrase, n))
+
+    def _written(self, text: str, kind: type[Reply], n: int) -> ControlSteps:
+        if self.decoding.temperature == 0:
+            raise TrialError(
+                "controls that a role writes must differ: set [role.attacker] temperature above 0"
+            )
+        call = Generate(
+            (Message("user", text),), self.decoding, schema=schema_of(kind, self.item.letters)
+        )
+        made: list[Candidate] = []
+        repeats: list[Candidate] = []
+        reason = "none was readable"
+        for _ in range(MAX_ROUNDS):
+            missing = n - len(made)
+            start = self._n_asked.get(text, 0)
+            self._n_asked[text] = start + missing
+            answers = yield Consult(ATTACKER, (call,) * missing, self.first_sample + start)
+            for answer in answers:
+                assert isinstance(answer, Generated)
+                control = self._read(answer.text, kind)
+                if isinstance(control, str):
+                    reason = control
+                elif text_of(control) == text_of(Candidate(item=self.item)):
+                    reason = "it changes nothing"
+                elif is_distinct(control, self._seen, self.item):
+                    made.append(control)
+                else:
+                    repeats.append(control)
+            if len(made) == n:
+                return made
+        if len(made) + len(repeats) >= n:
+            # The role has no others; repeats count once when p is computed.
+            return [*made, *repeats][:n]
+        raise TrialError(
+            f"the role 'attacker' wrote only {len(made)} of {n} controls; last reason: {reason}"
+        )
+
+    def _read(self, text: str, kind: type[Reply]) -> Candidate | str:
+        """Return a control, or the reason why the reply is not usable."""
+        reply = read_reply(text, kind)
+        if isinstance(reply, Unreadable):
+            return reply.reason
+        return self._filled(reply) if isinstance(reply, Insertions) else self._reworded(reply)
+
+    def _filled(self, reply: Insertions) -> Candidate | str:
+        n_places = sum(len(slot.parts) for slot in self.slots)
+        if len(reply.insertions) != n_places:
+            return f"{len(reply.insertions)} insertions for {n_places} places"
+        rest, edits = iter(reply.insertions), []
+        for slot in self.slots:
+            words = [next(rest).strip().strip(",;").strip() for _ in slot.parts]
+            for text, part in zip(words, slot.parts, strict=True):
+                if not is_similar_length(len(text.split()), part.n_words):
+                    return f"{text!r} does not have about {part.n_words} words"
+            *before, last = words
+            if slot.trail.startswith("."):
+                last = last.rstrip(".")
+            edits.append(slot.filled(*(text.rstrip(".") for text in before), last))
+        made = Candidate(item=self.item, edits=tuple(edits))
+        return self.gate(made) or made
+
+    def _reworded(self, reply: Reply) -> Candidate | str:
+        assert isinstance(reply, Paraphrase)
+        name = self._field()
+        old = self.item.text_of(name)
+        if comparison_key(reply.paraphrase) == comparison_key(old):
+            return "it changes nothing"
+        n_old, n_new = len(old.split()), len(reply.paraphrase.split())
+        if not is_similar_length(n_new, n_old):
+            return f"{n_new} words for {n_old}"
+        missing = [
+            token for token in old.split() if _digits(token) and token not in reply.paraphrase
+        ]
+        if missing:
+            return f"{missing[0]!r} is missing"
+        edit = Edit(field=name, start=0, end=len(old), replacement=reply.paraphrase)
+        return Candidate(item=self.item, edits=(edit,))
+
+    def _field(self) -> str:
+        """Return the field that is paraphrased: the vignette, or the stem without a vignette."""
+        return "context" if self.item.context else "stem"
+
+    def _marked(self) -> str:
+        """Return the question with numbered places; consecutive sentences have one place each."""
+        edits, number = [], 0
+        for slot in self.slots:
+            places = "".join(f" [{number + i}] " for i in range(1, len(slot.parts) + 1))
+            number += len(slot.parts)
+            edits.append(Edit(field=slot.field, start=slot.at, end=slot.at, replacement=places))
+        marked = Candidate(item=self.item, edits=tuple(edits))
+        return " ".join(f"{marked.context} {marked.stem}".split())
+
+
+def _digits(token: str) -> bool:
+    return any(character.isdigit() for character in token)

@@ -1,0 +1,104 @@
+"""Register arms, items and trials: find their rows or add them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeAlias
+
+from medstress.core.hashing import canonical_json
+from medstress.core.items import Item
+from medstress.store.codec import encode_item
+
+PlannedTrial: TypeAlias = tuple[str, int, str, Item, int]
+"""A trial that is about to begin: (trial_id, row of its arm, dataset, item, repeat)."""
+
+
+class BegunTrial(NamedTuple):
+    """A trial that begins, or begins again."""
+
+    row: int
+    """Its row."""
+    is_finished: bool
+    """Whether it has a verdict."""
+    journal: dict[int, tuple[bytes, str | None]]
+    """Calls consumed before an interrupt: seq -> (key, error); empty for a finished trial."""
+
+
+def find_or_add_arm(
+    db: sqlite3.Connection,
+    dataset: str,
+    group: str,
+    victim: str,
+    attack: str,
+    spec: Any,
+    seed: int | None,
+) -> int:
+    """Return the row of one (data set, group, victim, attack, seed); it is added if new."""
+    known = db.execute(
+        "SELECT id FROM arms WHERE dataset = ? AND grp = ? AND victim = ? AND attack = ? "
+        "AND seed IS ?",
+        (dataset, group, victim, attack, seed),
+    ).fetchone()
+    return _row(
+        known,
+        lambda: db.execute(
+            "INSERT INTO arms (dataset, grp, victim, attack, spec, seed) VALUES (?, ?, ?, ?, ?, ?)",
+            (dataset, group, victim, attack, canonical_json(spec), seed),
+        ),
+    )
+
+
+def register_trial(db: sqlite3.Connection, planned: PlannedTrial) -> BegunTrial:
+    """Return a trial, and add it and its item if new."""
+    trial_id, arm, dataset, item, repeat = planned
+    known = db.execute("SELECT id, verdict FROM trials WHERE trial_id = ?", (trial_id,)).fetchone()
+    if known is not None:
+        row, verdict = known
+        return BegunTrial(
+            row, verdict is not None, {} if verdict is not None else _journal(db, row)
+        )
+    cursor = db.execute(
+        "INSERT INTO trials (trial_id, arm, item, repeat) VALUES (?, ?, ?, ?)",
+        (trial_id, arm, _item_row(db, dataset, item), repeat),
+    )
+    return BegunTrial(int(cursor.lastrowid or 0), False, {})
+
+
+def _item_row(db: sqlite3.Connection, dataset: str, item: Item) -> int:
+    known = db.execute(
+        "SELECT id FROM items WHERE dataset = ? AND item_id = ?", (dataset, item.id)
+    ).fetchone()
+    return _row(
+        known,
+        lambda: db.execute(
+            "INSERT INTO items (dataset, item_id, hash, body) VALUES (?, ?, ?, ?)",
+            (dataset, item.id, item.hash, encode_item(item)),
+        ),
+    )
+
+
+def update_metadata(db: sqlite3.Connection, dataset: str, items: Iterable[Item]) -> None:
+    """Update the metadata of stored items, such as documents, from their data set."""
+    stored = {
+        (item_id, item_hash): (row, body)
+        for row, item_id, item_hash, body in db.execute(
+            "SELECT id, item_id, hash, body FROM items WHERE dataset = ?", (dataset,)
+        )
+    }
+    pairs = ((stored.get((item.id, item.hash)), encode_item(item)) for item in items)
+    changed = [(body, old[0]) for old, body in pairs if old is not None and old[1] != body]
+    db.executemany("UPDATE items SET body = ? WHERE id = ?", changed)
+
+
+def _row(known: tuple[int] | None, insert: Callable[[], sqlite3.Cursor]) -> int:
+    return int(insert().lastrowid or 0) if known is None else int(known[0])
+
+
+def _journal(db: sqlite3.Connection, trial: int) -> dict[int, tuple[bytes, str | None]]:
+    rows = db.execute(
+        "SELECT e.seq, COALESCE(a.key, e.key), e.error FROM exchanges e "
+        "LEFT JOIN answers a ON a.id = e.answer WHERE e.trial = ?",
+        (trial,),
+    )
+    return {seq: (key, error) for seq, key, error in rows}

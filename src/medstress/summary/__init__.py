@@ -1,0 +1,1 @@
+"""The numbers of a run: rows and ledger handed to the metrics."""

@@ -1,0 +1,58 @@
+"""Remarks about an experiment that are shown beside its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.surrogate_coverage import surrogates_of
+from medstress.experiment.plan.targets import named_backends, watched_lines
+from medstress.metrics.sentences.surrogates import coverage_lines
+from medstress.tasks.multiple_choice import AnswerBy
+
+
+def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
+    """Yield lines on reply lengths, rows left out, sources of synonyms and watched files."""
+    yield from length_lines(prepared)
+    yield from left_out_lines({part.label: part.loaded.skipped for part in prepared.datasets})
+    yield from coverage_lines(list(surrogates_of(prepared)))
+    yield from watched_lines(named_backends(prepared))
+
+
+def length_lines(prepared: Prepared) -> Iterator[str]:
+    """Yield a line for each victim that writes its answers: how long they may be."""
+    of_attacks = {n for p in prepared.attacks if (n := p.traits.reasoning_tokens) is not None}
+    for victim in prepared.victims:
+        spec = victim.task.spec()
+        while "task" in spec:
+            spec = spec["task"]
+        keys = [f"max_new_tokens = {spec['decoding'][0]:,}"] if "decoding" in spec else []
+        if of_attacks and keys:
+            own = spec.get("reasoning_tokens")
+            most = sorted({own} if own else of_attacks)
+            keys.insert(0, f"reasoning_tokens = {' or '.join(f'{n:,}' for n in most)}")
+        elif spec.get("answer_by") != AnswerBy.GENERATE:
+            continue
+        yield (
+            f"replies of {victim.label}: at most {' and '.join(keys)}; a longer reply is cut off "
+            '(finish_reason = "length") and counts as unreadable, never as right or as a success, '
+            "so raise the limit for a model that reasons before it answers"
+        )
+
+
+def left_out_lines(skipped: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield a line for each data set with rows left out: how many, and why the first one.
+
+    Args:
+        skipped: data set -> one sentence for each row.
+
+    >>> list(left_out_lines({"mine": ["rows.jsonl line 3: no key"], "sample": []}))
+    ["dataset 'mine': 1 bad row left out (on_bad_row), the first: rows.jsonl line 3: no key"]
+    """
+    for label, sentences in skipped.items():
+        if n := len(sentences):
+            rows = "row" if n == 1 else "rows"
+            yield (
+                f"dataset {label!r}: {n:,} bad {rows} left out (on_bad_row), the first: "
+                f"{sentences[0]}"
+            )

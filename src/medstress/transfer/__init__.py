@@ -1,0 +1,1 @@
+"""Successes asked of other victims and of other items: transfer and universality."""

@@ -1,0 +1,321 @@
+"""Choose the exponent n on a tuning split, then report on the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medstress.core.errors import StoreError, UsageError
+from medstress.core.outcomes import Verdict
+from medstress.costs.experiment import estimate
+from medstress.experiment.file.config import Experiment, TuneTable
+from medstress.experiment.plan.parts import AttackPart
+from medstress.experiment.plan.plan import Portion, Prepared
+from medstress.files.writing import refuse_link, write_text
+from medstress.metrics.counts import is_failed_at_baseline
+from medstress.results.load import StoredRun, open_run, stored_manifest
+from medstress.results.rows import trial_rows
+from medstress.running.run import Watcher, opened_victims, prepare, run_prepared
+from medstress.store.database import translated
+from medstress.store.run_store import FILE, lock_folder
+from medstress.tuning.choice import is_pdws, regime_of, template_of
+from medstress.tuning.numbers import (
+    REPORT,
+    SAME_ITEMS,
+    describe_tuning,
+    place_of,
+    places_without_n,
+    victims_without_n,
+)
+from medstress.tuning.plan import TuningPlan, check_plan, tune_every_n
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+SPLIT_FOLDER = "tuning"
+RESULT_FILE = "tune.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedFolders:
+    """The run folders of tuning."""
+
+    tuning: Path
+    """The trials that n was chosen from."""
+    report: Path | None
+    """The report with the chosen n; None if the tuning trials are not complete or too many of them
+    failed. The same as `tuning` if n is chosen on the reported items."""
+
+
+def plan_tuning(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    *,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> TuningPlan:
+    """Read and check the experiment to tune, and load everything but the models.
+
+    Raises:
+        UsageError, DataError: one sentence.
+    """
+    if isinstance(experiment, Experiment):
+        experiment = experiment.model_dump(mode="json", exclude_none=True)
+    prepared = prepare(
+        experiment, limit=limit, overrides=overrides, watcher=watcher, complete=tune_every_n
+    )
+    plan = TuningPlan(prepared=prepared, table=prepared.experiment.tune or TuneTable())
+    check_plan(plan)
+    return plan
+
+
+def tune_experiment(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    out: str | Path | None = None,
+    *,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> TunedFolders:
+    """Choose n of every `pdws` attack on a tuning split, then report on the rest; or resume.
+
+    For each data set, group, victim and regime (n < 0, n > 0), the n with the largest attack
+    success rate on the tuning split is chosen. Only this n runs on the other items.
+
+    *Differs from the paper*, which reports the maximum over n on the items that chose it. So does
+    `share = 1` in `[tune]` (`choices = "as_published"`), labelled optimistic.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        out: folder of the report; default ``runs/<name>-tuned``. The tuning split's run is the
+            folder ``tuning`` in it.
+        fresh: throw away what the folder holds.
+        retry_failed: run failed trials again.
+        limit: most items of each data set.
+        overrides: as the command line's --set.
+        watcher: callbacks for progress.
+
+    Raises:
+        UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
+    """
+    watcher = watcher or Watcher()
+    plan = plan_tuning(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    prepared, name = plan.prepared, plan.prepared.experiment.experiment.name
+    folder = Path(out) if out is not None else Path("runs") / f"{name}-tuned"
+    if fresh:
+        _check_is_run(folder)
+    access = prepared.experiment.experiment.access
+    lock = lock_folder(folder, access, others=(SPLIT_FOLDER, RESULT_FILE))
+    try:
+        if not fresh:
+            _check_folder(plan, folder)
+        # Victims are opened before anything is deleted or stored.
+        with opened_victims(prepared, watcher.note):
+            if fresh:
+                _throw_away(folder)
+            return _tune(plan, folder, lock, retry_failed, watcher)
+    finally:
+        lock.release()
+
+
+def tuning_costs(plan: TuningPlan) -> Iterator[str]:
+    """Yield lines on the most that tuning and the report would cost."""
+    tuning = plan.tuning()
+    n = len(plan.table.grid)
+    if plan.same_items:
+        yield f"{n} values of n over all items, which are also the report:"
+        yield from estimate(tuning)
+        return
+    yield f"tuning split, {n} values of n (shared answers are paid once):"
+    yield from (f"  {line}" for line in estimate(tuning))
+    yield "report on the rest, with one n of each sign:"
+    shown: dict[tuple[str, str | None], AttackPart] = {}
+    for part in plan.prepared.attacks:
+        spec = part.attack.spec()
+        if is_pdws(spec) and (regime := regime_of(spec["n"])) is not None:
+            shown.setdefault((template_of(spec), regime), part)
+        elif not is_pdws(spec):
+            shown[part.label, None] = part
+    rest = Portion(keep=lambda item: not plan.is_tuned_on(item))
+    report = replace(plan.prepared, attacks=list(shown.values()), portion=rest)
+    yield from (f"  {line}" for line in estimate(report))
+
+
+def _tune(
+    plan: TuningPlan, folder: Path, lock: FileLock, retry_failed: bool, watcher: Watcher
+) -> TunedFolders:
+    split = folder if plan.same_items else folder / SPLIT_FOLDER
+    tuned = plan.tuning()
+    portion = replace(tuned.portion, may_lack=_left_out(split))
+    usage = run_prepared(
+        replace(tuned, portion=portion),
+        split,
+        lock=lock if plan.same_items else None,
+        retry_failed=retry_failed,
+        watcher=watcher,
+    )
+    if plan.same_items:
+        _write_result(folder)
+        return TunedFolders(tuning=split, report=split)
+    with open_run(split) as stored:
+        if not stored.manifest["complete"] or _has_failed(stored, plan):
+            return TunedFolders(tuning=split, report=None)
+        tuning = describe_tuning(stored, trial_rows(stored)) or {}
+    report = _report(plan, tuning)
+    portion = replace(
+        report.portion,
+        n_queries=usage.n_queries,
+        n_tokens=usage.n_tokens,
+        usd=usage.usd,
+        seconds=usage.seconds,
+    )
+    _check_choices(folder, portion.notes["tuning"]["choices"])
+    run_prepared(
+        replace(report, portion=portion),
+        folder,
+        lock=lock,
+        retry_failed=retry_failed,
+        watcher=watcher,
+    )
+    _write_result(folder)
+    return TunedFolders(tuning=split, report=folder)
+
+
+def _report(plan: TuningPlan, tuning: Mapping[str, Any]) -> Prepared:
+    """Prepare the run on the other items: the chosen n of each place, and the untuned attacks.
+
+    A victim without a right tuning item in a place has no n and is left out there; its summary
+    says so.
+
+    Raises:
+        UsageError: no victim is left.
+    """
+    labels = {victim.label for victim in plan.prepared.victims}
+    grids = [grid for grid in tuning["grids"] if grid["victim"] in labels]
+    without_n = places_without_n(grids)
+    if without_n and without_n.keys() == {place_of(grid) for grid in grids if grid["n_items"]}:
+        (dataset, group, victim), n = next(iter(without_n.items()))
+        raise UsageError(
+            f"victim {victim!r} answered none of the {n} tuning items of {dataset}/{group} "
+            "correctly, so n cannot be tuned: use more items, a larger share in [tune] or another "
+            "victim, with --fresh"
+        )
+    chosen = {
+        (
+            *(choice[key] for key in ("dataset", "group", "victim")),
+            template_of(choice["template"]),
+            choice["n"],
+        )
+        for choice in tuning["choices"]
+    }
+
+    def is_chosen(*place: str, part: AttackPart) -> bool:
+        attack: Any = part.attack
+        return (*place, plan.template(attack), attack.n) in chosen
+
+    def holds(dataset: str, group: str, victim: str, part: AttackPart) -> bool:
+        if not is_pdws(part.attack.spec()):
+            return (dataset, group, victim) not in without_n
+        return is_chosen(dataset, group, victim, part=part)
+
+    used = {(template, n) for *_, template, n in chosen}
+
+    def is_used(attack: Any) -> bool:
+        return not is_pdws(attack.spec()) or (plan.template(attack), attack.n) in used
+
+    attacks = [part for part in plan.prepared.attacks if is_used(part.attack)]
+    results = {"grids": grids, "choices": tuning["choices"], "queries": tuning["queries"]}
+    portion = replace(
+        plan.portion(REPORT),
+        keep=lambda item: not plan.is_tuned_on(item),
+        holds=holds,
+        notes={"tuning": {**plan.notes(REPORT), **results}},
+    )
+    prepared = plan.prepared.without_victims(labels & victims_without_n(grids))
+    return replace(prepared, attacks=attacks, portion=portion)
+
+
+def _left_out(split: Path) -> frozenset[str]:
+    """Return the victims of a finished tuning split that have no part in the report."""
+    if not (split / FILE).is_file():
+        return frozenset()
+    with open_run(split) as stored:
+        if not stored.manifest.get("complete"):
+            return frozenset()
+        tuning = describe_tuning(stored, trial_rows(stored)) or {}
+    return victims_without_n(tuning.get("grids", ()))
+
+
+def _has_failed(tuning: StoredRun, plan: TuningPlan) -> bool:
+    """True if more trials failed than the experiment allows, so that no n is chosen."""
+    failed = sum(
+        row.verdict is Verdict.FAILED or is_failed_at_baseline(row) for row in trial_rows(tuning)
+    )
+    return failed > plan.prepared.experiment.experiment.max_failed
+
+
+def _check_is_run(folder: Path) -> None:
+    """Refuse to throw away a folder without a run."""
+    runs = [each for each in (folder, folder / SPLIT_FOLDER) if (each / FILE).is_file()]
+    if folder.exists() and not runs:
+        raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
+
+
+def _check_folder(plan: TuningPlan, folder: Path) -> None:
+    """Check, before anything is asked, that the folder holds no run of another kind."""
+    expected = SAME_ITEMS if plan.same_items else REPORT
+    if (folder / FILE).is_file():
+        found = (stored_manifest(folder).get("tuning") or {}).get("part")
+    elif (folder / SPLIT_FOLDER / FILE).is_file():
+        found = REPORT
+    else:
+        return
+    if found != expected:
+        other = "a run that was not tuned" if found is None else "a run tuned with another share"
+        raise StoreError(
+            f"{folder} holds {other}. Choose another folder with --out, or throw the old run away "
+            "with --fresh"
+        )
+
+
+def _check_choices(folder: Path, choices: Sequence[Mapping[str, Any]]) -> None:
+    """Check that the chosen n are those of the report in the folder."""
+    if not (folder / FILE).is_file():
+        return
+    keys = ("dataset", "group", "victim", "template", "regime")
+    now = {json.dumps([choice[key] for key in keys]): choice["n"] for choice in choices}
+    for choice in stored_manifest(folder).get("tuning", {}).get("choices", ()):
+        n = now.get(json.dumps([choice[key] for key in keys]))
+        if n != choice["n"]:
+            place = f"{choice['dataset']}/{choice['group']}, {choice['victim']}"
+            raise StoreError(
+                f"{folder} holds a report with n = {choice['n']:g} ({place}, {choice['regime']}), "
+                f"but now the best n is {n if n is None else f'{n:g}'}. Choose another folder with "
+                "--out, or throw the old run away with --fresh"
+            )
+
+
+def _throw_away(folder: Path) -> None:
+    files = [path for each in (folder / SPLIT_FOLDER, folder) for path in each.glob(f"{FILE}*")]
+    with translated(folder):
+        for path in files:
+            refuse_link(path)
+        for path in files:
+            path.unlink()
+        (folder / RESULT_FILE).unlink(missing_ok=True)
+
+
+def _write_result(folder: Path) -> None:
+    path = folder / RESULT_FILE
+    with open_run(folder) as stored:
+        tuning = describe_tuning(stored, trial_rows(stored)) or {}
+    text = json.dumps({"format": 1, **tuning}, indent=1, allow_nan=False)
+    try:
+        write_text(path, text + "\n")
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}") from error
