@@ -118,10 +118,10 @@ def schema_page() -> str:
         "AnalysisTable": ("phase_tables", "[analysis]"),
         "SignificanceTable": ("phase_tables", "[test]"),
     }
-    training = SOURCE / "experiment" / "training_table.py"
+    training = SOURCE / "experiment" / "file" / "training_table.py"
     parts = [f"{HEAD}# Schema\n", "## The experiment file\n"]
     for name, (module, title) in titles.items():
-        parts += [f"### `{title}`\n", _table(SOURCE / "experiment" / f"{module}.py", name)]
+        parts += [f"### `{title}`\n", _table(SOURCE / "experiment" / "file" / f"{module}.py", name)]
     parts += [
         "### `[train]`\n",
         _table(training, "TrainTable"),
@@ -130,10 +130,10 @@ def schema_page() -> str:
         "### Parameters of `entity_substitution`\n",
         _table(SOURCE / "attacks" / "entity_substitution.py", "EntitySubstitution"),
         "### Parameters of `discrete_zoo`\n",
-        _table(SOURCE / "attacks" / "zoo_settings.py", "ZooParameters"),
+        _table(SOURCE / "attacks" / "discrete_zoo" / "parameters.py", "ZooParameters"),
         "## Exported rows\n",
         "### trials\n",
-        _table(SOURCE / "rows.py", "TrialRow", defaults=False),
+        _table(SOURCE / "core" / "rows.py", "TrialRow", defaults=False),
         MEASURES,
         *_measures(),
         OBJECTS,

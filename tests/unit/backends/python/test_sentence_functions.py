@@ -79,7 +79,7 @@ def test_wrong_scores_are_refused_in_one_sentence(returned: Any, said) -> None:
 
 
 def test_the_page_says_which_schemes_functions_may_answer_in() -> None:
-    page = Path(__file__).parents[3] / "docs" / "ner-and-similarity.md"
+    page = Path(__file__).parents[4] / "docs" / "ner-and-similarity.md"
     rule = (
         "Functions may answer in IOB2, IOBES or BILOU, detected per sentence; IO, types without a "
         "prefix, is refused. Models may be labelled in IOB2, IOBES, BILOU or IO, detected from all "
