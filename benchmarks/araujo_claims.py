@@ -31,7 +31,7 @@ from araujo_judged import (
 )
 from araujo_printed import MODELS, printed
 
-from medstress.papers.claim_verdicts import above, inside
+from medstress.papers.claims.verdicts import above, inside
 from medstress.results.formats import decimal
 from medstress.stats.estimates import Estimate, read_score
 

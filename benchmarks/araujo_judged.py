@@ -10,7 +10,7 @@ from typing import Any
 from araujo_effects import ATTACKS, SYNONYM
 
 from medstress.metrics.sentences.training_seeds import ENOUGH_SEEDS
-from medstress.papers.claim_verdicts import Finding, inside
+from medstress.papers.claims.verdicts import Finding, inside
 from medstress.results.formats import decimal, plural
 from medstress.stats.estimates import Estimate, unknown
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from medstress.papers.claim_verdicts import Finding
+from medstress.papers.claims.verdicts import Finding
 from medstress.results.formats import NONE, decimal
 from medstress.stats.estimates import Estimate
 

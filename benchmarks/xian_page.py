@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pages import blocks, fill, listed, shown, table, verdicts
 
-from medstress.papers.claim_verdicts import Finding
+from medstress.papers.claims.verdicts import Finding
 from medstress.results.formats import MINUS, decimal
 
 ROOT = Path(__file__).resolve().parents[1]

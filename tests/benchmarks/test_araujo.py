@@ -18,7 +18,7 @@ from medstress.core.sentences import Entity, PairCandidate, SentencePair
 from medstress.core.text import Edit
 from medstress.kinds.scores import Arm
 from medstress.metrics.sentences.entity_scores import Reading
-from medstress.papers.claim_verdicts import Finding
+from medstress.papers.claims.verdicts import Finding
 from medstress.stats.estimates import Estimate
 
 Script = Callable[[str], ModuleType]

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from medstress.papers import claim_table
 from medstress.papers.arms import arms_of
-from medstress.papers.claim_record import ALL_VICTIMS
-from medstress.papers.claim_series import series_of
-from medstress.papers.claim_verdicts import Finding
-from medstress.papers.claims import claims_of
+from medstress.papers.claims import table as claim_table
+from medstress.papers.claims.claims import claims_of
+from medstress.papers.claims.record import ALL_VICTIMS
+from medstress.papers.claims.series import series_of
+from medstress.papers.claims.verdicts import Finding
 from medstress.papers.collection import make_all
 from medstress.papers.made import Made, Skipped, index
 

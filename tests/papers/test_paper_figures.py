@@ -17,11 +17,12 @@ from medstress import recipes
 from medstress.experiment.file.config import AttackTable
 from medstress.experiment.plan.parts import make_attacks
 from medstress.metrics.curves.plateau import NO_PLATEAU
-from medstress.papers import changes, curves, plot_sizes, regimes, sizes
+from medstress.papers import changes, curves, regimes, sizes
 from medstress.papers.arms import arms_of
 from medstress.papers.canvas import FORMATS
 from medstress.papers.collection import make_all
 from medstress.papers.made import Made, Skipped, index
+from medstress.papers.plots import sizes as plot_sizes
 from medstress.papers.rates import rates_of
 
 SVG = "{http://www.w3.org/2000/svg}"

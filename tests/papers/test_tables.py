@@ -13,7 +13,7 @@ from medstress.papers.collection import make_all
 from medstress.papers.exponents import tuning_items
 from medstress.papers.made import CSV_FIELDS
 from medstress.papers.rates import rates_of
-from medstress.papers.tables import table_1, table_2, table_rcap
+from medstress.papers.tables.rates import table_1, table_2, table_rcap
 from medstress.results.csv import as_csv
 from medstress.results.formats import percent
 from medstress.results.latex import escape, latex_table

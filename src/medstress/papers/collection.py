@@ -11,30 +11,30 @@ from medstress.kinds import kind_of_all
 from medstress.papers import (
     cases,
     changes,
-    claim_table,
-    claims,
     curves,
     noise_scores,
     notes,
     regimes,
-    score_tables,
     sizes,
     sweeps,
-    tables,
     word_cells,
 )
 from medstress.papers.arms import Arm, arms_of
-from medstress.papers.change_table import advantage_rows, advantage_summary, change_table
-from medstress.papers.claim_verdicts import Finding
+from medstress.papers.claims import claims
+from medstress.papers.claims import table as claim_table
+from medstress.papers.claims.verdicts import Finding
 from medstress.papers.made import CSV_FIELDS, Made, Printed, Skipped
-from medstress.papers.plot_advantages import plot_advantages
-from medstress.papers.plot_curves import plot_curves
-from medstress.papers.plot_noise_scores import plot_noise_scores
-from medstress.papers.plot_regimes import plot_regimes
-from medstress.papers.plot_sizes import plot_sizes
-from medstress.papers.plot_sweeps import plot_sweeps
-from medstress.papers.plot_words import plot_words
+from medstress.papers.plots.advantages import plot_advantages
+from medstress.papers.plots.curves import plot_curves
+from medstress.papers.plots.noise_scores import plot_noise_scores
+from medstress.papers.plots.regimes import plot_regimes
+from medstress.papers.plots.sizes import plot_sizes
+from medstress.papers.plots.sweeps import plot_sweeps
+from medstress.papers.plots.words import plot_words
 from medstress.papers.rates import has_choice, rates_of
+from medstress.papers.tables import rates as tables
+from medstress.papers.tables import scores as score_tables
+from medstress.papers.tables.changes import advantage_rows, advantage_summary, change_table
 from medstress.results.csv import as_csv, flatten
 from medstress.results.latex import latex_table
 

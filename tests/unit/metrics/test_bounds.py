@@ -12,7 +12,7 @@ from medstress.metrics import asr, wilson
 from medstress.metrics.bounds import accuracy_after_bounds, accuracy_bounds, asr_bounds
 from medstress.metrics.cautions import cautions
 from medstress.metrics.contrasts import success_difference
-from medstress.papers.claim_verdicts import Finding, above
+from medstress.papers.claims.verdicts import Finding, above
 
 Make = Callable[..., TrialRow]
 HELD, FLIPPED, WRONG = Verdict.HELD, Verdict.FLIPPED, Verdict.ALREADY_WRONG

@@ -20,7 +20,7 @@ from medstress.metrics.contrasts import (
     success_difference,
     success_gain,
 )
-from medstress.papers.claim_verdicts import (
+from medstress.papers.claims.verdicts import (
     Finding,
     above,
     below,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from medstress.metrics.contrasts import Effect
 from medstress.papers.arms import Arm, baseline
-from medstress.papers.claim_verdicts import MARGIN, Finding, inside
+from medstress.papers.claims.verdicts import MARGIN, Finding, inside
 from medstress.results.formats import decimal
 from medstress.stats.estimates import unknown
 

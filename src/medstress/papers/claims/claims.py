@@ -18,7 +18,8 @@ from medstress.metrics.contrasts import (
 )
 from medstress.metrics.pairs import benjamini_hochberg
 from medstress.papers.arms import METHODS, NO_ITEMS, Arm
-from medstress.papers.claim_record import (
+from medstress.papers.claims.across_victims import across_victims
+from medstress.papers.claims.record import (
     CHECK,
     CLOSE,
     ClaimResult,
@@ -26,8 +27,8 @@ from medstress.papers.claim_record import (
     caution_of,
     untested,
 )
-from medstress.papers.claim_series import Series, series_of
-from medstress.papers.claim_verdicts import (
+from medstress.papers.claims.series import Series, series_of
+from medstress.papers.claims.verdicts import (
     NEAR,
     above,
     frequent,
@@ -36,7 +37,6 @@ from medstress.papers.claim_verdicts import (
     lead_after_inflection,
     peak_inside,
 )
-from medstress.papers.claims_across_victims import across_victims
 from medstress.papers.exponents import (
     EXPONENT,
     LEARNING_RATE,

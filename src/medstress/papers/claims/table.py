@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.metrics.contrasts import LEAST
-from medstress.papers.claim_record import CHECK, ClaimResult
-from medstress.papers.claim_verdicts import MARGIN, NEAR, Finding
+from medstress.papers.claims.record import CHECK, ClaimResult
+from medstress.papers.claims.verdicts import MARGIN, NEAR, Finding
 from medstress.papers.exponents import SHARE
 from medstress.results.formats import decimal, plural
 from medstress.results.latex import latex_table

@@ -9,7 +9,7 @@ from typing import Any
 
 from medstress.metrics.bounds import settled
 from medstress.metrics.contrasts import Effect, Side, side_means, within
-from medstress.papers.claim_record import (
+from medstress.papers.claims.record import (
     ALL_VICTIMS,
     CLOSE,
     ClaimResult,
@@ -17,8 +17,8 @@ from medstress.papers.claim_record import (
     caution_of,
     untested,
 )
-from medstress.papers.claim_series import Series
-from medstress.papers.claim_verdicts import above, below, mean_difference, size_trend
+from medstress.papers.claims.series import Series
+from medstress.papers.claims.verdicts import above, below, mean_difference, size_trend
 
 
 def across_victims(series: Sequence[Series]) -> Iterator[ClaimResult]:
