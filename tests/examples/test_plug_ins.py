@@ -238,6 +238,15 @@ def test_a_plug_in_that_cannot_be_imported_is_told_by_package_entry_point_file_a
         assert f"{path}, line {line}" in answer.said
 
 
+def test_a_plug_in_that_imports_a_moved_module_is_told_where_its_names_are(
+    plug_in: Any, told: Any
+) -> None:
+    _, experiment = plug_in("from medstress.calls import Backend\n", "my_plug_in:Mine")
+    answer = told("run", experiment, "--out", "run", "--quiet")
+    assert answer.code == 2
+    assert "import it from medstress.plugin" in answer.said
+
+
 def broken(place: str) -> tuple[str, int]:
     """The sound plug-in with one line that divides by zero, and its number."""
     lines = SOUND.splitlines()

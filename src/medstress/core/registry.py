@@ -176,7 +176,7 @@ def load(kind: str, name: str) -> Any:
             raise
         raise UsageError(
             f"{plug_in}: importing {entry.target} raised {_described(error)}"
-            f"{_at_import(error, module)}; fix or remove that package"
+            f"{_at_import(error, module)}; {_remedy(error)}"
         ) from error
 
 
@@ -255,6 +255,13 @@ def backend_fault(made: Any) -> str | None:
 def _described(error: BaseException) -> str:
     message = error.msg if isinstance(error, SyntaxError) else reason(error)
     return f"{type(error).__name__}: {message}"
+
+
+def _remedy(error: BaseException) -> str:
+    """Say what to do about a plug-in that cannot be imported."""
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "medstress":
+        return "import it from medstress.plugin, where every public name is"
+    return "fix or remove that package"
 
 
 def _at_import(error: BaseException, module: str) -> str:

@@ -98,6 +98,13 @@ class Kind(ABC):
         """Return whether an attack on these kinds, given by name, can attack this kind."""
         return self.name in kinds
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether an answer about one of its items is right or wrong."""
+        asked: Any = self.unit_type or self.item
+        judged: bool = asked.is_judged
+        return judged
+
     # Items
 
     def units(self, item: Any) -> tuple[Item, ...]:

@@ -304,6 +304,7 @@ def test_what_is_for_other_kinds_is_refused(folder: Path) -> None:
         ("attack.first.name='entity_substitution'", "entity_substitution|sampler"),
         ("experiment.controls=true", "controls = true"),
         ("analysis.transfer=true", r"\[analysis\] is for questions"),
+        ("attack.first.max_change=0.2", "'first': max_change is for scored pairs"),
     ):
         with pytest.raises(UsageError, match=message):
             prepare(folder / "e.toml", overrides=[change])

@@ -113,6 +113,11 @@ def check_kind(
                 f"attack {part.label!r} is for {' and '.join(sorted(kinds))}, but the data are "
                 f"{kind.name}"
             )
+        if kind.is_judged and part.attack.spec().get("max_change") is not None:
+            raise UsageError(
+                f"attack {part.label!r}: max_change is for scored pairs, whose answers are neither "
+                f"right nor wrong, but the data are {kind.name}; leave it out"
+            )
     if kind.draws_names:
         if not experiment.entities and any(p.traits.needs_entities for p in attacks):
             raise UsageError("experiment: the table [[entities]] is missing")

@@ -75,7 +75,7 @@ def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
     shown = [arm for arm in shown if arm.row["asr"]["value"] is not None]
     if not shown:
         return None
-    clean = columns(Format.SHARE, "found clean") if judged else ()
+    clean = columns(Format.SHARE, "right when clean") if judged else ()
     table = Table(
         name=name,
         caption="Success within the budget.",
