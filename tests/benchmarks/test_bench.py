@@ -269,7 +269,7 @@ def test_the_page_names_machine_command_date_and_what_was_left_out(script: Scrip
         assert told in page
     assert "* GPU: skipped, this machine has no CUDA device." in page
     assert "Not measured: this machine has no CUDA device." in page
-    assert "## What dominated before and after" in page
+    assert "## Where the time goes" in page
     assert "<!-- baselines -->\nNot measured.\n<!-- /baselines -->" in page
 
 

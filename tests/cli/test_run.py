@@ -382,8 +382,8 @@ def test_a_victim_that_always_raises_stops_the_run_after_three_batches(bench, re
     bench.tables["victim"][0]["batch_size"] = 1
     victim(bench, "raise ValueError('no model here')")
     assert refused() == (
-        "back end 'victim.py:answer' answered nothing and failed 3 times in a row; the last error "
-        "was: python victim 'victim.py:answer' raised ValueError: no model here"
+        "back end 'victim.py:answer' answered nothing and failed 3 times in a row; last error: "
+        "python victim 'victim.py:answer' raised ValueError: no model here"
     )
     told = medstress("summary", bench.out)
     assert "not complete; run the same command again" in told.out
@@ -415,11 +415,11 @@ def test_a_victim_that_raises_sometimes_is_exit_1_unless_allowed(bench, medstres
 NONSENSE = [
     (
         "return ['A'] * (len(prompts) - 1)",
-        "returned 2 answers for 3 prompts; expected one answer a",
+        "returned 2 answers for 3 prompts; expected one answer per",
     ),
     (
         "return ['A'] * (len(prompts) + 1)",
-        "returned 4 answers for 3 prompts; expected one answer a",
+        "returned 4 answers for 3 prompts; expected one answer per",
     ),
     ("return 'A'", "returned str; expected a list, one answer per prompt"),
     ("return None", "returned NoneType; expected a list, one answer per prompt"),

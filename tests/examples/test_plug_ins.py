@@ -329,7 +329,7 @@ def test_an_error_of_medstress_is_still_called_a_bug(
     monkeypatch.setattr(registry, "installed", fail)
     answer = told("list", "attacks")
     assert answer.code == 1
-    assert "bug of medstress" in answer.said
+    assert "bug in medstress" in answer.said
 
 
 # -- what was declared elsewhere before -----------------------------------------------------------

@@ -182,7 +182,7 @@ def test_one_victim_has_only_the_diagonal_and_the_summary_says_so(two):
         ("one", "one"),
         ("one", "one"),
     ]
-    assert any("only the diagonal" in warning for warning in summary["warnings"])
+    assert any("transfer needs two victims or more" in warning for warning in summary["warnings"])
 
 
 def test_prompt_similarity_is_computed_once_a_trial_and_kept(two, monkeypatch):

@@ -171,7 +171,7 @@ def test_one_question_has_no_data_set(base: Path) -> None:
     question = ms.Question(
         id="q", stem="Which?", options=("rest", "plain"), key="A", mentions=(mention,)
     )
-    with pytest.raises(UsageError, match="must be the name of one prompt or a file"):
+    with pytest.raises(UsageError, match="expected the name of one prompt or a file"):
         ms.attack_one(
             question,
             {"backend": "mock", "prompt": TABLE},

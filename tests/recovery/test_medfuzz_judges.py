@@ -174,7 +174,7 @@ def test_a_judge_whose_votes_cannot_be_read_is_shown_as_that_and_vouches_for_not
     (said,) = [each for each in done.summary()["warnings"] if "judge" in each]
     assert "the votes of judge before any edit cannot be read on 7 of 7 items" in said
     assert "Raise max_new_tokens of judge" in said
-    assert "So are those of one whose votes there cannot be read" in done.report()
+    assert "the votes of a judge whose replies on it cannot be read" in done.report()
 
 
 def test_a_letter_with_marks_around_it_or_small_is_the_letter(folder: Path) -> None:
@@ -265,7 +265,7 @@ def test_controls_are_judged_by_those_who_know_the_item(folder: Path) -> None:
 
 def test_one_judge_twice_is_refused(folder: Path) -> None:
     same = prepare(tables("knowing", "knowing"))
-    said = r"\[role\.judge\.2\]: it is \[role\.judge\] again"
+    said = r"\[role\.judge\.2\]: it would repeat the answers of \[role\.judge\]"
     with pytest.raises(UsageError, match=said), opened_victims(same, lambda _: None):
         pass
 

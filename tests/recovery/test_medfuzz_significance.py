@@ -245,7 +245,7 @@ def test_other_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_one
     )
     shown = capsys.readouterr().out
     assert "smallest attainable p" in shown
-    assert "1 of 2 successes are tested; the family counts the other 1 too" in shown
+    assert "1 of 2 successes are tested; the other 1 count in the family too" in shown
     assert "2 successes could not be tested: they have no p-value and count in no family" in shown
     # No neutral loop errs, so nothing is comparable; and the attack's own words in any order err.
     for row in rows_of(tested, "flipped").values():

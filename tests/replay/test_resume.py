@@ -317,7 +317,7 @@ def test_the_manifest_is_written_before_the_first_call(bench):
         text.replace(
             "    time.sleep(",
             "    from pathlib import Path\n"
-            "    from medstress.running.run import Run\n"
+            "    from medstress.api.results import Run\n"
             f"    manifest = Run(Path({str(bench.out)!r})).manifest()\n"
             "    with open(os.environ['VICTIM_LOG'] + '.seen', 'a') as seen:\n"
             "        seen.write(json.dumps([manifest['fingerprint'], manifest['complete']]))\n"

@@ -118,4 +118,4 @@ def test_a_key_that_means_nothing_to_a_source_is_refused(source, key, said):
     load, options = registry.load("datasets", source), DatasetOptions(**{key: SET[key]})
     with pytest.raises(UsageError) as caught:
         load(options)
-    said(str(caught.value), "' takes no key '")
+    said(str(caught.value), "' does not accept the key '")

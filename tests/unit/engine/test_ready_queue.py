@@ -388,7 +388,7 @@ def test_an_interrupt_after_a_write_that_failed_says_so_and_stores_what_is_in_fl
     def interrupt(_: Progress) -> None:
         calls.append(1)
         if len(calls) == at:
-            store._db.tell(full)
+            store._db.submit(full)
             raise KeyboardInterrupt
 
     with RunStore(tmp_path) as store, pytest.raises(StoreError, match="the disk is full"):

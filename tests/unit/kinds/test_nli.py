@@ -150,7 +150,7 @@ def test_a_generated_text_that_names_a_label_is_read() -> None:
         assert found.answer == answer
     assert "Reply with one of these labels" in call.prompt
     spec = json.loads(json.dumps(task.spec()))
-    assert NLI.task_from_spec(spec, template.as_told()).spec() == spec
+    assert NLI.task_from_spec(spec, template.as_json()).spec() == spec
 
 
 NLI_PROMPT = Path(__file__).parents[3] / "src/medstress/kinds/nli/labels.jinja"

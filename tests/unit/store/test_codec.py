@@ -100,7 +100,7 @@ def test_a_score_that_is_not_a_number_comes_back_as_one():
 def test_an_answer_of_a_newer_kind_is_refused(said):
     with pytest.raises(StoreError) as caught:
         decode_answer('["z",1]', 0, 0)
-    said(str(caught.value), "unknown kind 'z'")
+    said(str(caught.value), "unknown kind of answer 'z'")
 
 
 @given(

@@ -65,21 +65,19 @@ def test_only_what_was_committed_is_there_afterwards(opened: Opened) -> None:
     assert opened().run(numbers) == [1, 3]
 
 
-def test_a_write_that_failed_undoes_what_was_told_since_the_last_commit(
-    opened: Opened, said
-) -> None:
+def test_a_write_that_failed_undoes_all_work_since_the_last_commit(opened: Opened, said) -> None:
     db = opened()
     db.submit(add(1))
     db.run(commit)
     for number in (2, 1, 3):  # the second one is there already
-        db.tell(add(number))
+        db.submit(add(number))
     with pytest.raises(StoreError) as caught:
-        db.ask(numbers)
+        db.run(numbers)
     said(str(caught.value))
-    assert db.ask(numbers) == [1]
-    db.tell(add(4))
-    db.ask(commit)
-    assert db.ask(numbers) == [1, 4]
+    assert db.run(numbers) == [1]
+    db.submit(add(4))
+    db.run(commit)
+    assert db.run(numbers) == [1, 4]
 
 
 def test_a_question_that_failed_undoes_the_same(opened: Opened) -> None:

@@ -1,9 +1,8 @@
 """Attention over several token trees in one row, each on top of a kept past.
 
-Linear layers do not care which sequence a token belongs to, so the new tokens of many prompts go
-through the model as one row without any padding. Only attention must tell sequences apart. While
-such a row is read, it is replaced by a function that works through the row *cell* by cell. A node
-sees the kept keys and values of its own part and its ancestors in the tree.
+Linear layers treat every token alone, so the new tokens of many prompts go through the model as one
+row without padding. Only attention must tell sequences apart: a function that works through the row
+*cell* by cell replaces it. A node sees the kept keys and values of its part and its ancestors.
 """
 
 from __future__ import annotations

@@ -81,9 +81,8 @@ def test_wrong_scores_are_refused_in_one_sentence(returned: Any, said) -> None:
 def test_the_page_says_which_schemes_functions_may_answer_in() -> None:
     page = Path(__file__).parents[4] / "docs" / "ner-and-similarity.md"
     rule = (
-        "Functions may answer in IOB2, IOBES or BILOU, detected per sentence; IO, types without a "
-        "prefix, is refused. Models may be labelled in IOB2, IOBES, BILOU or IO, detected from all "
-        "their labels."
+        "Functions answer in IOB2, IOBES or BILOU, detected per sentence; models may also be "
+        "labelled in IO, detected from all their labels."
     )
     assert rule in " ".join(page.read_text("utf-8").split())
     for label, is_read in (("U-Drug", True), ("S-Drug", True), ("B-Drug", True), ("Drug", False)):
