@@ -169,10 +169,10 @@ def test_a_module_that_python_has_under_its_name_already_is_not_the_users(
 
 def test_a_folder_that_the_file_itself_adds_is_searched(tmp_path: Path) -> None:
     adds = "import sys\nsys.path.append(__file__[:-9] + 'lib')\n"
-    text = adds + "import far\ndef answer():\n    return far.x"
-    write(tmp_path, {"target": text, "lib/far": "x = 4"})
+    text = adds + "import added_folder\ndef answer():\n    return added_folder.x"
+    write(tmp_path, {"target": text, "lib/added_folder": "x = 4"})
     answer, loaded = load_function("target.py:answer", tmp_path, "python victim")
-    assert (answer(), list(loaded.imports)) == (4, ["far"])
+    assert (answer(), list(loaded.imports)) == (4, ["added_folder"])
 
 
 def test_a_module_that_cannot_be_read_is_named(
