@@ -223,11 +223,12 @@ def test_every_registered_back_end_is_checked() -> None:
     assert {"mock", "openai", "python", "scripted"} | NEED_MODELS == registry.BACKENDS.keys()
 
 
+LISTING = ("qstab", "medmcqa", "chat", "untagged", "open_book", "open_book_chat")
 TASKS = [
-    *((AnswerBy.LETTER, prompt, {}) for prompt in ("qstab", "medmcqa", "chat", "untagged")),
+    *((AnswerBy.LETTER, prompt, {}) for prompt in LISTING),
     *(
         (AnswerBy.TEXT, prompt, {"text_score": score})
-        for prompt in ("cloze", "qstab", "chat")
+        for prompt in ("cloze", "qstab", "chat", "open_book_cloze")
         for score in TextScore
     ),
     *((AnswerBy.GENERATE, "qstab", {"parser": parser}) for parser in PARSERS),

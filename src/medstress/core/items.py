@@ -13,6 +13,8 @@ from medstress.core.hashing import content_hash
 from medstress.core.text import WHOLE, Edit, apply_edits, cut_word
 
 LETTERS = "ABCDEFGHIJ"
+TEXTS = ("passage", "context", "stem")
+"""The fields of a question beside its options."""
 
 
 class Item(Protocol):
@@ -71,7 +73,7 @@ class Mention:
     """A typed entity inside one field of an item."""
 
     field: str
-    """An option letter, or `context`, `stem`, `question`."""
+    """An option letter, or `passage`, `context`, `stem`, `question`."""
     start: int
     """First character, in that field's text."""
     end: int
@@ -92,6 +94,8 @@ class Question:
     """Unique within its data set."""
     context: str = ""
     """Everything before the stem; may be empty."""
+    passage: str = ""
+    """A text to read before answering; may be empty. Only prompts with `{{ passage }}` show it."""
     stem: str
     """The sentence that asks the question."""
     options: tuple[str, ...]
@@ -130,8 +134,8 @@ class Question:
         return self.options[LETTERS.index(letter)]
 
     def text_of(self, name: str) -> str:
-        """Return the text of a field: an option letter, `context`, `stem` or `question`."""
-        if name in ("context", "stem", "question"):
+        """Return the text of a field: an option letter, `question`, or one of `TEXTS`."""
+        if name in (*TEXTS, "question"):
             return str(getattr(self, name))
         return self.option(name)
 
@@ -162,7 +166,9 @@ class Question:
     def hash(self) -> str:
         """Content hash over everything that can reach a prompt or a judgement."""
         mentions = [[m.field, m.start, m.end, m.type] for m in self.mentions]
-        return content_hash([self.context, self.stem, self.options, self.key, mentions])
+        texts = [self.context, self.stem, self.options, self.key, mentions]
+        # Questions without a passage keep the hashes that folders of earlier versions hold.
+        return content_hash([*texts, self.passage] if self.passage else texts)
 
 
 def check_question(item: Question) -> None:
@@ -195,10 +201,10 @@ def check_question(item: Question) -> None:
 
 def _check_mention(item: Question, mention: Mention) -> None:
     where = f"item {item.id!r}, field 'mentions'"
-    if mention.field not in ("context", "stem", "question", *item.letters):
+    if mention.field not in (*TEXTS, "question", *item.letters):
         raise DataError(
-            f"{where}: field {mention.field!r} is neither an option letter nor context, stem, "
-            "question"
+            f"{where}: field {mention.field!r} is neither an option letter nor "
+            f"{', '.join(TEXTS)}, question"
         )
     length = len(item.text_of(mention.field))
     if not 0 <= mention.start < mention.end <= length:
@@ -256,6 +262,11 @@ class Candidate:
             place = LETTERS.index(letter)
             options[place] = self._edited(letter, options[place])
         return tuple(options)
+
+    @property
+    def passage(self) -> str:
+        """The passage with edits."""
+        return self._edited("passage", self.item.passage)
 
     @property
     def context(self) -> str:

@@ -13,12 +13,14 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Mention, Question
 from medstress.datasets.annotations import Annotations, read_annotations
+from medstress.datasets.passages import clean_passages
 from medstress.datasets.rows import parquet_rows, question_from_row
 from medstress.datasets.source import (
     DatasetOptions,
@@ -36,19 +38,22 @@ _COLUMNS = ("id", "question", *_OPTIONS, "answer_idx", "subject_name")
 def load(options: DatasetOptions) -> Loaded:
     """Read the typed MedMCQA subset, with the spans of its options if annotations are given.
 
+    `columns = {passage = "reference"}` makes the explanations passages (`exp` in the original).
+
     Raises:
         UsageError: no path, a missing file, or a split other than train.
         DataError: a missing column, annotations of another length, or a bad row, if `on_bad_row`
             is ``error``.
     """
-    check_keys("medmcqa", options, "path", "annotations", "split")
+    check_keys("medmcqa", options, "path", "annotations", "split", "columns")
     if options.split not in (None, "train"):
         raise UsageError(
             f"dataset 'medmcqa': expected the split 'train', the only one, got {options.split!r}"
         )
     path = required_file("medmcqa", "path", options.path)
+    passage = _passage_column(options.columns)
     spans = read_annotations("medmcqa", options.annotations) if options.annotations else None
-    rows = _rows(path)
+    rows = _rows(path, passage)
     if spans and 0 < len(rows) != len(spans.records):
         raise DataError(
             f"{spans.path}: expected {len(rows)} records, one for each row of {path}, "
@@ -56,21 +61,32 @@ def load(options: DatasetOptions) -> Loaded:
         )
 
     def convert(numbered: tuple[int, dict[str, Any]]) -> Question:
-        return _question(*numbered, spans)
+        return _question(*numbered, spans, passage)
 
     places = ((f"row {n + 1}", (n, row)) for n, row in enumerate(rows))
     questions, skipped = collect(path, places, convert, options.on_bad_row)
+    questions, notes = clean_passages(questions)
     return Loaded(
         questions=questions,
         skipped=skipped,
         source_hash=hash_files(path, spans.path) if spans else hash_files(path),
-        notes=spans.notes if spans else (),
+        notes=(*(spans.notes if spans else ()), *notes),
     )
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _passage_column(columns: Mapping[str, str]) -> str | None:
+    """Return the column that holds explanations, which are read only where it is named."""
+    if others := columns.keys() - {"passage"}:
+        raise UsageError(
+            f"dataset 'medmcqa': columns: expected the field 'passage' alone, got "
+            f"{', '.join(sorted(others))}"
+        )
+    return columns.get("passage")
+
+
+def _rows(path: Path, passage: str | None) -> list[dict[str, Any]]:
     rows = parquet_rows(path)
-    for column in _COLUMNS:
+    for column in (*_COLUMNS, *([passage] if passage else ())):
         if rows and column not in rows[0]:
             raise DataError(
                 f"{path}: expected the column {column!r}, got the columns {', '.join(rows[0])}"
@@ -78,7 +94,9 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _question(position: int, row: dict[str, Any], spans: Annotations | None) -> Question:
+def _question(
+    position: int, row: dict[str, Any], spans: Annotations | None, passage: str | None
+) -> Question:
     item = question_from_row(
         {
             "id": row["id"],
@@ -88,6 +106,7 @@ def _question(position: int, row: dict[str, Any], spans: Annotations | None) -> 
             "answer": row.get("answer"),
             "subject_name": row["subject_name"],
             "topic_name": row.get("topic_name"),
+            **({"passage": row[passage]} if passage else {}),
         }
     )
     if spans is None:

@@ -2,22 +2,23 @@
 
 A row holds `id`; `question`, or `context` and `stem`; `options`, a list or ``{"A": ...}``; the
 key as `answer_idx` (a letter or a 0-based position), else as `answer` (a letter, else the exact
-text of one option); and optionally `mentions`. A null counts as absent. Further fields become
-metadata.
+text of one option); and optionally `passage` and `mentions`. A null counts as absent. Further
+fields become metadata. `columns` gives the file's own names of these fields.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from sys import intern
 from typing import Any
 
-from medstress.core.errors import DataError, did_you_mean
+from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.items import LETTERS, Mention, Question, check_words
+from medstress.datasets.passages import clean_passages
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -28,7 +29,9 @@ from medstress.datasets.source import (
 )
 from medstress.files.reading import check_json, loading, read_bytes
 
-_FIELDS = {"id", "question", "context", "stem", "options", "answer_idx", "mentions"}
+_FIELDS = {"id", "question", "context", "stem", "passage", "options", "answer_idx", "mentions"}
+_NAMED = (*sorted(_FIELDS - {"mentions"}), "answer")
+"""Fields that `columns` may name."""
 _KINDS = (
     (bool, "the value"),
     (int, "the number"),
@@ -46,15 +49,17 @@ def load_jsonl(options: DatasetOptions) -> Loaded:
         UsageError: no path, a missing file, or a key that does not apply.
         DataError: an empty file, or a bad row, if `on_bad_row` is ``error``.
     """
-    check_keys("jsonl", options, "path")
+    check_keys("jsonl", options, "path", "columns")
     path = required_file("jsonl", "path", options.path)
+    named = renaming("jsonl", options.columns)
     questions, skipped = collect(
         path,
         jsonl_lines(path),
-        lambda line: question_from_row(parse_line(line)),
+        lambda line: question_from_row(named(parse_line(line))),
         options.on_bad_row,
     )
-    return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path))
+    questions, notes = clean_passages(questions)
+    return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path), notes=notes)
 
 
 def load_parquet(options: DatasetOptions) -> Loaded:
@@ -64,11 +69,46 @@ def load_parquet(options: DatasetOptions) -> Loaded:
         UsageError: no path, a missing file, or a key that does not apply.
         DataError: not parquet, no rows, or a bad row, if `on_bad_row` is ``error``.
     """
-    check_keys("parquet", options, "path")
+    check_keys("parquet", options, "path", "columns")
     path = required_file("parquet", "path", options.path)
+    named = renaming("parquet", options.columns)
     rows = ((f"row {n}", row) for n, row in enumerate(parquet_rows(path), start=1))
-    questions, skipped = collect(path, rows, _question_from_parquet, options.on_bad_row)
-    return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path))
+    questions, skipped = collect(
+        path, rows, lambda row: _question_from_parquet(named(row)), options.on_bad_row
+    )
+    questions, notes = clean_passages(questions)
+    return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path), notes=notes)
+
+
+def renaming(source: str, columns: Mapping[str, str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return what gives the fields of a row their names here, by the key `columns`.
+
+    Args:
+        source: the data set's name, for messages.
+        columns: name here -> name in the file.
+
+    Raises:
+        UsageError: a name here is unknown. The result raises `DataError` if a row lacks a named
+            field.
+    """
+    for name in columns:
+        if name not in _NAMED:
+            raise UsageError(
+                f"dataset {source!r}: columns: expected fields of {', '.join(_NAMED)}, got "
+                f"{name!r}{did_you_mean(name, _NAMED)}"
+            )
+
+    def renamed(row: dict[str, Any]) -> dict[str, Any]:
+        for own in columns.values():
+            if own not in row:
+                raise DataError(
+                    f"columns: expected the field {own!r}, got {', '.join(row)}"
+                    f"{did_you_mean(own, row)}"
+                )
+        rest = {name: value for name, value in row.items() if name not in columns.values()}
+        return {**rest, **{name: row[own] for name, own in columns.items()}}
+
+    return renamed
 
 
 def jsonl_lines(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -142,6 +182,7 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
         id=identifier,
         context=context,
         stem=stem,
+        passage=_text(row, "passage") or "",
         options=options,
         key=key,
         mentions=mentions_of(row),

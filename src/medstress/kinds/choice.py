@@ -11,7 +11,7 @@ from typing import Any
 
 from medstress.attacks.noise.texts import Side
 from medstress.attacks.protocol import QUESTIONS
-from medstress.core.items import Candidate, Mention, Question
+from medstress.core.items import TEXTS, Candidate, Mention, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import Edit
 from medstress.kinds.kind import Asked, Kind, Marked, Tasks, Words
@@ -42,6 +42,7 @@ class Choice(Kind):
             "key": item.key,
             "mentions": _mentions(item),
             "metadata": dict(item.metadata),
+            **_passage(item),
         }
 
     def decode(self, row: dict[str, Any]) -> Question:
@@ -55,6 +56,7 @@ class Choice(Kind):
             key=row["key"],
             mentions=tuple(mentions),
             metadata=row["metadata"],
+            passage=row.get("passage", ""),
         )
 
     def columns(self, item: Question) -> dict[str, Any]:
@@ -65,6 +67,7 @@ class Choice(Kind):
             "options": json.dumps(dict(zip(item.letters, item.options, strict=True))),
             "key": item.key,
             "mentions": json.dumps(_mentions(item)),
+            "passage": item.passage,
         }
 
     def key(self, unit: Question) -> str:
@@ -98,6 +101,7 @@ class Choice(Kind):
         """The question with its new texts."""
         return replace(
             candidate.item,
+            passage=candidate.passage,
             context=candidate.context,
             stem=candidate.stem,
             options=candidate.options,
@@ -111,23 +115,25 @@ class Choice(Kind):
             "stem": candidate.stem,
             "options": dict(zip(candidate.item.letters, candidate.options, strict=True)),
             "answer_idx": candidate.item.key,
+            **_passage(candidate),
         }
 
     def words(
         self, item: Question, mentions: Mapping[str, tuple[Marked, ...]], side: Side = "random"
     ) -> Iterable[Words]:
-        """Context and stem."""
+        """Passage, context and stem."""
         return [
             words_of(
                 item.text_of(field),
                 [(m.start, m.end, m.type or "entity") for m in item.mentions if m.field == field],
             )
-            for field in ("context", "stem")
+            for field in TEXTS
+            if item.text_of(field)
         ]
 
     def characters(self, item: Question) -> int:
-        """Question and options."""
-        return len(item.question) + sum(map(len, item.options))
+        """Passage, question and options."""
+        return len(item.passage) + len(item.question) + sum(map(len, item.options))
 
     def tasks(self, asked: Asked) -> Tasks:
         """Prompts, wrapped or not."""
@@ -150,6 +156,11 @@ class Choice(Kind):
     def trained_victim(self, encoder: str, prompt: str) -> dict[str, Any]:
         """A head, asked with the prompt that it was trained with."""
         return {"backend": "transformers", "answer_by": "head", "prompt": prompt}
+
+
+def _passage(item: Question | Candidate) -> dict[str, str]:
+    """Return the passage as a field, if there is one."""
+    return {"passage": item.passage} if item.passage else {}
 
 
 def _mentions(item: Question) -> list[list[Any]]:

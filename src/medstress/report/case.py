@@ -9,7 +9,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from medstress.core.items import LETTERS, Question
+from medstress.core.items import LETTERS, TEXTS, Question
 from medstress.core.text import Edit
 from medstress.results import formats
 
@@ -92,9 +92,8 @@ class Case:
     @property
     def segments(self) -> list[tuple[str, str]]:
         """(`same`, `added` or `removed`; text) of the edited question."""
-        fields = ("context", "stem") if self.item.context else ("stem",)
         found: list[tuple[str, str]] = []
-        for name in fields:
+        for name in [name for name in TEXTS if self.item.text_of(name)]:
             if found:
                 found.append(("same", " "))
             text, at = self.item.text_of(name), 0

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, TypeAlias
 
-FIELDS = ("context", "stem", "question")
+FIELDS = ("context", "stem", "question", "passage")
 """Texts of an item that a form may place anywhere."""
+OPTIONAL = ("context", "passage")
+"""Fields that may be empty, which a form may ask."""
 OF_AN_OPTION = ("letter", "option")
 """Texts that a form may place for each option."""
 _MOST_PLACES = 101
@@ -18,6 +21,8 @@ _MOST_PLACES = 101
 LARGEST = 1 << 16
 """Most characters of a template or form; real prompts have less than a tenth of it."""
 _DEEPEST = 4
+_PRESENT = tuple(frozenset(each) for n in range(3) for each in combinations(OPTIONAL, n))
+_IFS = tuple({f"if_{name}"} for name in OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,11 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class IfContext:
-    """Parts that depend on whether the item has a context."""
+class If:
+    """Parts that depend on whether the item has a context, or a passage."""
 
+    name: str
+    """One of `OPTIONAL`."""
     then: tuple[Part, ...]
     otherwise: tuple[Part, ...]
 
@@ -43,7 +50,7 @@ class EachOption:
     parts: tuple[Part, ...]
 
 
-Part: TypeAlias = str | Place | IfContext | EachOption
+Part: TypeAlias = str | Place | If | EachOption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +62,19 @@ class Form:
     says: tuple[tuple[str, Any], ...] = ()
     """Constants that the template sets: `system`, `lists_options`, `summary`."""
 
-    def laid_out(self, letters: str, *, has_context: bool) -> tuple[str, ...]:
+    def laid_out(self, letters: str, present: frozenset[str]) -> tuple[str, ...]:
         """Lay out the form for items of one shape.
+
+        Args:
+            letters: those of the options.
+            present: which of `OPTIONAL` are not empty.
 
         Returns:
             Literal texts at even places, names of fields at odd ones; an option's field is its
             letter.
         """
         pieces = [""]
-        for piece in _flat(self.parts, letters, "", has_context):
+        for piece in _flat(self.parts, letters, "", present):
             if isinstance(piece, Place):
                 pieces += [piece.name, ""]
             else:
@@ -79,10 +90,10 @@ def form_of(source: str) -> Form | None:
     """Return the form of a Jinja template; None if it does more than place texts.
 
     The template is parsed, never executed. Allowed are texts, outputs of fields, the loop over
-    the options, `if context`, and constants set at the top; everything else gives None.
+    the options, `if context`, `if passage`, and constants set at the top; all else gives None.
 
     >>> form_of("{% if context %}{{ context }}. {% endif %}{{ stem }}").laid_out(
-    ...     "AB", has_context=False
+    ...     "AB", frozenset()
     ... )
     ('', 'stem', '')
     >>> form_of("{{ stem | upper }}") is None
@@ -121,7 +132,7 @@ def form_from_json(data: Any) -> Form | None:
 
 def _is_small(form: Form) -> bool:
     """True if prompts are not much longer than the texts that they place."""
-    laid = [form.laid_out("A", has_context=has_context) for has_context in (True, False)]
+    laid = [form.laid_out("A", present) for present in _PRESENT]
     return sum(len(text) for each in laid for text in each) <= 2 * LARGEST and all(
         len(each) <= _MOST_PLACES for each in laid
     )
@@ -132,21 +143,21 @@ class _DoesMoreError(Exception):
 
 
 def _flat(
-    parts: Sequence[Part], letters: str, letter: str, has_context: bool
+    parts: Sequence[Part], letters: str, letter: str, present: frozenset[str]
 ) -> Iterator[str | Place]:
     """Yield parts with choices and loops resolved; `letter` is that of the current option."""
     for part in parts:
         match part:
-            case IfContext(then, otherwise):
-                yield from _flat(then if has_context else otherwise, letters, letter, has_context)
+            case If(name, then, otherwise):
+                yield from _flat(then if name in present else otherwise, letters, letter, present)
             case EachOption(inner):
                 for each in letters:
-                    yield from _flat(inner, letters, each, has_context)
+                    yield from _flat(inner, letters, each, present)
             case Place("letter"):
                 yield letter
             case Place("option"):
                 yield Place(letter)
-            case Place("context") if not has_context:
+            case Place(name) if name in OPTIONAL and name not in present:
                 pass
             case _:
                 yield part
@@ -158,8 +169,8 @@ def _json(parts: Sequence[Part]) -> list[Any]:
         match part:
             case Place(name):
                 found.append({"place": name})
-            case IfContext(then, otherwise):
-                found.append({"if_context": _json(then), "else": _json(otherwise)})
+            case If(name, then, otherwise):
+                found.append({f"if_{name}": _json(then), "else": _json(otherwise)})
             case EachOption(inner):
                 found.append({"each_option": _json(inner)})
             case text:
@@ -179,8 +190,10 @@ def _read_part(part: Any, depth: int, in_option: bool) -> Part:
     match part:
         case {"place": str(name), **rest} if not rest and name in _known(in_option):
             return Place(name)
-        case {"if_context": then, "else": otherwise, **rest} if not rest:
-            return IfContext(_read(then, depth, in_option), _read(otherwise, depth, in_option))
+        case {"else": otherwise, **rest} if rest.keys() in _IFS:
+            key, then = next((str(key), then) for key, then in rest.items())
+            branches = _read(then, depth, in_option), _read(otherwise, depth, in_option)
+            return If(key.removeprefix("if_"), *branches)
         case {"each_option": inner, **rest} if not rest and not in_option:
             return EachOption(_read(inner, depth, True))
     raise _DoesMoreError
@@ -216,9 +229,11 @@ def _parts(body: Sequence[Any], says: dict[str, Any], option: dict[str, str]) ->
         match node:
             case nodes.Output():
                 found += [_output(part, says, option) for part in node.nodes]
-            case nodes.If(test=nodes.Name(name="context"), elif_=[]) if "context" not in option:
+            case nodes.If(test=nodes.Name(name=name), elif_=[]) if (
+                name in OPTIONAL and name not in option
+            ):
                 then, otherwise = (_parts(each, says, option) for each in (node.body, node.else_))
-                found.append(IfContext(then, otherwise))
+                found.append(If(name, then, otherwise))
             case nodes.For(
                 target=nodes.Tuple(items=[nodes.Name(name=letter), nodes.Name(name=text)]),
                 iter=nodes.Name(name="options"),

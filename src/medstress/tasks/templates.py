@@ -15,7 +15,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import LETTERS, Candidate, Question
 from medstress.core.text import apply_edits
 from medstress.rendering import render
-from medstress.tasks.prompt_forms import FIELDS, Form, form_from_json, form_of
+from medstress.tasks.prompt_forms import FIELDS, OPTIONAL, Form, form_from_json, form_of
 
 SUFFIX = ".jinja"
 
@@ -24,9 +24,9 @@ SUFFIX = ".jinja"
 class Template:
     """A prompt template.
 
-    The file sees `context`, `stem`, `question` (both as one text) and `options`, pairs of
-    letter and text. It may set `lists_options = false` (the options are not in the prompt),
-    `system` (then the body is the user's turn of a conversation) and `summary`.
+    The file sees `passage`, `context`, `stem`, `question` (the last two as one text) and
+    `options`, pairs of letter and text. It may set `lists_options = false` (the options are not
+    in the prompt), `system` (then the body is the user's turn of a conversation) and `summary`.
     """
 
     name: str
@@ -79,12 +79,12 @@ class Template:
                 text = apply_edits(item.option(edits[0].field), edits)
                 return self._prompt(f"{frame.before}{text}{frame.after}".strip(), frame.system)
         context, stem = candidate.context, candidate.stem
-        values = {"context": context, "stem": stem}
+        values = {"passage": candidate.passage, "context": context, "stem": stem}
         values["question"] = f"{context} {stem}" if context else stem
         values.update(zip(candidate.item.letters, candidate.options, strict=True))
         if self.form is None:
             return self._rendered(values, candidate.item.letters)
-        shape = _shape(self, candidate.item.letters, bool(context))
+        shape = _shape(self, candidate.item.letters, _present(values))
         body = "".join(values[piece] if i % 2 else piece for i, piece in enumerate(shape.pieces))
         return self._prompt(body.strip(), shape.system)
 
@@ -111,10 +111,15 @@ class _Shape:
 
 
 @lru_cache(maxsize=256)
-def _shape(template: Template, letters: str, has_context: bool) -> _Shape:
+def _shape(template: Template, letters: str, present: frozenset[str]) -> _Shape:
     assert template.form is not None
     system = str(dict(template.form.says).get("system", "")).strip()
-    return _Shape(template.form.laid_out(letters, has_context=has_context), system)
+    return _Shape(template.form.laid_out(letters, present), system)
+
+
+def _present(values: Mapping[str, str]) -> frozenset[str]:
+    """Return the optional fields that are not empty."""
+    return frozenset(name for name in OPTIONAL if values[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +141,10 @@ def _frame(template: Template, item: Question, letter: str) -> _Frame | None:
     Only the edited option has a frame; frames for all options would cache an item's prompt once
     for each option.
     """
-    shape = _shape(template, item.letters, bool(item.context))
+    values = {name: item.text_of(name) for name in FIELDS}
+    shape = _shape(template, item.letters, _present(values))
     if letter not in item.letters or shape.pieces[1::2].count(letter) != 1:
         return None
-    values = {"context": item.context, "stem": item.stem, "question": item.question}
     values.update(zip(item.letters, item.options, strict=True))
     texts = [values[piece] if i % 2 else piece for i, piece in enumerate(shape.pieces)]
     place = 2 * shape.pieces[1::2].index(letter) + 1
@@ -220,5 +225,5 @@ def _with_form(
 def _said(name: str, source: str) -> Mapping[str, Any]:
     """Return the constants that a template sets, by rendering it with a made-up question."""
     options = [(letter, f"option {letter}") for letter in LETTERS]
-    probe = {"context": "", "stem": "s?", "question": "s?", "options": options}
+    probe = {"context": "", "stem": "s?", "question": "s?", "passage": "", "options": options}
     return render(source, probe, name=f"prompt {name!r}").exports

@@ -137,8 +137,8 @@ BAD_FIELDS = [
     ),
     (
         {"mentions": span(field="D")},
-        "item 'q1', field 'mentions': field 'D' is neither an option letter nor context, stem, "
-        "question",
+        "item 'q1', field 'mentions': field 'D' is neither an option letter nor passage, context, "
+        "stem, question",
     ),
     (
         {"mentions": span(end=12)},

@@ -87,10 +87,10 @@ SET = {
 }
 TAKES = {
     "sample": "",
-    "jsonl": "path",
-    "parquet": "path",
+    "jsonl": "path columns",
+    "parquet": "path columns",
     "medqa": "path annotations split",
-    "medmcqa": "path annotations split",
+    "medmcqa": "path annotations split columns",
     "bc5cdr": "path hub split types scheme documents on_bad_labels",
     "biosses": "path hub split",
     "iob": "path types scheme documents on_bad_labels",

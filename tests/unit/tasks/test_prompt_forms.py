@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.core.items import LETTERS
-from medstress.tasks.prompt_forms import Form, form_from_json, form_of
+from medstress.tasks.prompt_forms import OPTIONAL, Form, form_from_json, form_of
 from medstress.tasks.templates import load_template, shipped_prompts, stored_template
 
 FORMS = [
@@ -21,6 +21,7 @@ FORMS = [
     "{%- if context %}{% for x, y in options %}[{{ y }}]{% endfor %}{% endif -%} {{ stem }}\n\n",
     "{% for stem, context in options %}{{ stem }}{{ context }};{% endfor %}{{ stem }}",
     "{{ stem }}\x00{{ context }}",
+    "{% if passage %}{{ passage }}{% if context %} {% endif %}{% else %}-{% endif %}{{ question }}",
 ]
 MORE = [
     "{{ stem | upper }}",
@@ -42,18 +43,23 @@ MORE = [
 ]
 
 
-def by_jinja(source: str, context: str, stem: str, options: list[tuple[str, str]]) -> str:
+def by_jinja(
+    source: str, passage: str, context: str, stem: str, options: list[tuple[str, str]]
+) -> str:
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    values = {"context": context, "stem": stem, "options": options}
+    values = {"passage": passage, "context": context, "stem": stem, "options": options}
     question = f"{context} {stem}" if context else stem
     return environment.from_string(source).render(**values, question=question)
 
 
-def by_form(form: Form, context: str, stem: str, options: list[tuple[str, str]]) -> str:
+def by_form(
+    form: Form, passage: str, context: str, stem: str, options: list[tuple[str, str]]
+) -> str:
     letters = "".join(letter for letter, _ in options)
-    values = {"context": context, "stem": stem, **dict(options)}
+    values = {"passage": passage, "context": context, "stem": stem, **dict(options)}
     values["question"] = f"{context} {stem}" if context else stem
-    pieces = form.laid_out(letters, has_context=bool(context))
+    present = frozenset(name for name in OPTIONAL if values[name])
+    pieces = form.laid_out(letters, present)
     return "".join(values[piece] if i % 2 else piece for i, piece in enumerate(pieces))
 
 
@@ -63,14 +69,15 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 @pytest.mark.parametrize(
     "source", [*(load_template(name).source for name in shipped_prompts()), *FORMS]
 )
-@given(context=TEXTS, stem=TEXTS, options=st.lists(TEXTS, min_size=2, max_size=10))
+@given(passage=TEXTS, context=TEXTS, stem=TEXTS, options=st.lists(TEXTS, min_size=2, max_size=10))
 def test_a_form_says_what_jinja_says(
-    source: str, context: str, stem: str, options: list[str]
+    source: str, passage: str, context: str, stem: str, options: list[str]
 ) -> None:
     form = form_of(source)
     assert form is not None
     pairs = list(zip(LETTERS, options, strict=False))
-    assert by_form(form, context, stem, pairs) == by_jinja(source, context, stem, pairs)
+    texts = (passage, context, stem, pairs)
+    assert by_form(form, *texts) == by_jinja(source, *texts)
     assert form_from_json(form.as_json()) == form
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,20 @@ C: Heparin"""
 
 
 def test_these_templates_are_shipped() -> None:
-    assert shipped_prompts() == ["chat", "cloze", "medmcqa", "qstab", "question", "untagged"]
+    plain = ["chat", "cloze", "medmcqa"]
+    open_book = ["open_book", "open_book_chat", "open_book_cloze"]
+    assert shipped_prompts() == [*plain, *open_book, "qstab", "question", "untagged"]
+
+
+def test_a_passage_stands_first_and_a_question_without_one_leaves_no_trace() -> None:
+    read = replace(BARE, passage="Heparin thins blood.")
+    lead = "Read the passage and answer the question.\n\nPassage: Heparin thins blood.\n\n"
+    asked = "Question: Which drug?\n\nAnswer:"
+    template = load_template("open_book_cloze")
+    assert template.render(read.candidate()) == lead + asked
+    assert template.render(BARE.candidate()) == asked
+    edit = Edit(field="passage", start=0, end=7, replacement="Warfarin")
+    assert template.render(read.candidate((edit,))) == lead.replace("Heparin", "Warfarin") + asked
 
 
 @pytest.mark.parametrize(

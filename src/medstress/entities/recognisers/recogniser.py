@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from medstress.core.items import Mention, Question
+from medstress.core.items import TEXTS, Mention, Question
 from medstress.core.text import cut_word
 
 
@@ -42,9 +42,9 @@ def recognise(
 ) -> tuple[Question, ...]:
     """Replace the items' mentions of `types` by those that the recogniser finds.
 
-    Options, context and stem are searched. Mentions of other types, or without a type, stay. An
-    entity that begins or ends inside a word is dropped: a pipeline may split words ("10mg"), and
-    replacing a part would break them.
+    Options, passage, context and stem are searched. Mentions of other types, or without a type,
+    stay. An entity that begins or ends inside a word is dropped: a pipeline may split words
+    ("10mg"), and replacing a part would break them.
 
     Args:
         items: items of one data set.
@@ -58,7 +58,7 @@ def recognise(
 
 def _fields(item: Question) -> list[tuple[str, str]]:
     named = [*zip(item.letters, item.options, strict=True)]
-    return [*named, ("context", item.context), ("stem", item.stem)]
+    return [*named, *((name, item.text_of(name)) for name in TEXTS)]
 
 
 def _with(item: Question, found: dict[str, list[Found]], types: frozenset[str]) -> Question:
