@@ -27,6 +27,7 @@ from medstress.core.calls import (
     Reply,
     Score,
     Scored,
+    Window,
 )
 from medstress.core.errors import PermanentBackendError, UsageError
 from medstress.core.hashing import content_hash, digest
@@ -74,6 +75,11 @@ class VllmBackend(Backend):
     def counters(self) -> dict[str, int]:
         """Tokens read by the model so far, and the total length of all prompts."""
         return dict(self._counters)
+
+    @property
+    def window(self) -> Window:
+        """The engine's longest sequence."""
+        return Window(tokens=self._max_tokens, count=self._tokenizer.counts)
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; each round of requests is one batch of the engine.

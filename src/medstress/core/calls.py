@@ -7,7 +7,7 @@ back end returns for it. Every request to a model is one of these calls.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -278,6 +278,16 @@ class BackendTraits:
     """The model's number of parameters, if counted."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """How much a model reads at once."""
+
+    tokens: int
+    """Tokens of prompt and reply together."""
+    count: Callable[[Sequence[Prompt]], list[int]]
+    """Counts the tokens of prompts."""
+
+
 class Backend(ABC):
     """Answers calls; blocks until they are answered.
 
@@ -305,6 +315,11 @@ class Backend(ABC):
     def counters(self) -> Mapping[str, int]:
         """Counts so far for the manifest, such as tokens and requests."""
         return {}
+
+    @property
+    def window(self) -> Window | None:
+        """How much the model reads at once; None if that is unknown or has no limit."""
+        return None
 
     @property
     def endpoint(self) -> Mapping[str, Any] | None:

@@ -39,6 +39,7 @@ from medstress.experiment.plan.parts import (
     open_victims,
     used_tables,
 )
+from medstress.experiment.plan.passage_windows import with_fitting_passages
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import check_roles, open_roles, with_roles
 from medstress.experiment.plan.sentence_groups import (
@@ -263,6 +264,9 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
         opened = list(zip(tables, prepared.victims, strict=True))
         prepared.roles = open_roles(prepared.experiment.role, base, note, opened, seconds)
         check_targets(named_backends(prepared))
+        prepared.datasets = [
+            with_fitting_passages(part, prepared.victims) for part in prepared.datasets
+        ]
         yield
     finally:
         own = [part.backend for part in prepared.roles if not part.is_shared]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -56,6 +57,12 @@ class Template:
     def is_shown(self) -> bool:
         """True if prompts can be rendered with it."""
         return self.is_own or self.form is not None
+
+    def shows(self, field: str) -> bool:
+        """Return whether prompts can hold a field of `FIELDS`; a template may do so by any code."""
+        if self.form is None:
+            return re.search(rf"\b{field}\b", self.source) is not None
+        return field in self.form.laid_out("A", frozenset(OPTIONAL))[1::2]
 
     def as_json(self) -> dict[str, Any]:
         """Return its entry in the manifest, with its form, so that prompts can be reproduced."""

@@ -29,6 +29,7 @@ from medstress.core.calls import (
     Reply,
     Score,
     Scored,
+    Window,
 )
 from medstress.core.errors import PermanentBackendError, UsageError
 from medstress.core.hashing import content_hash, digest
@@ -84,6 +85,11 @@ class LlamaCppBackend(Backend):
             "tokens_naive": self._n_naive,
         }
 
+    @property
+    def window(self) -> Window:
+        """The context that the engine was opened with."""
+        return Window(tokens=self._n_context, count=self._counts)
+
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; prompts with a common beginning are read consecutively.
 
@@ -112,6 +118,12 @@ class LlamaCppBackend(Backend):
     def close(self) -> None:
         """Drop the model."""
         self._engine.close()
+
+    def _counts(self, prompts: Sequence[Prompt]) -> list[int]:
+        return [
+            len(self._engine.tokens(self._text(prompt), chat=not isinstance(prompt, str)))
+            for prompt in prompts
+        ]
 
     def _prepared(self, call: Call) -> tuple[tuple[int, ...], list[Target]]:
         """Return the tokens of a prompt and its targets; refuse a call that does not fit."""

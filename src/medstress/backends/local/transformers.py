@@ -36,6 +36,7 @@ from medstress.core.calls import (
     Generated,
     Reply,
     Score,
+    Window,
 )
 from medstress.core.errors import PermanentBackendError
 from medstress.machine.compute_thread import in_compute_thread
@@ -99,6 +100,12 @@ class TransformersBackend(Backend):
     def counters(self) -> dict[str, int]:
         """Tokens of all `Score` calls so far: `tokens_forwarded` and `tokens_naive`."""
         return dict(self._scores.counters)
+
+    @property
+    def window(self) -> Window | None:
+        """The model's positions."""
+        most = self._loaded.max_positions
+        return None if most is None else Window(tokens=most, count=self._tokenizer.counts)
 
     @in_compute_thread
     def answer(self, calls: Sequence[Call]) -> list[Reply]:

@@ -72,6 +72,13 @@ class PromptTokenizer:
         drop = 0 if chat else self._trailing
         return [tuple(ids[: len(ids) - drop]) for ids in encoded["input_ids"]]
 
+    def counts(self, prompts: Sequence[Prompt]) -> list[int]:
+        """Return the number of tokens of each prompt."""
+        return [
+            len(self.tokens([self.text(prompt)], chat=not isinstance(prompt, str))[0])
+            for prompt in prompts
+        ]
+
     def tokens_of_each(self, texts: Sequence[Continued]) -> list[list[tuple[int, ...]]]:
         """Return the tokens of each text alone, then of the text with each continuation."""
         return tokens_of_each(
