@@ -38,8 +38,17 @@ def load_dataset(
     annotations: str | Path | None = None,
     split: str | None = None,
     limit: int | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> tuple[Question, ...]:
     """Load the questions of a source (`medstress list datasets`).
+
+    Args:
+        name: the source.
+        path: its file, if it needs one.
+        annotations: a file of entity spans.
+        split: the split, for sources that have several.
+        limit: the number of questions of the sample.
+        columns: field -> its name in the file, such as ``{"passage": "reference"}``.
 
     Raises:
         UsageError, DataError: one sentence.
@@ -48,6 +57,7 @@ def load_dataset(
         path=None if path is None else Path(path),
         annotations=None if annotations is None else Path(annotations),
         split=split,
+        columns=dict(columns or {}),
     )
     loaded: Loaded = registry.load("datasets", name)(options)
     return draw(loaded.questions, limit)
