@@ -91,7 +91,7 @@ def forest_plot(lines: Sequence[tuple[str, Estimate]], name: str) -> str:
     def draw(figure: Figure) -> None:
         axes = figure.add_axes((left, 0.62 / height, 0.8 - left, 1 - 0.78 / height))
         for i, (_, rate) in enumerate(lines):
-            _whisker(axes, i, rate, 0, "o")
+            whisker(axes, i, rate, 0, "o")
             axes.text(
                 1.03, i, values[i], va="center", fontsize=9, color=_INK,
                 transform=axes.get_yaxis_transform(),
@@ -100,7 +100,7 @@ def forest_plot(lines: Sequence[tuple[str, Estimate]], name: str) -> str:
         axes.set_ylim(len(lines) - 0.4, -0.6)
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("attack success rate, 95 % interval")
-        _rate_axis(axes.xaxis)
+        rate_axis(axes.xaxis)
         calm_axes(axes, grid="x")
         axes.tick_params(axis="y", length=0)
 
@@ -161,10 +161,11 @@ def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
 
 def _pair_line(axes: Axes, i: int, j: int, estimate: Estimate | None) -> None:
     if estimate is not None:
-        _whisker(axes, i + (0.15 if j else -0.15), estimate, j, "s" if j else "o")
+        whisker(axes, i + (0.15 if j else -0.15), estimate, j, "s" if j else "o")
 
 
-def _whisker(axes: Axes, y: float, estimate: Estimate, series: int, marker: str) -> None:
+def whisker(axes: Axes, y: float, estimate: Estimate, series: int, marker: str) -> None:
+    """Draw an estimate with its interval at a height."""
     for value, low, high in zip(*spans([estimate]), strict=True):
         axes.plot([low, high], [y, y], color=SERIES[series], linewidth=1.8)
         axes.plot([value], [y], marker, color=SERIES[series], markersize=5.5)
@@ -194,7 +195,7 @@ def budget_curves(curves: Sequence[Curve], title: str, name: str) -> str:
         axes.set_ylim(-0.02, 1.02)
         axes.set_xlabel("budget (perturbed queries per item)")
         axes.set_ylabel("ASR")
-        _rate_axis(axes.yaxis)
+        rate_axis(axes.yaxis)
         _budget_axis(axes, largest)
         calm_axes(axes, grid="y")
         add_legend(figure, axes, [curve.label for curve in curves], height)
@@ -233,7 +234,7 @@ def attempt_curves(
         axes.set_ylim(-0.02, 1.02)
         axes.set_xlabel("attempts")
         axes.set_ylabel("accuracy")
-        _rate_axis(axes.yaxis)
+        rate_axis(axes.yaxis)
         _budget_axis(axes, max(k for curve in drawn for k, _ in curve.points))
         axes.set_xlim(left=-0.3)
         calm_axes(axes, grid="y")
@@ -263,15 +264,14 @@ def distance_plot(
 
     def draw(figure: Figure) -> None:
         axes = figure.add_axes((0.12, 0.62 / 2.75, 0.85, 1 - 0.92 / 2.75))
-        xs = [x for x, _ in points]
-        values, lows, highs = spans(share for _, share in points)
+        xs, (values, lows, highs) = [x for x, _ in points], spans(share for _, share in points)
         axes.plot(xs, values, "o-", color=SERIES[0], linewidth=1.7, markersize=4.5)
         axes.fill_between(xs, lows, highs, color=SERIES[0], alpha=0.13, linewidth=0)
         axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=_INK)
         axes.set_ylim(-0.03, 1.03)
         axes.set_xlabel(place)
         axes.set_ylabel("share of names")
-        _rate_axis(axes.yaxis)
+        rate_axis(axes.yaxis)
         calm_axes(axes, grid="y")
 
     first, last = (decimal(points[i][1].value) for i in (0, -1))
@@ -344,7 +344,8 @@ def _budget_axis(axes: Axes, largest: int) -> None:
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
 
 
-def _rate_axis(axis: Any) -> None:
+def rate_axis(axis: Any) -> None:
+    """Give an axis the ticks of rates."""
     from matplotlib.ticker import FixedLocator, FuncFormatter
 
     axis.set_major_locator(FixedLocator([0, 0.2, 0.4, 0.6, 0.8, 1]))

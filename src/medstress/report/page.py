@@ -19,6 +19,7 @@ from medstress.metrics.significance.tests import FAMILY
 from medstress.report import examples, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
 from medstress.report.labels import PLACE, Row
+from medstress.report.passages import gain_table, passage_plots
 from medstress.report.rate_plots import curves, forest
 from medstress.report.second_answers import second_answer_plots
 from medstress.report.sentence_scores import score_tables, surrogate_tables
@@ -74,6 +75,8 @@ def render_report(
             training=training_tables(summary.get("training")),
             learning=list(learning_plots(summary)),
             forest=forest(rows),
+            gains=gain_table(summary.get("passages") or ()),
+            passages=list(passage_plots(rows, summary.get("passages") or ())),
             curves=list(curves(rows)),
             second_answers=list(second_answer_plots(trials)),
             attempts=list(attempt_plots(rows)),

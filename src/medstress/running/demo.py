@@ -1,8 +1,19 @@
-"""The embedded default: everything the package carries, in one small experiment."""
+"""The embedded default: one model asked with a passage and without it, under attack."""
 
 from __future__ import annotations
 
 from typing import Any
+
+_SMOLLM2: dict[str, Any] = {
+    "backend": "transformers",
+    "model": "smollm2",
+    "answer_by": "text",
+    "parameters": 135e6,
+    "family": "SmolLM2",
+    "group": "generalist",
+}
+
+_NAMES: dict[str, Any] = {"name": "entity_substitution", "budget": 8}
 
 DEMO: dict[str, Any] = {
     "experiment": {"name": "demo", "seeds": [0]},
@@ -12,33 +23,13 @@ DEMO: dict[str, Any] = {
         {"name": "diseases", "type": "diseases", "vocabulary": "diseases"},
     ],
     "victim": [
-        {
-            "name": "smollm2",
-            "backend": "transformers",
-            "model": "smollm2",
-            "answer_by": "text",
-            "prompt": "cloze",
-            "parameters": 135e6,
-            "family": "SmolLM2",
-            "group": "generalist",
-        }
+        {**_SMOLLM2, "name": "open_book", "prompt": "open_book_cloze"},
+        {**_SMOLLM2, "name": "closed_book", "prompt": "cloze"},
     ],
     "attack": [
-        {"name": "entity_substitution", "label": "random", "sampler": "random", "budget": 8},
-        {
-            "name": "entity_substitution",
-            "label": "pdws near",
-            "sampler": "pdws",
-            "n": -20,
-            "budget": 8,
-        },
-        {
-            "name": "entity_substitution",
-            "label": "pdws far",
-            "sampler": "pdws",
-            "n": 20,
-            "budget": 8,
-        },
+        {**_NAMES, "label": "far names", "n": 20},
+        {**_NAMES, "label": "random names", "sampler": "random"},
+        {**_NAMES, "label": "near names", "n": -20},
     ],
 }
 """An experiment as a dict, the same shape as the TOML file."""

@@ -15,6 +15,7 @@ from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
+from medstress.summary.passages import describe_passages
 from medstress.summary.remarks import left_out_lines
 from medstress.summary.sentences import add_scores
 from medstress.summary.training import describe_training
@@ -88,6 +89,8 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
     add_slopes(found, run)
+    if gains := describe_passages(run, trials):
+        found["passages"] = gains
     # Only kinds whose attacks draw names have analyses.
     analysed = trials if kind_of_run(run).draws_names else ()
     return {**found, "analysis": analyse(run, analysed, found["pooled"], budgets)}

@@ -1,0 +1,226 @@
+"""What passages are worth and what attacks still take: the tables and the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from medstress.report.figures import Plot, as_svg, calm_axes, rate_axis, whisker
+from medstress.report.labels import Row, label_text
+from medstress.results.formats import as_text, decimal, shorten
+from medstress.results.measures import measure
+from medstress.results.table import Format, Table, as_row, columns
+from medstress.stats.estimates import Estimate, read_score, read_share
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MARKERS = ("o", "s")
+_LABEL = 44
+
+
+def gain_table(gains: Sequence[Row]) -> Table | None:
+    """Return the accuracy with and without a passage, and its paired gain; None without any."""
+    if not gains:
+        return None
+    return Table(
+        name="passages",
+        caption="What the passage is worth: accuracy on clean items with it and without it",
+        columns=(
+            *columns(Format.TEXT, "Group", "Victims", "Passages"),
+            *columns(Format.COUNT, "Items"),
+            *columns(Format.SHARE, "With passage", "Without"),
+            *columns(Format.SCORE, "Gain"),
+            *columns(Format.PROBABILITY, "p"),
+        ),
+        rows=tuple(
+            as_row(
+                _place(row),
+                f"{row['open']}, {row['closed']}",
+                row["passages"],
+                row["n"],
+                read_share(row["accuracy_open"]),
+                read_share(row["accuracy_closed"]),
+                read_score(row["gain"]),
+                row["p"],
+            )
+            for row in gains
+        ),
+        notes=(
+            "The gain is paired: the same items, by Tango's score interval. Undecided passages are "
+            "on the topic and do not settle the question: a gain there is no reading.",
+        ),
+        n_labels=3,
+    )
+
+
+def short_gain_table(gains: Sequence[Row]) -> Table:
+    """Return `gain_table` for a terminal of 100 columns: no victims, no p."""
+    return Table(
+        name="gains",
+        caption="What the passage is worth",
+        columns=(
+            *columns(Format.TEXT, "Group", "Passages"),
+            *columns(Format.SHARE, "With passage", "Without"),
+            *columns(Format.SCORE, "Gain"),
+        ),
+        rows=tuple(
+            as_row(
+                _place(row),
+                row["passages"],
+                read_share(row["accuracy_open"]),
+                read_share(row["accuracy_closed"]),
+                read_score(row["gain"]),
+            )
+            for row in gains
+            if row["passages"] != "all"
+        ),
+        n_labels=2,
+    )
+
+
+def overview_table(rows: Sequence[Row]) -> Table:
+    """Return accuracy before and after each attack, one line for each group and victim.
+
+    The victim that is right most often comes first, and the attack that takes least.
+    """
+    by_victim = _by(rows, "dataset", "group", "victim")
+    attacks = _by_harm(rows)
+    return Table(
+        name="overview",
+        caption="Accuracy before and after each attack",
+        columns=(
+            *columns(Format.TEXT, "Group", "Victim"),
+            *columns(Format.SHARE, "Right before"),
+            *columns(Format.SCORE, *attacks),
+        ),
+        rows=tuple(
+            as_row(
+                _place(members[0]),
+                as_text(members[0]["victim"]),
+                measure("accuracy").read(members[0]),
+                *(_after(members, attack) for attack in attacks),
+            )
+            for members in sorted(by_victim.values(), key=_rank)
+        ),
+        n_labels=2,
+    )
+
+
+def passage_plots(rows: Sequence[Row], gains: Sequence[Row]) -> Iterator[Plot]:
+    """Yield a panel for each group and pair of victims: accuracy before and after each attack."""
+    pairs = dict.fromkeys((g["dataset"], g["group"], g["open"], g["closed"]) for g in gains)
+    for i, (dataset, group, *victims) in enumerate(pairs):
+        sides = [
+            [
+                row
+                for row in rows
+                if (row["dataset"], row["group"], row["victim"]) == (dataset, group, victim)
+            ]
+            for victim in victims
+        ]
+        attacks = _by_harm([row for side in sides for row in side])
+        lines = [("before", [_share(side, None) for side in sides])]
+        lines += [(attack, [_share(side, attack) for side in sides]) for attack in attacks]
+        title = label_text((dataset, group))
+        svg = Markup(_panel(lines, victims, title, f"passages-{i}"))
+        yield Plot(svg=svg, data=_data(lines, victims, title, f"passages-{i}-data"))
+
+
+def _panel(
+    lines: Sequence[tuple[str, Sequence[Estimate | None]]],
+    victims: Sequence[str],
+    title: str,
+    name: str,
+) -> str:
+    labels = [shorten(label, _LABEL) for label, _ in lines]
+    height = 1.35 + 0.42 * len(lines)
+    left = 0.05 + 0.0165 * max(map(len, labels))
+
+    def draw(figure: Figure) -> None:
+        from matplotlib.lines import Line2D
+
+        from medstress.report.figures import SERIES, add_legend
+
+        axes = figure.add_axes((left, 0.95 / height, 0.95 - left, 1 - 1.3 / height))
+        for y, (_, shares) in enumerate(lines):
+            for series, share in enumerate(shares):
+                if share is not None:
+                    whisker(axes, y + 0.32 * (series - 0.5), share, series, _MARKERS[series])
+        axes.set_yticks(range(len(lines)), labels, parse_math=False)
+        axes.set_ylim(len(lines) - 0.5, -0.5)
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_xlabel("accuracy, 95 % interval")
+        axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left")
+        rate_axis(axes.xaxis)
+        calm_axes(axes, grid="x")
+        axes.tick_params(axis="y", length=0)
+        handles = [
+            Line2D([], [], color=SERIES[j], marker=_MARKERS[j], linewidth=1.8)
+            for j in range(len(victims))
+        ]
+        add_legend(figure, axes, list(victims), height, handles, ncols=2)
+
+    spoken = "; ".join(
+        f"{label} {' and '.join(_said(share) for share in shares)}"
+        for label, shares in zip(labels, (shares for _, shares in lines), strict=True)
+    )
+    label = f"Accuracy of {' and '.join(victims)}, {shorten(title, 120)}: {spoken}."
+    return as_svg(draw, width=4.6, height=height, name=name, label=label)
+
+
+def _data(
+    lines: Sequence[tuple[str, Sequence[Estimate | None]]],
+    victims: Sequence[str],
+    title: str,
+    name: str,
+) -> Table:
+    return Table(
+        name=name,
+        caption=f"Accuracy before and after each attack, {title}",
+        columns=(*columns(Format.TEXT, "Attack"), *columns(Format.SHARE, *victims)),
+        rows=tuple(as_row(label, *shares) for label, shares in lines),
+    )
+
+
+def _by_harm(rows: Sequence[Row]) -> list[str]:
+    """Return the labels of attacks, the one that takes least first."""
+    left: dict[str, list[float]] = {}
+    for row in rows:
+        value = row["accuracy_after"]["value"]
+        left.setdefault(as_text(row["attack"]), []).append(0.0 if value is None else value)
+    return sorted(left, key=lambda attack: (-sum(left[attack]) / len(left[attack]), attack))
+
+
+def _rank(members: Sequence[Row]) -> tuple[str, str, float]:
+    first = members[0]
+    return as_text(first["dataset"]), as_text(first["group"]), -(first["accuracy"]["value"] or 0)
+
+
+def _share(side: Sequence[Row], attack: str | None) -> Estimate | None:
+    """Return accuracy after an attack, before any if None; None if the arm is missing."""
+    if attack is None:
+        return read_share(side[0]["accuracy"]) if side else None
+    return next((read_share(r["accuracy_after"]) for r in side if r["attack"] == attack), None)
+
+
+def _after(members: Sequence[Row], attack: str) -> float | None:
+    found = _share(members, attack)
+    return None if found is None else found.value
+
+
+def _said(share: Estimate | None) -> str:
+    return "unknown" if share is None or share.value is None else decimal(share.value)
+
+
+def _place(row: Row) -> str:
+    return as_text(row["group"])
+
+
+def _by(rows: Sequence[Row], *fields: str) -> Mapping[tuple[Any, ...], list[Row]]:
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[name] for name in fields), []).append(row)
+    return found

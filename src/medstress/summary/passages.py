@@ -1,0 +1,51 @@
+"""The part of a summary on passages: which victims are shown them, and what they are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from medstress.core.rows import TrialRow
+from medstress.metrics.passages import passage_gains
+from medstress.results.load import StoredRun
+from medstress.tasks.templates import stored_template
+
+DECIDES = "passage_decides"
+"""Field of a row: false for a passage that does not decide its question."""
+
+
+def describe_passages(run: StoredRun, trials: Sequence[TrialRow]) -> list[dict[str, Any]]:
+    """Return what passages are worth in a run; empty unless a model is asked with and without.
+
+    Victims are compared if they are the same model, asked in the same way, and the prompt of one
+    shows passages and that of the other does not.
+    """
+    items = run.items_by_id()
+    if not any(getattr(item, "passage", "") for item in items.values()):
+        return []
+    victims: Mapping[str, Any] = run.manifest["victims"]
+    shown = {label: _shows(victim) for label, victim in victims.items()}
+    pairs = [
+        (reader, other)
+        for reader in victims
+        for other in victims
+        if shown[reader] and not shown[other] and _same_model(victims[reader], victims[other])
+    ]
+    decides = {
+        place: item.metadata[DECIDES]
+        for place, item in items.items()
+        if isinstance(item.metadata.get(DECIDES), bool)
+    }
+    return passage_gains(trials, pairs, decides)
+
+
+def _shows(victim: Mapping[str, Any]) -> bool:
+    prompt = victim.get("prompt")
+    return prompt is not None and stored_template(prompt).shows("passage")
+
+
+def _same_model(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    ways = ("answer_by", "text_score", "parser", "decoding")
+    return bool(one["model_hash"] == other["model_hash"]) and all(
+        one["task"].get(way) == other["task"].get(way) for way in ways
+    )

@@ -1,0 +1,81 @@
+"""What a passage is worth, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from medstress.core.outcomes import Verdict
+from medstress.metrics.passages import passage_gains
+
+
+def answered(trial, victim: str, right: str, items: str = "abcdefgh", **given):
+    """One trial for each item; the victim is right about those in `right`."""
+    return [
+        trial(
+            victim=victim,
+            item_id=item,
+            verdict=Verdict.HELD if item in right else Verdict.ALREADY_WRONG,
+            **given,
+        )
+        for item in items
+    ]
+
+
+DECIDES = {("sample", item): item in "abcd" for item in "abcdefgh"}
+
+
+def test_the_gain_is_paired_and_told_by_slice(trial) -> None:
+    trials = [
+        *answered(trial, "open", "abcdef"),
+        *answered(trial, "closed", "afgh"),
+        # Another attack asks the same clean items, which count once.
+        *answered(trial, "open", "abcdef", attack="pdws"),
+    ]
+    found = passage_gains(trials, [("open", "closed")], DECIDES)
+    rows = {row["passages"]: row for row in found}
+    assert {name: row["n"] for name, row in rows.items()} == {
+        "all": 8,
+        "deciding": 4,
+        "undecided": 4,
+    }
+    assert rows["all"]["gain"]["value"] == pytest.approx(2 / 8)
+    assert rows["deciding"]["gain"]["value"] == pytest.approx(3 / 4)
+    assert rows["undecided"]["gain"]["value"] == pytest.approx(-1 / 4)
+    assert (rows["all"]["accuracy_open"]["value"], rows["all"]["accuracy_closed"]["value"]) == (
+        6 / 8,
+        4 / 8,
+    )
+    # b = 4 (b, c, d, e) and c = 2 (g, h): the exact p of 4 against 2 is far from significant.
+    assert rows["all"]["p"] > 0.3
+
+
+def test_only_items_that_both_answered_count_and_slices_need_marks(trial) -> None:
+    trials = [
+        *answered(trial, "open", "ab", items="abc"),
+        *answered(trial, "closed", "a", items="ab"),
+        trial(victim="closed", item_id="c", verdict=Verdict.FAILED, at="baseline"),
+    ]
+    (row,) = passage_gains(trials, [("open", "closed")], {})
+    assert (row["passages"], row["n"]) == ("all", 2)
+    assert passage_gains(trials, [], {}) == []
+    assert passage_gains(trials, [("open", "elsewhere")], {}) == []
+
+
+def test_documents_widen_the_interval(trial) -> None:
+    def gain(**given):
+        items = [f"{i}{c}" for i in range(12) for c in "ab"]
+        wide = [x for i, x in enumerate(items) if i < 12]
+        rows = [
+            trial(
+                victim=victim,
+                item_id=item,
+                verdict=Verdict.HELD if item in right else Verdict.ALREADY_WRONG,
+                **({"cluster": item[:-1]} if given else {}),
+            )
+            for victim, right in (("open", wide), ("closed", []))
+            for item in items
+        ]
+        (row,) = passage_gains(rows, [("open", "closed")], {})
+        return row["gain"]["high"] - row["gain"]["low"]
+
+    assert gain(documents=True) > 1.2 * gain()

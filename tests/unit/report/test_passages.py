@@ -1,0 +1,87 @@
+"""Tables and figure of passages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from medstress.report.passages import (
+    gain_table,
+    overview_table,
+    passage_plots,
+    short_gain_table,
+)
+from medstress.results import text
+
+
+def share(hits: int, n: int) -> dict[str, Any]:
+    return {
+        "value": hits / n,
+        "n": n,
+        "low": max(0.0, hits / n - 0.1),
+        "high": min(1.0, hits / n + 0.1),
+        "method": "Wilson",
+    }
+
+
+def row(victim: str, attack: str, before: int, after: int) -> dict[str, Any]:
+    place = {"dataset": "sample", "group": "drugs", "victim": victim, "attack": attack}
+    return {**place, "accuracy": share(before, 10), "accuracy_after": share(after, 10)}
+
+
+ROWS = [
+    row("closed <b>", "near", 4, 1),
+    row("closed <b>", "far", 4, 3),
+    row("open", "near", 8, 7),
+    row("open", "far", 8, 8),
+]
+GAIN = {
+    "dataset": "sample",
+    "group": "drugs",
+    "open": "open",
+    "closed": "closed <b>",
+    "passages": "deciding",
+    "n": 10,
+    "accuracy_open": share(8, 10),
+    "accuracy_closed": share(4, 10),
+    "gain": {"value": 0.4, "n": 10, "low": 0.1, "high": 0.6, "method": "Tango"},
+    "p": 0.02,
+}
+
+
+def test_the_better_victim_comes_first_and_the_attack_that_takes_least() -> None:
+    shown = overview_table(ROWS)
+    assert text.headings(shown) == ("Group", "Victim", "Right before", "far", "near")
+    lines = text.rows(shown)
+    assert [line[1] for line in lines] == ["open", "closed <b>"]
+    assert lines[0][2:] == ("8/10 = .800 [.700, .900]", ".800", ".700")
+
+
+def test_the_table_in_short_leaves_out_what_all_passages_are_worth() -> None:
+    assert gain_table([]) is None
+    both = [GAIN, {**GAIN, "passages": "all"}]
+    full = gain_table(both)
+    assert full is not None
+    assert len(full.rows) == 2
+    (line,) = text.rows(short_gain_table(both))
+    assert line == (
+        "drugs",
+        "deciding",
+        "8/10 = .800 [.700, .900]",
+        "4/10 = .400 [.300, .500]",
+        ".400 [.100, .600]",
+    )
+
+
+def test_the_figure_has_a_panel_for_each_group_and_escapes_labels() -> None:
+    (panel,) = passage_plots(ROWS, [GAIN])
+    assert "closed <b>" not in panel.svg
+    assert "closed &lt;b&gt;" in panel.svg
+    assert "before .800 and .400; far .800 and .300; near .700 and .100" in panel.svg
+    assert [line[0] for line in text.rows(panel.data)] == ["before", "far", "near"]
+
+
+def test_an_arm_that_is_missing_leaves_a_gap() -> None:
+    (panel,) = passage_plots(ROWS[:-1], [GAIN])
+    left = {line[0]: line[1] for line in text.rows(panel.data)}
+    assert left["far"] == "–"
+    assert left["near"].startswith("7/10")
