@@ -37,15 +37,15 @@ from medstress.attacks.constraints import (
 from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Validity
 from medstress.attacks.spans import (
     RANKERS,
-    distractor_spans,
     n_probes,
     nearest_span,
     random_span_within,
     side_stream,
     span_text,
+    spans_in,
 )
 from medstress.core.errors import UsageError
-from medstress.core.items import Candidate, Mention, Question
+from medstress.core.items import TEXTS, Candidate, Mention, Question
 from medstress.core.outcomes import Prediction, parse_goal
 from medstress.core.queries import Ask, Predict, Steps
 from medstress.core.resources import Exclusions, Resources
@@ -95,6 +95,10 @@ class EntitySubstitution(Attack):
     """Which span is replaced: `nearest` to the key, `random`, or `saliency`, which first deletes
     each span in a probe, and asks nothing if the budget holds no more than the probes. Default
     `nearest`; as_released `random` for sampler `random`."""
+    field: str = "options"
+    """Where the entity stands: `options` (a wrong one), `passage`, `context`, `stem`; of a text
+    every entity but those that share a word with the key. *Differs from the paper*, which
+    replaces entities of options alone."""
     goal: str = "untargeted"
     """The answer that is a success: `untargeted` (any wrong option), `replaced` (the option that
     was edited), or an option letter."""
@@ -116,6 +120,12 @@ class EntitySubstitution(Attack):
     def __post_init__(self) -> None:
         check_word(NAME, "sampler", self.sampler, _SAMPLERS)
         check_word(NAME, "choices", self.choices, CHOICES)
+        check_word(NAME, "field", self.field, ("options", *TEXTS))
+        if self.field != "options" and self.goal == "replaced":
+            raise UsageError(
+                f"{NAME}: goal = 'replaced' is the option that was edited, but field = "
+                f"{self.field!r} edits none; choose another goal"
+            )
         self._check_budget()
         self._check_exponent()
         for key, value in self._defaults().items():
@@ -194,6 +204,8 @@ class EntitySubstitution(Attack):
     def spec(self) -> dict[str, Any]:
         """Return the parameters, as JSON values; the budget of `exhaustive` is null."""
         found = {"name": NAME, **asdict(self)}
+        if self.field == "options":
+            del found["field"]  # as in folders of versions without this key
         return {**found, "budget": None} if self.sampler == "exhaustive" else found
 
     def label_parameters(self) -> dict[str, Any]:
@@ -207,8 +219,9 @@ class EntitySubstitution(Attack):
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return why the item cannot be attacked, or None."""
-        if not distractor_spans(item, resources):
-            return f"no distractor mentions an entity of type {resources.group}"
+        if not spans_in(item, resources, self.field):
+            place = "distractor" if self.field == "options" else self.field
+            return f"no {place} mentions an entity of type {resources.group}"
         if reason := goal_obstacle(self.goal, item) or resources.perturbations.obstacle(item):
             return reason
         if resources.perturbations.allowed(item, self.rule).size == 0:
@@ -272,7 +285,7 @@ class EntitySubstitution(Attack):
 
     def _spans(self, item: Question, resources: Resources) -> Sequence[Mention]:
         """Return the spans that at least one name may replace."""
-        return self._replacements.spans(item, distractor_spans(item, resources), resources)
+        return self._replacements.spans(item, spans_in(item, resources, self.field), resources)
 
     @property
     def _replacements(self) -> Replacements:

@@ -38,6 +38,28 @@ def distractor_spans(item: Question, resources: Resources) -> list[Mention]:
     return sorted(spans, key=lambda span: (span.field, span.start))
 
 
+def spans_in(item: Question, resources: Resources, field: str) -> list[Mention]:
+    """Return the type-matched entities of a field that may be replaced, in reading order.
+
+    Args:
+        item: the question.
+        resources: of the entity group.
+        field: `options`: those of `distractor_spans`; else one of `TEXTS`: its entities, without
+            those that share a word with the key, which are what the key is known by.
+    """
+    if field == "options":
+        return distractor_spans(item, resources)
+    key = set(item.key_text.casefold().split())
+    spans = [
+        mention
+        for mention in item.mentions
+        if mention.field == field
+        and mention.type in resources.types
+        and not key & set(span_text(item, mention).casefold().split())
+    ]
+    return sorted(spans, key=lambda span: span.start)
+
+
 def span_text(item: Question, span: Mention) -> str:
     """Return the text of a span."""
     return item.text_of(span.field)[span.start : span.end]

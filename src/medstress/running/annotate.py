@@ -100,6 +100,7 @@ def annotated_row(item: Question, groups: Mapping[str, frozenset[str]]) -> Row:
     options = {label: list(typed_options(item, types)) for label, types in groups.items()}
     return {
         "id": item.id,
+        **({"passage": item.passage} if item.passage else {}),
         "context": item.context,
         "stem": item.stem,
         "options": dict(zip(item.letters, item.options, strict=True)),

@@ -48,7 +48,10 @@ class FewShot(Wrapper):
 
     def spec(self) -> dict[str, Any]:
         """Return what defines the task: the examples themselves, not their source."""
-        rows = [[q.id, q.context, q.stem, list(q.options), q.key] for q in self.examples]
+        rows = [
+            [q.id, q.context, q.stem, list(q.options), q.key, *([q.passage] if q.passage else [])]
+            for q in self.examples
+        ]
         own = {"wrap": "few_shot", "shots": self.shots, "examples": rows}
         return {**own, "task": self.inner.spec()}
 
@@ -56,8 +59,15 @@ class FewShot(Wrapper):
     def from_spec(cls, spec: Mapping[str, Any], inner: MultipleChoice) -> FewShot:
         """The inverse of `spec`, given the inner task."""
         examples = tuple(
-            Question(id=id_, context=context, stem=stem, options=tuple(options), key=key)
-            for id_, context, stem, options, key in spec["examples"]
+            Question(
+                id=id_,
+                context=context,
+                stem=stem,
+                options=tuple(options),
+                key=key,
+                passage=passage[0] if passage else "",
+            )
+            for id_, context, stem, options, key, *passage in spec["examples"]
         )
         return cls(inner=inner, shots=spec["shots"], examples=examples)
 

@@ -244,7 +244,8 @@ class MultipleChoice:
 
 def listing(template: Template, candidate: Candidate) -> str:
     """Return the prompt with the options listed, as one text, for people and functions."""
-    chosen = template if template.lists_options else load_template("qstab")
+    read = "open_book" if template.shows("passage") else "qstab"
+    chosen = template if template.lists_options else load_template(read)
     prompt = chosen.render(candidate)
     if isinstance(prompt, str):
         return prompt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -241,3 +242,35 @@ def test_the_ends_of_the_range_are_fine(n: float) -> None:
         "unreadable_is_success": False,
         "max_edit_distance": 0,
     }
+
+
+READ = replace(
+    ITEM,
+    passage="Alpha works where Beta and Gamma Alpha fail.",
+    mentions=(
+        mention("B", 0, 4),
+        mention("passage", 0, 5),
+        mention("passage", 18, 22),
+        mention("passage", 27, 38),
+    ),
+)
+
+
+def test_entities_of_a_text_are_replaced_but_not_those_of_the_key() -> None:
+    step = next(start(item=READ, sampler="nearest", budget=2, field="passage"))
+    assert [query.candidate.passage for query in (*step.queries, *step.then)] == [
+        "Alpha works where Near and Gamma Alpha fail.",
+        "Alpha works where Middle and Gamma Alpha fail.",
+    ]
+    attack = EntitySubstitution(sampler="random", field="passage")
+    assert attack.spec()["field"] == "passage"
+    assert attack.obstacle(READ, RESOURCES) is None
+    assert attack.obstacle(ITEM, RESOURCES) == "no passage mentions an entity of type drugs"
+
+
+def test_a_default_field_is_no_part_of_the_spec_and_an_odd_one_is_refused(said) -> None:
+    assert "field" not in EntitySubstitution(sampler="random").spec()
+    for keys, part in (({"field": "pasage"}, "'passage'"), ({"goal": "replaced"}, "'replaced'")):
+        with pytest.raises(UsageError) as caught:
+            EntitySubstitution(sampler="random", **{"field": "stem", **keys})
+        said(str(caught.value), part)
