@@ -544,7 +544,7 @@ def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
     [
         (
             {**tagged(), "dataset": {"name": "sample"}, "attack": {"name": "swap_noise"}},
-            "attack 'swap_noise' is for",
+            "controls = true is for tagged texts, but the data are questions",
         ),
         (
             pairs(STATIC),
