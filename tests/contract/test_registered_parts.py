@@ -16,6 +16,7 @@ from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
 from medstress.core import registry
 from medstress.core.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
+from medstress.core.items import Mention
 from medstress.core.resources import PerturbationSet
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.kinds.tagging import TAGGING
@@ -97,6 +98,8 @@ SENTENCES: list[Any] = [
     ),
     SentencePair(id="p", text_a="patients took aspirin", text_b="they were better", score=2.0),
 ]
+ATTACK_OF = {name: registry.load("attacks", name)() for name in SENTENCE_ATTACKS}
+MARKED = (Mention(field="passage", start=14, end=23, type="T121"),)
 TABLE = {"aspirin": (("acetylsalicylic", "acid"),), "vitamin c": (("ascorbate",),)}
 
 
@@ -136,6 +139,22 @@ def test_an_attack_on_sentences_keeps_its_contract(name: str, search: str) -> No
         mentions={"patients took aspirin": ((14, 21, "Drug"),), "they were better": ()},
     )
     check_attack(attack, SENTENCES, resources)
+
+
+@pytest.mark.parametrize("search", ["none", "greedy", "random"])
+@pytest.mark.parametrize("name", SENTENCE_ATTACKS)
+def test_noise_on_questions_keeps_its_contract(name: str, search: str) -> None:
+    keys = {} if name in ("synonym", "abbreviation") else {"scope": "all"}
+    budget = 1 if search == "none" else 5
+    resources = NoiseResources(replacements={getattr(ATTACK_OF[name], "table", ""): TABLE})
+    items = [replace(item, passage="Patients took vitamin C.", mentions=MARKED) for item in ITEMS]
+    for field, may_edit in {
+        "question": ("context", "stem"),
+        "passage": ("passage",),
+        "options": ("key", "distractors"),
+    }.items():
+        attack = registry.load("attacks", name)(search=search, budget=budget, field=field, **keys)
+        check_attack(attack, items, resources, may_edit=may_edit)
 
 
 def test_an_attack_keeps_its_contract_on_a_vocabulary_of_one_name() -> None:

@@ -72,7 +72,7 @@ PDWS = {"sampler": "pdws", "n": -20}
         (
             "swap_noise",
             {},
-            {"kinds": {TAGGED, PAIRS}, "is_static": True, "search_on": SearchOn.NEVER},
+            {"kinds": {QUESTIONS, TAGGED, PAIRS}, "is_static": True, "search_on": SearchOn.NEVER},
         ),
         (
             "synonym",
@@ -92,8 +92,9 @@ def test_what_an_attack_declares_follows_from_its_parameters(
 def test_every_attack_is_built_from_its_class_and_has_traits(name: str) -> None:
     attack = make_attack(name, PDWS if name == "entity_substitution" else {})
     assert attack_fault(attack) is None
-    is_of_questions = name in ("entity_substitution", "discrete_zoo", "medfuzz")
-    assert (QUESTIONS in attack.traits.kinds) == is_of_questions
+    draws_names = name in ("entity_substitution", "discrete_zoo")
+    assert QUESTIONS in attack.traits.kinds
+    assert attack.traits.needs_entities == draws_names
 
 
 class Least(Attack):

@@ -381,17 +381,6 @@ def test_what_does_not_fit_sentences_is_refused_before_anything_runs(
     assert sentence in str(refused.value)
 
 
-def test_noise_for_sentences_is_refused_for_questions(folder: Path) -> None:
-    experiment = {
-        **tagged(STATIC),
-        "dataset": [{"name": "sample"}],
-        "entities": [{"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"}],
-        "victim": [{"backend": "mock"}],
-    }
-    with pytest.raises(UsageError, match="attack 'swap_noise' is for sentence pairs and tagged"):
-        ms.run(experiment, out=folder / "run")
-
-
 def test_questions_still_need_entities(folder: Path) -> None:
     experiment = {
         "experiment": {"name": "x"},
@@ -555,7 +544,7 @@ def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
     [
         (
             {**tagged(), "dataset": {"name": "sample"}, "attack": {"name": "swap_noise"}},
-            "attack 'swap_noise' is for",
+            "controls = true is for tagged texts, but the data are questions",
         ),
         (
             pairs(STATIC),

@@ -64,7 +64,8 @@ class AttackTraits:
     repeats: int = 1
     """Trials per item and seed."""
     is_static: bool = False
-    """Whether it asks one perturbed copy of every item, including those wrong at baseline."""
+    """Whether it asks one perturbed copy of every item, including those wrong at baseline; see
+    `Attack.is_static_on`."""
     search_on: SearchOn = SearchOn.NEVER
     """After which success the search goes on."""
     may_be_refuted: bool = True
@@ -147,6 +148,13 @@ class Attack(ABC):
         """Return when a candidate of this item counts as success: by default as the traits say."""
         goal, unreadable = self.traits.goal, self.traits.unreadable_is_success
         return parse_goal(goal, unreadable=unreadable) if isinstance(goal, str) else goal
+
+    def is_static_on(self, item: Any) -> bool:
+        """Return whether the perturbed copy of this item is asked even if it cannot be flipped.
+
+        By default as `traits.is_static` says; scores of whole data sets need such copies.
+        """
+        return self.traits.is_static
 
     def validity(self, candidate: Any, resources: Any) -> Validity | None:
         """Judge a success by the attack's own rules, which refute it or leave it unknown.

@@ -192,7 +192,7 @@ def _perturb(commands: argparse._SubParsersAction[_Parser]) -> None:
         "perturb",
         help="write the perturbed data set without asking any victim",
         description="Write every item as every attack and seed of an experiment perturbs it: noise "
-        "and synonyms in tagged texts, sentence pairs and vignettes, and the names that a "
+        "and synonyms in tagged texts, sentence pairs and questions, and the names that a "
         "substitution draws. `medstress run` asks the same texts. No victim is needed.",
     )
     perturb.add_argument("experiment", metavar="EXPERIMENT.toml")

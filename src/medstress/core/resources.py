@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from medstress.core.calls import Decoding
 from medstress.core.items import Question
@@ -79,3 +79,5 @@ class Resources:
     """The roles that can be asked, and how each generates."""
     names_in: Callable[[str], Sequence[str]] | None = None
     """Finds the names of drugs and diseases in a text, if an attack needs them."""
+    noise: Any = None
+    """What noise may read (`medstress.attacks.noise.NoiseResources`), if an attack is noise."""

@@ -63,6 +63,7 @@ class Referee:
         self._result = result
         self._describe = describe
         self._search_on = traits.search_on
+        self._is_static = attack.is_static_on(item)
         self.asks_all = self._search_on is SearchOn.ALWAYS
 
     def judge(self, query: Predict, prediction: Prediction) -> Prediction:
@@ -79,7 +80,7 @@ class Referee:
         if result.n_excluded is None:
             self.count_exclusions(query.candidate)
         if not self.goal.reached(prediction, query.candidate.edits):
-            if self._traits.is_static or self._has_moved_most(prediction):
+            if self._is_static or self._has_moved_most(prediction):
                 result.pick, result.after = query.candidate, prediction
             return prediction
         found = self._record(query, prediction)

@@ -101,10 +101,11 @@ def conduct(trial: Trial) -> TrialFlow:
     """
     result, traits = TrialResult(unit=trial.item.unit), trial.attack.traits
     try:
+        is_static = trial.attack.is_static_on(trial.item)
         reason = trial.attack.obstacle(trial.item, trial.resources)
         if reason is not None:
             result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
-            if not traits.is_static:
+            if not is_static:
                 return result
         clean = trial.item.candidate()
         result.before = yield from predict(
@@ -129,7 +130,7 @@ def conduct(trial: Trial) -> TrialFlow:
         if traits.attack_all:
             return (yield from _attack_wrong_item(trial, result, result.verdict))
     if result.verdict is not Verdict.HELD:
-        if traits.is_static:
+        if is_static:
             yield from _ask_copy(trial, result)
         return result
     referee = Referee(trial.attack, traits, trial.resources, result, _describe_error, trial.item)

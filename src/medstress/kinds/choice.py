@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from medstress.attacks.noise.texts import Side
+from medstress.attacks.noise.texts import OPTIONS, Field, Side, marks_of, own_marks, texts_of
 from medstress.attacks.protocol import QUESTIONS
 from medstress.core.items import TEXTS, Candidate, Mention, Question
 from medstress.core.outcomes import Outcome, Prediction
@@ -30,6 +30,7 @@ class Choice(Kind):
     tag = "question"
     item = Question
     draws_names = True
+    has_fields = True
     learner = "medstress.training.choice:open_learner"
 
     def encode(self, item: Question) -> dict[str, Any]:
@@ -119,17 +120,23 @@ class Choice(Kind):
         }
 
     def words(
-        self, item: Question, mentions: Mapping[str, tuple[Marked, ...]], side: Side = "random"
+        self,
+        item: Question,
+        mentions: Mapping[str, tuple[Marked, ...]],
+        side: Side = "random",
+        field: Field | None = None,
     ) -> Iterable[Words]:
-        """Passage, context and stem."""
+        """Passage, context and stem, or the texts of one field."""
         return [
-            words_of(
-                item.text_of(field),
-                [(m.start, m.end, m.type or "entity") for m in item.mentions if m.field == field],
-            )
-            for field in TEXTS
-            if item.text_of(field)
+            words_of(item.text_of(name), marks_of(item, name, mentions))
+            for name in (TEXTS if field is None else texts_of(item, field))
+            if item.text_of(name)
         ]
+
+    def mentions(self, item: Question) -> dict[str, tuple[Marked, ...] | None]:
+        """The item's own; they have to be found in texts without any."""
+        names = (*TEXTS, *texts_of(item, OPTIONS))
+        return {item.text_of(name): own_marks(item, name) or None for name in names}
 
     def characters(self, item: Question) -> int:
         """Passage, question and options."""

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from medstress.attacks.noise.texts import Side
+from medstress.attacks.noise.texts import Field, Side
 from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
 from medstress.core.items import Item
@@ -79,6 +79,8 @@ class Kind(ABC):
     draws_names: ClassVar[bool] = False
     """True if attacks draw names of `[[entities]]` groups; only such kinds have the tables
     [entities], [tune] and [analysis]."""
+    has_fields: ClassVar[bool] = False
+    """True if the key `field` of noise says which text is perturbed."""
     has_controls: ClassVar[bool] = False
     """True if `controls = true` adds arms of noise outside entities."""
     keeps_metadata: ClassVar[bool] = True
@@ -168,7 +170,11 @@ class Kind(ABC):
 
     @abstractmethod
     def words(
-        self, item: Any, mentions: Mapping[str, tuple[Marked, ...]], side: Side = "random"
+        self,
+        item: Any,
+        mentions: Mapping[str, tuple[Marked, ...]],
+        side: Side = "random",
+        field: Field | None = None,
     ) -> Iterable[Words]:
         """Return the texts of an item that noise may change, as tokens and labels.
 
@@ -176,6 +182,7 @@ class Kind(ABC):
             item: the item.
             mentions: entities of the texts that `mentions` names.
             side: which of two texts; `random` gives both.
+            field: which text of a question; None gives all but the options, which are no sentences.
         """
 
     def mentions(self, item: Any) -> Mapping[str, tuple[Marked, ...] | None]:

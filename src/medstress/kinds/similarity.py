@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from medstress.attacks.noise.texts import Side
+from medstress.attacks.noise.texts import Field, Side
 from medstress.attacks.protocol import PAIRS
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Outcome, Prediction
@@ -74,7 +74,11 @@ class Similarity(Kind):
         return {"text_a": candidate.text_a, "text_b": candidate.text_b, "score": score}
 
     def words(
-        self, item: SentencePair, mentions: Mapping[str, tuple[Marked, ...]], side: Side = "random"
+        self,
+        item: SentencePair,
+        mentions: Mapping[str, tuple[Marked, ...]],
+        side: Side = "random",
+        field: Field | None = None,
     ) -> Iterable[Words]:
         """One text or both."""
         return two_texts(item.text_a, item.text_b, mentions, side)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from medstress.attacks.noise.texts import Side
+from medstress.attacks.noise.texts import Field, Side
 from medstress.attacks.protocol import TAGGED
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Outcome, Prediction
@@ -103,7 +103,11 @@ class Tagging(Kind):
         return {"start": edit.start, "end": edit.end, "replacement": edit.replacement.split()}
 
     def words(
-        self, item: TaggedText, mentions: Mapping[str, tuple[Marked, ...]], side: Side = "random"
+        self,
+        item: TaggedText,
+        mentions: Mapping[str, tuple[Marked, ...]],
+        side: Side = "random",
+        field: Field | None = None,
     ) -> Iterable[Words]:
         """The sentence itself."""
         return [(item.tokens, item.labels)]

@@ -10,7 +10,6 @@ from typing import Any
 
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.noise.attack import SentenceAttack
-from medstress.attacks.noise.texts import perturb_question
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction
@@ -21,7 +20,7 @@ from medstress.core.text import WHOLE
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.attack_checks import check_budgets
 from medstress.experiment.plan.mentions import recognise_mentions
-from medstress.experiment.plan.noise_resources import absence_remark, noise_resources
+from medstress.experiment.plan.noise_resources import absence_remark
 from medstress.experiment.plan.parts import (
     AttackPart,
     DatasetPart,
@@ -30,7 +29,12 @@ from medstress.experiment.plan.parts import (
     load_groups,
     make_attacks,
 )
-from medstress.experiment.plan.sentence_groups import GROUP, kind_of_datasets
+from medstress.experiment.plan.sentence_groups import (
+    GROUP,
+    check_field,
+    kind_of_datasets,
+    sentence_resources,
+)
 from medstress.kinds import Kind
 from medstress.running.perturbed_rows import Arm, Row, perturbed_row, write
 from medstress.running.run import Watcher, resolve
@@ -89,14 +93,16 @@ def perturb(
     datasets = load_datasets(checked.dataset, base, limit)
     kind = kind_of_datasets(datasets)
     check_perturbed_alone(attacks, kind)
-    noises = [part.attack for part in attacks if isinstance(part.attack, SentenceAttack)]
-    items = [item for part in datasets for item in part.all_items]
-    resources = noise_resources(items, noises, base) if noises else NoiseResources()
+    noises = [part for part in attacks if isinstance(part.attack, SentenceAttack)]
+    substitutions = [part for part in attacks if part not in noises]
+    if substitutions and not checked.entities:
+        raise UsageError("experiment: the table [[entities]] is missing")
     if kind.draws_names:
-        rows = _question_rows(checked, attacks, datasets, resources, base, watcher)
-    else:
-        rows = _sentence_rows(checked, attacks, datasets, kind, resources)
-    written = list(rows)
+        datasets = recognise_mentions(checked.entities, base, datasets, watcher.note).datasets
+    resources = sentence_resources(noises, datasets, base) if noises else NoiseResources()
+    written = list(_noise_rows(checked, noises, datasets, kind, resources))
+    if substitutions:
+        written += _substitution_rows(checked, substitutions, datasets, base, watcher)
     if not written:
         raise UsageError(f"--to {to}: these attacks can perturb no item, so nothing is written")
     write(written, to, kind)
@@ -121,6 +127,7 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
     for part in attacks:
         attack = part.attack
         if isinstance(attack, SentenceAttack):
+            check_field(part, kind)
             if attack.search != "none":
                 raise UsageError(
                     f"attack {part.label!r}: a search asks a victim which edits matter; set "
@@ -136,13 +143,14 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
             )
 
 
-def _sentence_rows(
+def _noise_rows(
     checked: Experiment,
     attacks: Sequence[AttackPart],
     datasets: Sequence[DatasetPart],
     kind: Kind,
     resources: NoiseResources,
 ) -> Iterator[Row]:
+    """Yield a row for each item; questions without the field that is perturbed have none."""
     for dataset, part in product(datasets, attacks):
         attack = part.attack
         assert isinstance(attack, SentenceAttack)
@@ -151,45 +159,21 @@ def _sentence_rows(
             # The random stream of a run's trials, so that a run asks exactly these items.
             rng = rng_for(seed or 0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
             unit = kind.with_unit(item, WHOLE)
-            yield perturbed_row(unit.candidate(attack.edits(unit, rng, resources)), arm)
+            if attack.is_static_on(unit) or attack.obstacle(unit, resources) is None:
+                yield perturbed_row(unit.candidate(attack.edits(unit, rng, resources)), arm)
 
 
-def _question_rows(
+def _substitution_rows(
     checked: Experiment,
     attacks: Sequence[AttackPart],
     datasets: Sequence[DatasetPart],
-    resources: NoiseResources,
     base: Path,
     watcher: Watcher,
 ) -> Iterator[Row]:
-    noises = [part for part in attacks if isinstance(part.attack, SentenceAttack)]
-    substitutions = [part for part in attacks if part not in noises]
-    if noises:
-        yield from _vignettes(checked, noises, datasets, resources)
-    if not substitutions:
-        return
-    if not checked.entities:
-        raise UsageError("experiment: the table [[entities]] is missing")
-    recognised = recognise_mentions(checked.entities, base, datasets, watcher.note).datasets
-    groups = load_groups(checked.entities, base, recognised, watcher.note, watcher.vectors)
-    check_budgets(substitutions, groups)
-    for dataset, group, part in product(recognised, groups, substitutions):
+    groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
+    check_budgets(attacks, groups)
+    for dataset, group, part in product(datasets, groups, attacks):
         yield from _draws(checked, dataset, group, part)
-
-
-def _vignettes(
-    checked: Experiment,
-    noises: Sequence[AttackPart],
-    datasets: Sequence[DatasetPart],
-    resources: NoiseResources,
-) -> Iterator[Row]:
-    """Yield questions with noise in context and stem; options stay unchanged."""
-    for dataset, part in product(datasets, noises):
-        assert isinstance(part.attack, SentenceAttack)
-        for seed, item in product(_seeds(checked, part), dataset.questions):
-            rng = rng_for(seed or 0, f"{part.attack.stream}/{GROUP}", dataset.label, item.id)
-            arm = Arm(dataset=dataset.label, attack=part.label, seed=seed)
-            yield perturbed_row(perturb_question(item, part.attack, rng, resources), arm)
 
 
 def _draws(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from medstress.attacks.noise.attack import SentenceAttack
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.engine.backend_queue import release
@@ -144,7 +145,9 @@ def prepare(
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
-    unnamed = free_group(attacks)
+    is_noisy = any(isinstance(part.attack, SentenceAttack) for part in attacks)
+    noise = sentence_resources(attacks, datasets, base) if is_noisy else None
+    unnamed = free_group(attacks, noise)
     groups = with_roles([*groups, *unnamed], checked.role)
     check_budgets(attacks, groups)
     return Prepared(

@@ -51,10 +51,9 @@ class Perturber:
         rng = rng_for(seed, "train/which", self.stream, item.id, epoch)
         part = kind.attacks[int(rng.integers(len(kind.attacks)))]
         kind_of_item = kind_of(item)
-        if kind_of_item.draws_names:
-            return self._substituted(item, part, seed, epoch)
         attack = part.attack
-        assert isinstance(attack, SentenceAttack)
+        if not isinstance(attack, SentenceAttack):
+            return self._substituted(item, part, seed, epoch)
         own = rng_for(seed, f"{attack.stream}/train", self.stream, item.id, epoch)
         unit = kind_of_item.with_unit(item, WHOLE)
         return kind_of_item.changed(unit.candidate(attack.edits(unit, own, self.noise)))

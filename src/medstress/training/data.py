@@ -226,15 +226,14 @@ def _perturber(
     """Make the perturber of the training data, without information from the attacked data."""
     parts = list({part.label: part for kind in kinds for part in kind.attacks}.values())
     stream = prepared.datasets[0].label
-    if not prepared.kind.draws_names:
-        noises = [part.attack for part in parts if isinstance(part.attack, SentenceAttack)]
-        return Perturber(stream=stream, noise=_noise(noises, items, prepared.base))
+    noises = [part.attack for part in parts if isinstance(part.attack, SentenceAttack)]
+    noise = _noise(noises, items, prepared.base)
     groups: list[GroupPart] = []
-    if parts:
+    if len(noises) < len(parts):
         whole = replace(prepared.datasets[0], questions=tuple(items))
         tables, note = prepared.experiment.entities, watcher.note
         groups = load_groups(tables, prepared.base, [whole], note, watcher.vectors)
-    return Perturber(stream=stream, noise=NoiseResources(), groups=tuple(groups))
+    return Perturber(stream=stream, noise=noise, groups=tuple(groups))
 
 
 def with_first_edition_lexicon(

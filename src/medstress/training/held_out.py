@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from medstress.attacks.noise import Abbreviation, NoiseResources, Synonym
+from medstress.attacks.noise.attack import noise_of
 from medstress.core.errors import UsageError
 from medstress.entities.names import folded
 from medstress.experiment.plan.noise_resources import (
     mentions_in,
     names_put_in,
     names_put_into,
-    side_of,
     without_names,
 )
 from medstress.experiment.plan.plan import Prepared
@@ -82,7 +82,7 @@ def share_met(
     table, n, n_met = attacked.replacements[attack.table], 0, 0
     for one in data:
         known = _names_trained_on(one.of(kind), kind)
-        tested = mentions_in(_tested(prepared, one), attacked, side_of(attack))
+        tested = mentions_in(_tested(prepared, one), attacked, attack)
         for mention, count in tested.items():
             if mention in table:
                 n += count
@@ -118,9 +118,8 @@ def _mentioned(items: Sequence[Any], noise: NoiseResources) -> frozenset[str]:
 
 
 def _attacked(prepared: Prepared) -> NoiseResources:
-    found = prepared.groups[0].resources
-    assert isinstance(found, NoiseResources)
-    return found
+    """Return what noise may read about the attacked data."""
+    return next(filter(None, (noise_of(group.resources) for group in prepared.groups)))
 
 
 def _tested(prepared: Prepared, data: TrainingData) -> Sequence[Any]:

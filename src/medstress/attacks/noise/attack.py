@@ -1,4 +1,4 @@
-"""Noise and synonyms as attacks on sentences: one perturbed copy, or a search for few edits.
+"""Noise and synonyms as attacks on texts: one perturbed copy, or a search for few edits.
 
 A perturbation (`medstress.attacks.noise`) makes the edits; this module decides which are asked.
 """
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from medstress.attacks.choices import check_word
 from medstress.attacks.noise.protocol import NoiseResources, Perturbation
 from medstress.attacks.noise.set_search import greedy, random_growth
-from medstress.attacks.noise.texts import Side, perturb_pair
-from medstress.attacks.protocol import PAIRS, TAGGED, Attack, AttackTraits, SearchOn
+from medstress.attacks.noise.texts import Field, Side, perturb_pair, perturb_question, texts_of
+from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED, Attack, AttackTraits, SearchOn
 from medstress.core.errors import UsageError
+from medstress.core.items import Question
 from medstress.core.outcomes import Goal, Measured, Moved, Untargeted
 from medstress.core.queries import Predict, Steps, ask
+from medstress.core.resources import Resources
 from medstress.core.sentences import TOKENS, EntityUnit
 from medstress.core.text import Edit
 
@@ -29,6 +31,8 @@ else:
     _Base = object
 
 Search: TypeAlias = Literal["none", "greedy", "random"]
+DEFAULT_FIELD: Field = "question"
+"""What noise perturbs in questions unless `field` says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,11 @@ class SentenceAttack(_Base):
     is one call. For a pair, one text is perturbed and the change of score is measured; it counts
     as flipped only if it exceeds `max_change`.
 
+    For a question, a trial is about the question. One field of it is perturbed, and a wrong answer
+    is a success. As with all attacks on questions only those that were answered right are attacked,
+    so ASR and the accuracy after the attack count no copy of another; of sentences every copy is
+    asked, because scores of whole data sets, such as F1, need all of them.
+
     *Differs from the paper*, which does not say which sentence of a pair it perturbs: the first.
 
     References:
@@ -60,6 +69,9 @@ class SentenceAttack(_Base):
     """Pairs: which text is perturbed: `first`, `second`, `random`."""
     max_change: float | None = None
     """Pairs: a larger change of the score, up or down, is a success; unset: only measured."""
+    field: Field = DEFAULT_FIELD
+    """Questions: what is perturbed: `question` (context and stem), `stem`, `context`, `passage`, or
+    all `options`, the key too."""
 
     def __post_init__(self) -> None:
         prepare = getattr(super(), "__post_init__", None)
@@ -68,6 +80,7 @@ class SentenceAttack(_Base):
         name = self.spec()["name"]
         check_word(name, "search", self.search, get_args(Search))
         check_word(name, "side", self.side, get_args(Side))
+        check_word(name, "field", self.field, get_args(Field))
         if isinstance(self.budget, bool) or not isinstance(self.budget, int) or self.budget < 1:
             raise UsageError(f"{name}: budget: expected a whole number from 1, got {self.budget!r}")
         if self.search == "none" and self.budget != 1:
@@ -89,7 +102,8 @@ class SentenceAttack(_Base):
             stream=self.stream,
             budget=self.budget,
             deterministic=self.deterministic,
-            kinds=frozenset({TAGGED, PAIRS}),
+            kinds=frozenset({QUESTIONS, TAGGED, PAIRS}),
+            needs_entities=False,
             is_static=is_static,
             search_on=SearchOn.NEVER if is_static else SearchOn.SMALLER,
         )
@@ -100,23 +114,37 @@ class SentenceAttack(_Base):
         drawn = self.search == "random" or self.side == "random"
         return super().deterministic and not drawn  # type: ignore[safe-super]
 
+    def spec(self) -> dict[str, Any]:
+        """Return the parameters; `field` only if set, because older folders have none."""
+        found: dict[str, Any] = super().spec()  # type: ignore[safe-super]
+        if self.field == DEFAULT_FIELD:
+            del found["field"]
+        return found
+
+    def is_static_on(self, item: Any) -> bool:
+        """Whether a copy of the item is asked in any case: never for questions."""
+        return self.search == "none" and not isinstance(item, Question)
+
     def goal_for(self, item: Any) -> Goal:
         """Return the goal: a wrong answer (an entity no longer found), or a changed score."""
         if item.is_judged:
             return Untargeted()
         return Measured() if self.max_change is None else Moved(self.max_change)
 
-    def obstacle(self, item: Any, resources: NoiseResources) -> str | None:
+    def obstacle(self, item: Any, resources: NoiseResources | Resources) -> str | None:
         """Return why this item cannot be attacked, or None."""
+        if isinstance(item, Question):
+            texts = map(item.text_of, texts_of(item, self.field))
+            return None if any(map(str.strip, texts)) else f"the question has no {self.field}"
         if isinstance(item, EntityUnit) and item.entity is None:
             return "the sentence has no gold entity"
         return None
 
-    def most_queries(self, item: Any, resources: NoiseResources) -> int:
+    def most_queries(self, item: Any, resources: NoiseResources | Resources) -> int:
         """Return the budget: what the perturbation can change is known only once it is drawn."""
         return self.budget
 
-    def run(self, item: Any, rng: Generator, resources: NoiseResources) -> Steps[Any]:
+    def run(self, item: Any, rng: Generator, resources: NoiseResources | Resources) -> Steps[Any]:
         """Ask about the perturbed copy, or search among its edits; see `Attack.run`."""
         edits = self.edits(item, rng, resources)
         if self.search == "none":
@@ -129,21 +157,34 @@ class SentenceAttack(_Base):
             return (yield from greedy(item, by_distance(item, edits), self.budget))
         return (yield from random_growth(item, edits, self.budget, rng))
 
-    def edits(self, item: Any, rng: Generator, resources: NoiseResources) -> tuple[Edit, ...]:
+    def edits(
+        self, item: Any, rng: Generator, resources: NoiseResources | Resources
+    ) -> tuple[Edit, ...]:
         """Return all edits that the perturbation makes."""
+        noise = noise_of(resources)
+        if noise is None:
+            raise ValueError(f"noise needs NoiseResources, got {resources!r}")
+        if isinstance(item, Question):
+            return perturb_question(item, self, rng, noise, self.field).edits
         if not isinstance(item, EntityUnit):
-            found: tuple[Edit, ...] = perturb_pair(item, self, rng, resources, self.side).edits
+            found: tuple[Edit, ...] = perturb_pair(item, self, rng, noise, self.side).edits
             return found
         return tuple(
             Edit(field=TOKENS, start=e.start, end=e.end, replacement=" ".join(e.replacement))
-            for e in self.perturb(item.text, rng, resources).edits
+            for e in self.perturb(item.text, rng, noise).edits
         )
+
+
+def noise_of(resources: NoiseResources | Resources) -> NoiseResources | None:
+    """Return what noise may read, which groups of questions hold beside their names, if any."""
+    found = resources.noise if isinstance(resources, Resources) else resources
+    return found if isinstance(found, NoiseResources) else None
 
 
 def by_distance(item: Any, edits: Sequence[Edit]) -> list[Edit]:
     """Sort edits by promise: those in the entity first, then the nearest to it.
 
-    Edits of a pair stay in reading order.
+    Edits of pairs and questions stay in reading order.
     """
     entity = item.entity if isinstance(item, EntityUnit) else None
     if entity is None:

@@ -32,7 +32,7 @@ CONTROLLED: dict[str, Any] = {
 }
 """Perturbations that have a control."""
 _SHARED = ("scope", "rate", "edits_per_word")
-_OF_ATTACKS = ("budget", "search", "side", "max_change")
+_OF_ATTACKS = ("budget", "search", "side", "max_change", "field")
 """Parameters of an attack that do not change what it perturbs."""
 
 

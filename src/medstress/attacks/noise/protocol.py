@@ -50,7 +50,7 @@ class NoiseResources:
     replacements: Mapping[str, Replacements] = field(default_factory=dict)
     """By the perturbation's `table`: other names of the data's mentions."""
     mentions: Mapping[str, tuple[tuple[int, int, str], ...]] = field(default_factory=dict)
-    """Text of a sentence pair -> (first character, one past the last, type) of its entities."""
+    """Text of a pair or question -> (first character, one past the last, type) of its entities."""
     words: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By a noise's `word_list`: words of a file or of mentions, as `word_key` writes them."""
     absent: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from medstress.core.items import Question
 from medstress.core.outcomes import Prediction
 from medstress.core.queries import CleanAnswer, Predict, Steps, ask
 from medstress.core.sentences import projected_labels
@@ -23,12 +24,13 @@ def greedy(item: Any, edits: Sequence[Edit], budget: int) -> Steps[Any]:
     """Ask single edits, then growing sets of the most important ones.
 
     The importance of an edit is how much the answer changes under it alone: labels that differ
-    from those of the clean sentence, or the distance of the scores. An edit that succeeds alone
-    is the smallest set possible, so edits are added one by one; TextFooler, which ranks words,
-    removes them one by one. About half of the budget is kept for sets.
+    from those of the clean sentence, or the distance of the scores, for questions of the key's. An
+    edit that succeeds alone is the smallest set possible, so edits are added one by one;
+    TextFooler, which ranks words, removes them one by one. About half of the budget is kept for
+    sets.
 
     Args:
-        item: an entity in its sentence, or a pair.
+        item: an entity in its sentence, a pair, or a question.
         edits: at least one, the most promising first; ties of importance keep this order.
         budget: queries that may be asked.
 
@@ -43,7 +45,8 @@ def greedy(item: Any, edits: Sequence[Edit], budget: int) -> Steps[Any]:
     n_singles = min(len(edits), max(budget - budget // 2, 1))
     singles = [item.candidate((edit,)) for edit in edits[:n_singles]]
     answers = yield from ask([Predict(one) for one in singles])
-    changes = [importance(clean, *pair) for pair in zip(answers, edits, strict=False)]
+    place = item.letters.index(item.key) if isinstance(item, Question) else 0
+    changes = [importance(clean, *pair, place) for pair in zip(answers, edits, strict=False)]
     order = sorted(range(n_singles), key=lambda i: -changes[i])
     ranked = [*(edits[i] for i in order), *edits[n_singles:]]
     sets = [tuple(ranked[:n]) for n in range(2, len(ranked) + 1)][: budget - n_singles]
@@ -58,7 +61,7 @@ def random_growth(item: Any, edits: Sequence[Edit], budget: int, rng: Generator)
     No set is asked twice.
 
     Args:
-        item: an entity in its sentence, or a pair.
+        item: an entity in its sentence, a pair, or a question.
         edits: at least one.
         budget: queries that may be asked.
         rng: of the trial; the first orders do not depend on the budget.
@@ -121,14 +124,17 @@ def _shrink(
     return item.candidate(kept)
 
 
-def importance(clean: Prediction, answer: Prediction, edit: Edit | None = None) -> float:
+def importance(
+    clean: Prediction, answer: Prediction, edit: Edit | None = None, place: int = 0
+) -> float:
     """Return how much an answer differs from the clean one.
 
     For sentences, the number of labels that differ from the clean ones, which are carried over if
-    the edit changes the number of tokens. For pairs, the distance of the scores.
+    the edit changes the number of tokens. For pairs and questions, the distance of the scores at
+    one place; for a question, log probabilities, at the place of its key.
     """
     if clean.scores is not None and answer.scores is not None:
-        return abs(answer.scores[0] - clean.scores[0])
+        return abs(answer.scores[place] - clean.scores[place])
     before, after = tuple((clean.text or "").split()), (answer.text or "").split()
     if edit is not None and edit.end <= len(before):  # an answer may be unreadable
         change = (edit.start, edit.end, tuple(edit.replacement.split()))

@@ -1,4 +1,4 @@
-"""Perturbations of running text: sentence pairs, and the vignettes of questions.
+"""Perturbations of running text: sentence pairs, and the texts of questions.
 
 The text is tokenised (`medstress.core.text.token_spans`) and perturbed as a tagged text. The edits
 are carried back to characters, so that white space and everything not edited stay as they are.
@@ -6,7 +6,7 @@ are carried back to characters, so that white space and everything not edited st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from medstress.attacks.noise.protocol import NoiseResources, Perturbation
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 Side: TypeAlias = Literal["first", "second", "random"]
+Field: TypeAlias = Literal["question", "stem", "context", "passage", "options"]
+"""A text of a question; `question` is context and stem, `options` are all of them."""
+OPTIONS: Field = "options"
 Marked: TypeAlias = tuple[int, int, str]
 """(first character, one past the last, type) of an entity in a text."""
 
@@ -102,24 +105,76 @@ def perturb_pair(
 
 
 def perturb_question(
-    item: Question, perturbation: Perturbation, rng: Generator, resources: NoiseResources
+    item: Question,
+    perturbation: Perturbation,
+    rng: Generator,
+    resources: NoiseResources,
+    field: Field = "question",
 ) -> Candidate:
-    """Perturb context and stem of a question; the options stay.
+    """Perturb one field of a question; the others stay.
 
-    Entities are the item's own mentions in context, stem and question.
+    Entities are those of `marks_of`. Of options all are perturbed, the key too, because a typo
+    leaves it what it is; an edit that would make two options equal is not made.
     """
     edits: list[Edit] = []
-    # The question is context, a space and stem.
-    begins = {"context": 0, "stem": len(item.question) - len(item.stem)}
-    for field, begin in begins.items():
-        shifts = {field: 0, "question": begin}
-        found = [
-            (m.start - shifts[m.field], m.end - shifts[m.field], m.type or "entity")
-            for m in item.mentions
-            if m.field in shifts
-        ]
-        edits += perturb_text(item.text_of(field), found, perturbation, rng, resources, field=field)
-    return Candidate(item=item, edits=tuple(edits))
+    for name in texts_of(item, field):
+        found = marks_of(item, name, resources.mentions)
+        edits += perturb_text(item.text_of(name), found, perturbation, rng, resources, field=name)
+    return Candidate(
+        item=item, edits=tuple(_distinct(item, edits)) if field == OPTIONS else tuple(edits)
+    )
+
+
+def texts_of(item: Question, field: Field) -> tuple[str, ...]:
+    """Return the names of the texts that a field stands for, as edits name them."""
+    if field == OPTIONS:
+        return tuple(item.letters)
+    return ("context", "stem") if field == "question" else (field,)
+
+
+def marks_of(
+    item: Question, name: str, found: Mapping[str, tuple[Marked, ...]]
+) -> tuple[Marked, ...]:
+    """Return the entities of one text of a question, in its characters.
+
+    They are the item's own mentions there, whatever their type; where it has none, those found.
+
+    Args:
+        item: the question.
+        name: an option letter, `passage`, `context` or `stem`.
+        found: text -> entities that were found in it.
+    """
+    return own_marks(item, name) or found.get(item.text_of(name), ())
+
+
+def own_marks(item: Question, name: str) -> tuple[Marked, ...]:
+    """Return the item's own mentions in one text; those in `question` count where they lie."""
+    length = len(item.text_of(name))
+    shifts = {name: 0}
+    if name in ("context", "stem"):  # the question is context, a space and stem
+        shifts["question"] = 0 if name == "context" else len(item.question) - length
+    placed = (
+        (m.start - shifts[m.field], m.end - shifts[m.field], m.type or "entity")
+        for m in item.mentions
+        if m.field in shifts
+    )
+    return tuple(mark for mark in placed if mark[0] < length and mark[1] > 0)
+
+
+def _distinct(item: Question, edits: Sequence[Edit]) -> list[Edit]:
+    """Leave out edits that make an option equal to another, alone or with the other edits."""
+    alone = [edit for edit in edits if _are_distinct(item, [edit])]
+    kept: list[Edit] = []
+    for letter in item.letters:
+        new = [edit for edit in alone if edit.field == letter]
+        if _are_distinct(item, new) and _are_distinct(item, [*kept, *new]):
+            kept += new
+    return kept
+
+
+def _are_distinct(item: Question, edits: Sequence[Edit]) -> bool:
+    options = [text.strip() for text in Candidate(item=item, edits=tuple(edits)).options]
+    return len(set(options)) == len(options)
 
 
 def labels_of(spans: Sequence[tuple[int, int]], mentions: Iterable[Marked]) -> tuple[str, ...]:

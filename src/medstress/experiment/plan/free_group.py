@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from medstress.attacks.noise import NoiseResources
 from medstress.core.resources import Resources
 from medstress.entities.no_names import LABEL, NoNames
 from medstress.experiment.plan.parts import AttackPart, GroupPart
 
 
-def free_group(attacks: Sequence[AttackPart]) -> list[GroupPart]:
-    """Return the group of the attacks that draw no names; empty if there are none."""
+def free_group(
+    attacks: Sequence[AttackPart], noise: NoiseResources | None = None
+) -> list[GroupPart]:
+    """Return the group of the attacks that draw no names; empty if there are none.
+
+    Args:
+        attacks: all attacks.
+        noise: what noise may read, if some of them are noise.
+    """
     free = [traits for part in attacks if not (traits := part.traits).needs_entities]
     if not free:
         return []
@@ -27,5 +35,6 @@ def free_group(attacks: Sequence[AttackPart]) -> list[GroupPart]:
         types=frozenset(),
         perturbations=names,
         names_in=names_in if needs_names else None,
+        noise=noise,
     )
     return [GroupPart(label=LABEL, table=None, resources=resources, perturbations=names)]

@@ -19,14 +19,14 @@ from medstress.attacks.noise.attack import SentenceAttack
 from medstress.attacks.noise.mention_table import mention_key
 from medstress.attacks.noise.protocol import Tokens
 from medstress.attacks.noise.scopes import Scoped, listed_places
-from medstress.attacks.noise.texts import Side
+from medstress.attacks.noise.texts import OPTIONS
 from medstress.core.sentences import entities_of
 from medstress.experiment.plan.noise_names import Tagged, listed_words, surrogates
 from medstress.kinds import kind_of
 from medstress.kinds.kind import Marked
 
-BOTH: Side = "random"
-"""The side of noise that may change either text of a pair."""
+BY_FREQUENCY = "frequency"
+"""Manifest entry of a lexicon that selects words by their relative frequency in the corpus."""
 
 
 def noise_resources(
@@ -49,12 +49,13 @@ def noise_resources(
     # A control reads the resources of the perturbation that it copies.
     kinds = [kind.counted if isinstance(kind, NonEntityNoise) else kind for kind in perturbations]
     mentions = _find_mentions(items)
-    tagged = [text for item in items for text in kind_of(item).words(item, mentions)]
+    tagged = _sentences(items, mentions)
     lexicon: frozenset[str] = frozenset()
     if any(isinstance(kind, Scoped) and kind.scope == "lexicon" for kind in kinds):
         from medstress.entities.lexicon import noise_lexicon
 
         lexicon = noise_lexicon(tagged, n_sentences)
+    tagged += _options(items, mentions)
     names = {
         kind.table: surrogates(kind, tagged, base)
         for kind in kinds
@@ -108,7 +109,7 @@ def without_names(
         perturbations: the tables of the synonyms among them are built anew.
         base: folder that relative paths start from.
     """
-    tagged = [text for item in items for text in kind_of(item).words(item, noise.mentions)]
+    tagged = [*_sentences(items, noise.mentions), *_options(items, noise.mentions)]
     tables, sources = dict(noise.replacements), dict(noise.sources)
     for kind in perturbations:
         if isinstance(kind, Synonym):
@@ -122,7 +123,7 @@ def names_put_into(
 ) -> frozenset[str]:
     """Return the names that an attack may put into items, after `folded`."""
     table = noise.replacements[attack.table]
-    own = (table.get(mention, ()) for mention in mentions_in(items, noise, side_of(attack)))
+    own = (table.get(mention, ()) for mention in mentions_in(items, noise, attack))
     return frozenset(name for names in own for name in names_put_in(names, attack.choice))
 
 
@@ -133,25 +134,51 @@ def names_put_in(names: Sequence[Tokens], choice: str) -> frozenset[str]:
     return frozenset(folded(" ".join(name)) for name in names[: 1 if choice == "fixed" else None])
 
 
-def side_of(perturbation: Perturbation) -> Side:
-    """Return which text of a pair a perturbation changes; `BOTH` if it is no sentence attack."""
-    return perturbation.side if isinstance(perturbation, SentenceAttack) else BOTH
-
-
-def mentions_in(items: Sequence[Any], noise: NoiseResources, side: Side = BOTH) -> Counter[str]:
+def mentions_in(
+    items: Sequence[Any], noise: NoiseResources, attack: Perturbation | None = None
+) -> Counter[str]:
     """Count each mention, by its key in the tables.
 
     Args:
         items: tagged texts, pairs or questions.
-        noise: holds the mentions of pairs.
-        side: the text of a pair that counts; `random` counts both.
+        noise: holds the mentions that were found.
+        attack: only the texts of pairs and questions count that it changes; all without one.
     """
+    if isinstance(attack, SentenceAttack):
+        side, field = attack.side, attack.field
+        words = (kind_of(item).words(item, noise.mentions, side, field) for item in items)
+        tagged = [text for texts in words for text in texts]
+    else:
+        tagged = [*_sentences(items, noise.mentions), *_options(items, noise.mentions)]
     return Counter(
         mention_key(tokens[entity.start : entity.end])
-        for item in items
-        for tokens, labels in kind_of(item).words(item, noise.mentions, side)
+        for tokens, labels in tagged
         for entity in entities_of(labels)
     )
+
+
+def describe_noise(noise: NoiseResources, lexicon: str | None) -> dict[str, Any]:
+    """Return the manifest's entries about noise; `lexicon` says how its words are selected."""
+    remark = absence_remark(noise)
+    return {
+        "n_lexicon": len(noise.lexicon),
+        **({"lexicon": lexicon} if noise.lexicon and lexicon else {}),
+        **({"undefined": remark} if remark else {}),
+        "n_replacements": {label: len(table) for label, table in noise.replacements.items()},
+        "hash": noise.hash,
+    }
+
+
+def _sentences(items: Sequence[Any], mentions: Mapping[str, tuple[Marked, ...]]) -> list[Tagged]:
+    return [text for item in items for text in kind_of(item).words(item, mentions)]
+
+
+def _options(items: Sequence[Any], mentions: Mapping[str, tuple[Marked, ...]]) -> list[Tagged]:
+    """Return the options of questions: they have mentions, but are no sentences."""
+    questions = [item for item in items if kind_of(item).has_fields]
+    return [
+        text for item in questions for text in kind_of(item).words(item, mentions, field=OPTIONS)
+    ]
 
 
 def _find_mentions(items: Sequence[Any]) -> dict[str, tuple[Marked, ...]]:

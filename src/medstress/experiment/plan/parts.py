@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from medstress.attacks.noise import NoiseResources
+from medstress.attacks.noise.attack import noise_of
 from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
@@ -26,6 +28,11 @@ from medstress.experiment.file.config import (
     VictimTable,
 )
 from medstress.experiment.file.labels import group_labels, unique_labels, victim_labels
+from medstress.experiment.plan.noise_resources import (
+    BY_FREQUENCY,
+    absence_remark,
+    describe_noise,
+)
 from medstress.experiment.plan.texts_to_embed import key_texts, texts_to_embed
 from medstress.kinds import KINDS, Asked, Kind
 from medstress.tasks.victim import Victim
@@ -51,6 +58,12 @@ class DatasetPart:
     """Seed of its sample and of the groups' samples; a smaller sample is a subset of a larger."""
 
     @property
+    def known_items(self) -> tuple[Any, ...]:
+        """The items before the limit; those after it with the mentions that were found in them."""
+        drawn = {item.id: item for item in self.questions}
+        return tuple(drawn.get(item.id, item) for item in self.all_items)
+
+    @property
     def all_items(self) -> tuple[Any, ...]:
         """The items before the limit."""
         return self.loaded.questions if isinstance(self.loaded, Loaded) else self.loaded.items
@@ -72,17 +85,25 @@ class GroupPart:
     @property
     def fingerprint(self) -> str:
         """Hash of what attacks may read."""
-        return content_hash([sorted(self.resources.types), self.perturbations.hash])
+        parts = [sorted(self.resources.types), self.perturbations.hash]
+        return content_hash([*parts, self.noise.hash] if self.noise else parts)
+
+    @property
+    def noise(self) -> NoiseResources | None:
+        """What noise may read, if an attack is noise."""
+        return noise_of(self.resources)
 
     @property
     def remark(self) -> str | None:
-        """A warning about names without a distance; None if there are none."""
-        return undefined_names(self.label, self.perturbations)
+        """A warning about names without a distance or word lists that do not occur, or None."""
+        of_noise = absence_remark(self.noise) if self.noise else None
+        return undefined_names(self.label, self.perturbations) or of_noise
 
     def describe(self) -> dict[str, Any]:
         """Return its entry in the manifest."""
         if self.table is None or isinstance(self.perturbations, NoNames):
-            return {"n_names": 0, "hash": self.perturbations.hash}
+            of_noise = describe_noise(self.noise, BY_FREQUENCY) if self.noise else {}
+            return {"n_names": 0, **of_noise, "hash": self.perturbations.hash}
         return {
             "vocabulary": self.table.vocabulary,
             "n_names": len(self.perturbations.names),

@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.attack import SentenceAttack
+from medstress.attacks.noise.attack import DEFAULT_FIELD, SentenceAttack
 from medstress.core.errors import UsageError
 from medstress.experiment.file.config import Experiment
-from medstress.experiment.plan.noise_resources import absence_remark, noise_resources
+from medstress.experiment.plan.noise_resources import (
+    BY_FREQUENCY,
+    absence_remark,
+    describe_noise,
+    noise_resources,
+)
 from medstress.experiment.plan.parts import AttackPart, DatasetPart
 from medstress.kinds import KINDS, Kind, kind_of_all
 
 GROUP = "all"
 """The one group of all sentences."""
-BY_FREQUENCY = "frequency"
-"""Manifest entry of a lexicon that selects words by their relative frequency in the corpus."""
 _TABLES = ("entities", "tune")
 
 
@@ -45,14 +48,7 @@ class SentenceGroupPart:
 
     def describe(self) -> dict[str, Any]:
         """Return its entry in the manifest."""
-        names = {label: len(table) for label, table in self.resources.replacements.items()}
-        return {
-            "n_lexicon": len(self.resources.lexicon),
-            **({"lexicon": self.lexicon} if self.resources.lexicon and self.lexicon else {}),
-            **({"undefined": self.remark} if self.remark else {}),
-            "n_replacements": names,
-            "hash": self.resources.hash,
-        }
+        return describe_noise(self.resources, self.lexicon)
 
     def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
         """Return all items of the data set."""
@@ -87,9 +83,23 @@ def sentence_resources(
     Raises:
         UsageError: a table of names is missing or malformed.
     """
-    items = [item for part in datasets for item in part.all_items]
+    items = [item for part in datasets for item in part.known_items]
     perturbations = [part.attack for part in attacks if isinstance(part.attack, SentenceAttack)]
     return noise_resources(items, perturbations, base, n_sentences)
+
+
+def check_field(part: AttackPart, kind: Kind) -> None:
+    """Check that noise names a field of questions only if the data are questions.
+
+    Raises:
+        UsageError: the data are sentences; the message names the attack.
+    """
+    attack = part.attack
+    if isinstance(attack, SentenceAttack) and attack.field != DEFAULT_FIELD and not kind.has_fields:
+        raise UsageError(
+            f"attack {part.label!r}: field = {attack.field!r} is for questions, but the data are "
+            f"{kind.name}; leave it out"
+        )
 
 
 def check_kind(
@@ -118,6 +128,7 @@ def check_kind(
                 f"attack {part.label!r}: max_change is for scored pairs, whose answers are neither "
                 f"right nor wrong, but the data are {kind.name}; leave it out"
             )
+        check_field(part, kind)
     if kind.draws_names:
         if not experiment.entities and any(p.traits.needs_entities for p in attacks):
             raise UsageError("experiment: the table [[entities]] is missing")

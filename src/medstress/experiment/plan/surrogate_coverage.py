@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from medstress.attacks.noise import NoiseResources, Synonym
-from medstress.experiment.plan.noise_resources import mentions_in, side_of
+from medstress.attacks.noise import Synonym
+from medstress.attacks.noise.attack import noise_of
+from medstress.experiment.plan.noise_resources import mentions_in
 from medstress.experiment.plan.plan import Prepared
 
 UNCHANGED = "unchanged"
@@ -19,13 +20,13 @@ def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:
     Of a pair, the text that the attack perturbs counts; both count if it is drawn.
     """
     for group in prepared.groups:
-        noise = group.resources
-        if not isinstance(noise, NoiseResources):
+        noise = noise_of(group.resources)
+        if noise is None:
             continue
         for dataset in prepared.datasets:
             for part in prepared.attacks:
                 if isinstance(part.attack, Synonym):
-                    counts = mentions_in(dataset.questions, noise, side_of(part.attack))
+                    counts = mentions_in(dataset.questions, noise, part.attack)
                     yield {
                         "dataset": dataset.label,
                         "attack": part.label,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
-from medstress.attacks.noise.texts import Side
+from medstress.attacks.noise.texts import Field, Side
 from medstress.attacks.protocol import PAIRS
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.items import Mention
@@ -120,7 +120,11 @@ class Inference(Kind):
         }
 
     def words(
-        self, item: LabelledPair, mentions: Mapping[str, tuple[Marked, ...]], side: Side = "random"
+        self,
+        item: LabelledPair,
+        mentions: Mapping[str, tuple[Marked, ...]],
+        side: Side = "random",
+        field: Field | None = None,
     ) -> Iterable[Words]:
         """One text or both."""
         return two_texts(item.text_a, item.text_b, mentions, side)
