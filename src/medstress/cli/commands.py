@@ -30,7 +30,6 @@ from medstress.summary.summary import summarise_run
 def demo_cli(args: argparse.Namespace) -> int:
     """Run `medstress demo`."""
     from medstress.report.passages import overview_table, short_gain_table
-    from medstress.report.sections import headline_rows
     from medstress.running.demo import DEMO
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
@@ -40,7 +39,7 @@ def demo_cli(args: argparse.Namespace) -> int:
         summary = summarise_run(stored)
         for warning in summary["warnings"]:
             print(f"! {one_line(warning)}")
-        print_table(overview_table(headline_rows(summary)))
+        print_table(overview_table(summary["passages"]))
         print()
         print_table(short_gain_table(summary["passages"]))
         code = _failures(stored, summary, 0)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from medstress.core.rows import TrialRow
+from medstress.metrics.accuracies import accuracy_after
 from medstress.metrics.counts import clean_items, is_answered, is_eligible, unit_of
 from medstress.stats.paired import unite
 from medstress.stats.shares import rate
@@ -71,6 +72,48 @@ def passage_gains(
                         "p": gain.p,
                     }
                 )
+    return found
+
+
+def accuracies_by_attack(
+    trials: Iterable[TrialRow], free: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Return accuracy before and after each attack on the items of every group.
+
+    Args:
+        trials: the rows of a run.
+        free: groups of attacks that draw no names. Such attacks, controls among them, are asked
+            about all items; here they are shown on the items of each other group, beside the
+            attacks of that group.
+
+    Returns:
+        A row for each data set, group, victim and attack: `accuracy` and `accuracy_after`.
+    """
+    by_arm: dict[tuple[str, str, str, str], list[TrialRow]] = {}
+    for row in trials:
+        by_arm.setdefault((row.dataset, row.victim, row.group, row.attack), []).append(row)
+    places = dict.fromkeys((dataset, group) for dataset, _, group, _ in by_arm)
+    named = [place for place in places if place[1] not in free] or list(places)
+    found = []
+    for dataset, group in named:
+        asked: dict[str, set[str]] = {}
+        for (data, victim, of_group, _), rows in by_arm.items():
+            if (data, of_group) == (dataset, group):
+                asked.setdefault(victim, set()).update(r.item_id for r in rows if is_answered(r))
+        for (data, victim, of_group, attack), rows in by_arm.items():
+            if data != dataset or victim not in asked or of_group not in (group, *free):
+                continue
+            on_items = [row for row in rows if row.item_id in asked[victim]]
+            found.append(
+                {
+                    "dataset": dataset,
+                    "group": group,
+                    "victim": victim,
+                    "attack": attack,
+                    "accuracy": _accuracy([row for row in on_items if is_answered(row)]),
+                    "accuracy_after": accuracy_after(on_items).as_json(),
+                }
+            )
     return found
 
 

@@ -21,9 +21,13 @@ _MARKERS = ("o", "s")
 _LABEL = 44
 
 
-def gain_table(gains: Sequence[Row]) -> Table | None:
+Passages = Mapping[str, Any]
+"""The key `passages` of a summary."""
+
+
+def gain_table(passages: Passages | None) -> Table | None:
     """Return the accuracy with and without a passage, and its paired gain; None without any."""
-    if not gains:
+    if not passages or not passages["gains"]:
         return None
     return Table(
         name="passages",
@@ -46,7 +50,7 @@ def gain_table(gains: Sequence[Row]) -> Table | None:
                 read_score(row["gain"]),
                 row["p"],
             )
-            for row in gains
+            for row in passages["gains"]
         ),
         notes=(
             "The gain is paired: the same items, by Tango's score interval. Undecided passages are "
@@ -56,7 +60,7 @@ def gain_table(gains: Sequence[Row]) -> Table | None:
     )
 
 
-def short_gain_table(gains: Sequence[Row]) -> Table:
+def short_gain_table(passages: Passages) -> Table:
     """Return `gain_table` for a terminal of 100 columns: no victims, no p."""
     return Table(
         name="gains",
@@ -74,18 +78,19 @@ def short_gain_table(gains: Sequence[Row]) -> Table:
                 read_share(row["accuracy_closed"]),
                 read_score(row["gain"]),
             )
-            for row in gains
+            for row in passages["gains"]
             if row["passages"] != "all"
         ),
         n_labels=2,
     )
 
 
-def overview_table(rows: Sequence[Row]) -> Table:
+def overview_table(passages: Passages) -> Table:
     """Return accuracy before and after each attack, one line for each group and victim.
 
     The victim that is right most often comes first, and the attack that takes least.
     """
+    rows: Sequence[Row] = passages["accuracies"]
     by_victim = _by(rows, "dataset", "group", "victim")
     attacks = _by_harm(rows)
     return Table(
@@ -109,8 +114,9 @@ def overview_table(rows: Sequence[Row]) -> Table:
     )
 
 
-def passage_plots(rows: Sequence[Row], gains: Sequence[Row]) -> Iterator[Plot]:
+def passage_plots(passages: Passages | None) -> Iterator[Plot]:
     """Yield a panel for each group and pair of victims: accuracy before and after each attack."""
+    gains, rows = (passages["gains"], passages["accuracies"]) if passages else ((), ())
     pairs = dict.fromkeys((g["dataset"], g["group"], g["open"], g["closed"]) for g in gains)
     for i, (dataset, group, *victims) in enumerate(pairs):
         sides = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.core.rows import TrialRow
-from medstress.metrics.passages import passage_gains
+from medstress.metrics.passages import accuracies_by_attack, passage_gains
 from medstress.results.load import StoredRun
 from medstress.tasks.templates import stored_template
 
@@ -14,15 +14,18 @@ DECIDES = "passage_decides"
 """Field of a row: false for a passage that does not decide its question."""
 
 
-def describe_passages(run: StoredRun, trials: Sequence[TrialRow]) -> list[dict[str, Any]]:
-    """Return what passages are worth in a run; empty unless a model is asked with and without.
+def describe_passages(run: StoredRun, trials: Sequence[TrialRow]) -> dict[str, Any] | None:
+    """Return what passages are worth in a run; None unless a model is asked with and without.
 
     Victims are compared if they are the same model, asked in the same way, and the prompt of one
     shows passages and that of the other does not.
+
+    Returns:
+        `gains` (`passage_gains`) and `accuracies` (`accuracies_by_attack`).
     """
     items = run.items_by_id()
     if not any(getattr(item, "passage", "") for item in items.values()):
-        return []
+        return None
     victims: Mapping[str, Any] = run.manifest["victims"]
     shown = {label: _shows(victim) for label, victim in victims.items()}
     pairs = [
@@ -36,7 +39,13 @@ def describe_passages(run: StoredRun, trials: Sequence[TrialRow]) -> list[dict[s
         for place, item in items.items()
         if isinstance(item.metadata.get(DECIDES), bool)
     }
-    return passage_gains(trials, pairs, decides)
+    if not pairs:
+        return None
+    free = [label for label, part in run.manifest["groups"].items() if "n_names" not in part]
+    return {
+        "gains": passage_gains(trials, pairs, decides),
+        "accuracies": accuracies_by_attack(trials, free),
+    }
 
 
 def _shows(victim: Mapping[str, Any]) -> bool:

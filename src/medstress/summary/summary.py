@@ -89,8 +89,8 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
     add_slopes(found, run)
-    if gains := describe_passages(run, trials):
-        found["passages"] = gains
+    if (passages := describe_passages(run, trials)) is not None:
+        found["passages"] = passages
     # Only kinds whose attacks draw names have analyses.
     analysed = trials if kind_of_run(run).draws_names else ()
     return {**found, "analysis": analyse(run, analysed, found["pooled"], budgets)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from medstress.core.outcomes import Verdict
-from medstress.metrics.passages import passage_gains
+from medstress.metrics.passages import accuracies_by_attack, passage_gains
 
 
 def answered(trial, victim: str, right: str, items: str = "abcdefgh", **given):
@@ -79,3 +79,25 @@ def test_documents_widen_the_interval(trial) -> None:
         return row["gain"]["high"] - row["gain"]["low"]
 
     assert gain(documents=True) > 1.2 * gain()
+
+
+def test_attacks_without_names_are_shown_on_the_items_of_each_group(trial) -> None:
+    trials = [
+        *answered(trial, "open", "ab", items="abcd", group="drugs", attack="near"),
+        *answered(trial, "open", "e", items="ef", group="diseases", attack="near"),
+        *answered(trial, "open", "abe", items="abcdefgh", group="all", attack="no_op"),
+        trial(victim="closed", item_id="a", group="all", attack="no_op", verdict=Verdict.HELD),
+    ]
+    found = accuracies_by_attack(trials, free=["all"])
+    shown = {
+        (row["group"], row["attack"]): (row["accuracy"]["value"], row["accuracy"]["n"])
+        for row in found
+    }
+    assert shown == {
+        ("drugs", "near"): (0.5, 4),
+        ("drugs", "no_op"): (0.5, 4),
+        ("diseases", "near"): (0.5, 2),
+        ("diseases", "no_op"): (0.5, 2),
+    }
+    alone = accuracies_by_attack([row for row in trials if row.group == "all"], free=["all"])
+    assert {(row["group"], row["victim"]) for row in alone} == {("all", "open"), ("all", "closed")}

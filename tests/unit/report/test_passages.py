@@ -49,7 +49,7 @@ GAIN = {
 
 
 def test_the_better_victim_comes_first_and_the_attack_that_takes_least() -> None:
-    shown = overview_table(ROWS)
+    shown = overview_table({"accuracies": ROWS})
     assert text.headings(shown) == ("Group", "Victim", "Right before", "far", "near")
     lines = text.rows(shown)
     assert [line[1] for line in lines] == ["open", "closed <b>"]
@@ -57,8 +57,8 @@ def test_the_better_victim_comes_first_and_the_attack_that_takes_least() -> None
 
 
 def test_the_table_in_short_leaves_out_what_all_passages_are_worth() -> None:
-    assert gain_table([]) is None
-    both = [GAIN, {**GAIN, "passages": "all"}]
+    assert gain_table(None) is None
+    both = {"gains": [GAIN, {**GAIN, "passages": "all"}]}
     full = gain_table(both)
     assert full is not None
     assert len(full.rows) == 2
@@ -73,7 +73,7 @@ def test_the_table_in_short_leaves_out_what_all_passages_are_worth() -> None:
 
 
 def test_the_figure_has_a_panel_for_each_group_and_escapes_labels() -> None:
-    (panel,) = passage_plots(ROWS, [GAIN])
+    (panel,) = passage_plots({"gains": [GAIN], "accuracies": ROWS})
     assert "closed <b>" not in panel.svg
     assert "closed &lt;b&gt;" in panel.svg
     assert "before .800 and .400; far .800 and .300; near .700 and .100" in panel.svg
@@ -81,7 +81,7 @@ def test_the_figure_has_a_panel_for_each_group_and_escapes_labels() -> None:
 
 
 def test_an_arm_that_is_missing_leaves_a_gap() -> None:
-    (panel,) = passage_plots(ROWS[:-1], [GAIN])
+    (panel,) = passage_plots({"gains": [GAIN], "accuracies": ROWS[:-1]})
     left = {line[0]: line[1] for line in text.rows(panel.data)}
     assert left["far"] == "–"
     assert left["near"].startswith("7/10")
