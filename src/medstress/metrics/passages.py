@@ -93,7 +93,8 @@ def accuracies_by_attack(
     for row in trials:
         by_arm.setdefault((row.dataset, row.victim, row.group, row.attack), []).append(row)
     places = dict.fromkeys((dataset, group) for dataset, _, group, _ in by_arm)
-    named = [place for place in places if place[1] not in free] or list(places)
+    with_names = {dataset for dataset, group in places if group not in free}
+    named = [place for place in places if place[1] not in free or place[0] not in with_names]
     found = []
     for dataset, group in named:
         asked: dict[str, set[str]] = {}
