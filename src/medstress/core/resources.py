@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from medstress.core.calls import Decoding
 from medstress.core.items import Question
+from medstress.core.passages import Passages
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,3 +80,5 @@ class Resources:
     """The roles that can be asked, and how each generates."""
     names_in: Callable[[str], Sequence[str]] | None = None
     """Finds the names of drugs and diseases in a text, if an attack needs them."""
+    passages: Passages = field(default_factory=Passages)
+    """The passages of the item's data set, if an attack needs them; else empty."""

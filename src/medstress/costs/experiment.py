@@ -124,16 +124,16 @@ def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_ItemQueri
                 continue
             seeds = traits.repeats * (1 if traits.deterministic else len(settings.seeds))
             conversing = part.attack if traits.in_turns else None
-            growth = _growth(part, group)
+            growth, resources = _growth(part, group), group.resources_on(dataset)
             for item in prepared.items(dataset, group):
-                if part.attack.obstacle(item, group.resources) is not None:
+                if part.attack.obstacle(item, resources) is not None:
                     continue
                 # A conversation asks the clean item anew for every seed, after other examples.
                 of_item = by_item.setdefault(
                     (item.id, part.label if conversing else None),
                     _ItemQueries(item, dataset.label, conversing, clean=seeds if conversing else 1),
                 )
-                n = part.attack.most_queries(item, group.resources)
+                n = part.attack.most_queries(item, resources)
                 checks = seeds * _most_checks(traits, n) if settings.flip_check else 0
                 transferred = seeds * (n_victims - 1) if analysis.transfer else 0
                 universal = max(analysis.universality, default=0)

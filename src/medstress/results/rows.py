@@ -223,6 +223,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         n_probes=len(result.get("probes", ())),
         n_unchanged=result.get("n_unchanged"),
         n_ties=result.get("n_ties"),
+        supported=result.get("supported"),
         chose_edited=_chose_edited(trial.verdict, item, candidate, after),
     )
 

@@ -244,11 +244,15 @@ class MultipleChoice:
 
 def listing(template: Template, candidate: Candidate) -> str:
     """Return the prompt with the options listed, as one text, for people and functions."""
-    chosen = template if template.lists_options else load_template("qstab")
-    prompt = chosen.render(candidate)
+    prompt = listed(template).render(candidate)
     if isinstance(prompt, str):
         return prompt
     return "\n\n".join(message.content for message in prompt)
+
+
+def listed(template: Template) -> Template:
+    """Return the template of listings: its own if it lists the options."""
+    return template if template.lists_options else load_template("qstab")
 
 
 def from_scores(

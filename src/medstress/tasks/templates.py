@@ -63,6 +63,16 @@ class Template:
         own = {"name": self.name, "source": self.source, "form": form}
         return {**own, "lists_options": self.lists_options}
 
+    def shows(self, name: str) -> bool:
+        """Return whether prompts show a field of an item: `passage`, `context` or `stem`.
+
+        Of a template without a form, whether its text speaks of the field.
+        """
+        names = (name,) if name == "passage" else (name, "question")
+        if self.form is None:
+            return any(each in self.source for each in names)
+        return any(self.form.places(each) for each in names)
+
     def render(self, candidate: Candidate) -> Prompt:
         """Render a candidate, without trailing white space (METHODS 1.2).
 

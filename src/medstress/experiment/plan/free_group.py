@@ -28,4 +28,12 @@ def free_group(attacks: Sequence[AttackPart]) -> list[GroupPart]:
         perturbations=names,
         names_in=names_in if needs_names else None,
     )
-    return [GroupPart(label=LABEL, table=None, resources=resources, perturbations=names)]
+    return [
+        GroupPart(
+            label=LABEL,
+            table=None,
+            resources=resources,
+            perturbations=names,
+            needs_passages=any(traits.needs_passages for traits in free),
+        )
+    ]

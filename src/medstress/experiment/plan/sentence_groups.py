@@ -54,6 +54,10 @@ class SentenceGroupPart:
             "hash": self.resources.hash,
         }
 
+    def resources_on(self, dataset: DatasetPart) -> NoiseResources:
+        """Return what attacks may read: the same on every data set."""
+        return self.resources
+
     def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
         """Return all items of the data set."""
         return dataset.questions
