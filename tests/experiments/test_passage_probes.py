@@ -208,6 +208,32 @@ def test_a_victim_that_sees_no_passage_has_not_held(folder: Path) -> None:
     assert row_of(found, "rememberer", "no_op")["n_held"] == N
 
 
+def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every answer of the guesser flips, so that the bound is reached."""
+    (folder / "e.toml").write_text(
+        "\n".join(
+            [
+                '[experiment]\nname = "probes"',
+                '[[dataset]]\nname = "jsonl"\npath = "items.jsonl"',
+                *(
+                    f'[[victim]]\nname = "{prompt}"\nbackend = "python"\nprompt = "{prompt}"\n'
+                    'target = "victim.py:guesser"'
+                    for prompt in ("open_book", "qstab")
+                ),
+                '[[attack]]\nname = "passage_swap"\ndistractor = "random"',
+            ]
+        ),
+        encoding="utf-8",
+    )
+    assert medstress_cli(["run", "e.toml", "--dry-run", "--set", "experiment.seeds=[0]"]) == 0
+    assert f"queries: at most {3 * N} (exact bound)" in capsys.readouterr().out
+    found = run({"guesser": "open_book"}, SWAP)
+    queries = row_of(found, "guesser", "passage_swap")["queries"]
+    assert queries["asked"] + queries["baseline"] + queries["other"] == 3 * N
+
+
 def test_draws_depend_on_neither_the_limit_nor_the_order_of_the_rows(folder: Path) -> None:
     def drawn(out: str, **more: Any) -> dict[tuple[str, str], str]:
         found = run({"last": "open_book"}, OTHER, TRUE, out=out, **more)

@@ -160,7 +160,7 @@ def conduct(trial: Trial) -> TrialFlow:
 
 def _unseen(trial: Trial, traits: AttackTraits) -> str | None:
     """Say that the victim's prompt shows no field that the attack edits; None if it shows one."""
-    if not traits.edits_only or any(map(trial.victim.shows, traits.edits_only)):
+    if not trial.victim.misses(traits.edits_only):
         return None
     return f"the victim's prompt shows no {' and no '.join(sorted(traits.edits_only))}"
 

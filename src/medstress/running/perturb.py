@@ -20,6 +20,7 @@ from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.attack_checks import check_budgets
+from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.mentions import recognise_mentions
 from medstress.experiment.plan.noise_resources import absence_remark, noise_resources
 from medstress.experiment.plan.parts import (
@@ -36,7 +37,7 @@ from medstress.running.perturbed_rows import Arm, Row, perturbed_row, write
 from medstress.running.run import Watcher, resolve
 
 NEEDS = ("experiment", "dataset", "attack")
-"""Tables that `perturb` needs; substitutions also need entity groups."""
+"""Tables that `perturb` needs; attacks that draw names also need entity groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +167,10 @@ def _question_rows(
     substitutions = [part for part in attacks if part not in noises]
     if noises:
         yield from _vignettes(checked, noises, datasets, resources)
-    if not substitutions:
+    free = [part for part in substitutions if not part.traits.needs_entities]
+    for dataset, group, part in product(datasets, free_group(free), free):
+        yield from _draws(checked, dataset, group, part)
+    if not (substitutions := [part for part in substitutions if part not in free]):
         return
     if not checked.entities:
         raise UsageError("experiment: the table [[entities]] is missing")
@@ -195,8 +199,9 @@ def _vignettes(
 def _draws(
     checked: Experiment, dataset: DatasetPart, group: GroupPart, part: AttackPart
 ) -> Iterator[Row]:
+    resources = group.resources_on(dataset)
     for item, seed in product(group.items(dataset), _seeds(checked, part)):
-        candidates = drawn_candidates(item, seed, dataset.label, part, group.resources)
+        candidates = drawn_candidates(item, seed, dataset.label, part, resources)
         for number, candidate in enumerate(candidates, start=1):
             arm = Arm(
                 dataset=dataset.label,

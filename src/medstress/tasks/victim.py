@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +41,10 @@ class Victim:
             task = task.inner
         is_listed = isinstance(task, MultipleChoice) and task.answer_by is AnswerBy.CHOICE
         return (listed(template) if is_listed else template).shows(name)
+
+    def misses(self, names: Collection[str]) -> bool:
+        """Return whether its prompt shows none of some fields; False if none is named."""
+        return bool(names) and not any(map(self.shows, names))
 
     def flow(self, candidate: Edited) -> Flow:
         """Turn one candidate into rounds of requests and their answers into a prediction."""
