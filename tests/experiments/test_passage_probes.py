@@ -12,6 +12,7 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
+from medstress.results.rows import with_reviews
 
 VICTIM = '''
 import hashlib
@@ -97,7 +98,13 @@ def write(folder: Path, order: Any) -> None:
     (folder / "items.jsonl").write_text(lines, encoding="utf-8")
 
 
-def run(victims: dict[str, str], *attacks: dict[str, Any], out: str = "run", **more: Any) -> Run:
+def run(
+    victims: dict[str, str],
+    *attacks: dict[str, Any],
+    out: str = "run",
+    analysis: dict[str, Any] | None = None,
+    **more: Any,
+) -> Run:
     """Run attacks on victims, each with its prompt."""
     return ms.run(
         {
@@ -113,6 +120,7 @@ def run(victims: dict[str, str], *attacks: dict[str, Any], out: str = "run", **m
                 for name, prompt in victims.items()
             ],
             "attack": list(attacks),
+            **({"analysis": analysis} if analysis else {}),
         },
         out=out,
         **more,
@@ -232,6 +240,25 @@ def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(
     found = run({"guesser": "open_book"}, SWAP)
     queries = row_of(found, "guesser", "passage_swap")["queries"]
     assert queries["asked"] + queries["baseline"] + queries["other"] == 3 * N
+
+
+def test_nobody_can_vouch_for_an_answer_that_follows_changed_evidence(folder: Path) -> None:
+    for trial in run({"reader": "open_book"}, SWAP, limit=3).rows():
+        assert trial.verdict is Verdict.FLIPPED
+        assert with_reviews(trial, [True, True]) == trial
+
+
+def test_a_success_is_not_transferred_to_a_victim_that_sees_no_passage(folder: Path) -> None:
+    victims = {"reader": "open_book", "rememberer": "qstab", "guesser": "open_book"}
+    found = run(victims, SWAP, {"name": "no_op"}, analysis={"transfer": True})
+    rows = found.summary()["analysis"]["transfer"]
+    asked = {tuple(row[end].partition("/")[0] for end in ("from", "to")): row for row in rows}
+    assert asked["guesser", "reader"]["transfer"]["value"] == 1
+    for source in ("guesser", "reader"):
+        to_closed_book = asked[source, "rememberer"]
+        assert (to_closed_book["n_right"], to_closed_book["n_asked"]) == (N, 0)
+        assert to_closed_book["transfer"]["value"] is None
+    assert not [each for each in found.summary()["warnings"] if "transfer" in each]
 
 
 def test_draws_depend_on_neither_the_limit_nor_the_order_of_the_rows(folder: Path) -> None:

@@ -14,7 +14,7 @@ from medstress.core.passages import named_at
 from medstress.core.queries import Predict, Steps, ask
 from medstress.core.resources import Resources
 from medstress.core.text import Edit, copy_case
-from medstress.core.validity import RULE
+from medstress.core.validity import EVIDENCE_CHANGED, RULE
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -81,7 +81,7 @@ class PassageProbe(Attack):
     def validity(self, candidate: Candidate, resources: Resources) -> Validity:
         """Refute every success if the evidence is changed: a lost answer is then no error."""
         if self.changes_evidence:
-            return Validity(valid=False, reason="evidence_changed")
+            return Validity(valid=False, reason=EVIDENCE_CHANGED)
         return Validity(valid=None, reason=RULE)
 
     def most_queries(self, item: Question, resources: Resources) -> int:
