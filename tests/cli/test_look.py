@@ -57,6 +57,7 @@ ROW_FIELDS = {
     "chose_edited",
     "n_never_asked",
     "asr_asked",
+    "evidence",
 }
 EXCHANGE_FIELDS = {
     "trial_id",

@@ -174,6 +174,19 @@ def test_a_vignette_can_be_perturbed_too(folder):
     assert all({edit["field"] for edit in row["edits"]} <= {"context", "stem"} for row in read)
 
 
+def test_attacks_that_draw_no_names_need_no_entities(folder):
+    table = '[[attack]]\nname = "passage_other"\n[[attack]]\nname = "no_op"\nbudget = 2\n'
+    head = QUESTIONS.partition("[[entities]]")[0]
+    (folder / "p.toml").write_text(head + table, encoding="utf-8")
+    assert perturb("p.toml", "--to", "p.jsonl") == 0
+    read = [json.loads(line) for line in (folder / "p.jsonl").read_text().splitlines()]
+    other = [row for row in read if row["attack"] == "passage_other"]
+    assert (len(other), len(read)) == (4, 12)
+    for row in other:
+        (edit,) = row["edits"]
+        assert edit["replacement"] == row["passage"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

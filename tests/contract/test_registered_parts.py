@@ -10,13 +10,18 @@ import pytest
 
 from fault_server import FaultServer
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
+from medstress.attacks.no_op import NoOp
 from medstress.attacks.noise import NoiseResources
+from medstress.attacks.passages.distractor import PassageDistractor
+from medstress.attacks.passages.other import PassageNone, PassageOther
+from medstress.attacks.passages.swap import PassageSwap
 from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
 from medstress.core import registry
 from medstress.core.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
 from medstress.core.items import Mention
+from medstress.core.passages import Passages
 from medstress.core.resources import PerturbationSet
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.kinds.tagging import TAGGING
@@ -75,7 +80,25 @@ ATTACKS: dict[str, list[Any]] = {
         MedFuzz(attempts=2, template="misinformation", gate_mode="mark"),
         MedFuzz(attempts=3, goal="C", attack_all=True),
     ],
+    "no_op": [NoOp(), NoOp(budget=1), NoOp(budget=300)],
+    "passage_swap": [PassageSwap(), PassageSwap(distractor="B")],
+    "passage_distractor": [
+        PassageDistractor(),
+        PassageDistractor(budget=1),
+        PassageDistractor(says="contradicting"),
+    ],
+    "passage_other": [PassageOther()],
+    "passage_none": [PassageNone()],
 }
+READING = tuple(
+    replace(
+        item,
+        passage=f"Case {i} is rare. It is treated with {item.key_text.upper()}. Once "
+        f"{ITEMS[(i + 1) % len(ITEMS)].option('D')} was used.",
+    )
+    for i, item in enumerate(ITEMS)
+)
+PASSAGES = Passages.of(item.passage for item in READING)
 SENTENCE_ATTACKS = (
     "swap_noise",
     "keyboard_noise",
@@ -116,7 +139,10 @@ def test_an_attack_keeps_its_contract(attack: Any) -> None:
     if isinstance(attack, MedFuzz):
         resources = replace(resources, roles={"attacker": Decoding(), "judge": Decoding()})
         more = {"may_edit": ("context",), "reply": _attacker}
-    check_attack(attack, ITEMS, resources, **more)
+    if attack.traits.edits_only:
+        resources = replace(resources, passages=PASSAGES)
+        more = {"may_edit": attack.traits.edits_only}
+    check_attack(attack, READING if attack.traits.edits_only else ITEMS, resources, **more)
 
 
 def _attacker(call: Generate) -> Generated:

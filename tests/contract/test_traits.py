@@ -70,6 +70,28 @@ PDWS = {"sampler": "pdws", "n": -20}
         ),
         ("medfuzz", {"gates": []}, {"roles": {"attacker": True}, "needs_names": False}),
         (
+            "no_op",
+            {},
+            {"budget": 8, "needs_entities": False, "edits_only": {"context", "stem"}},
+        ),
+        (
+            "passage_swap",
+            {"distractor": "B"},
+            {"budget": 1, "deterministic": True, "changes_evidence": True},
+        ),
+        (
+            "passage_distractor",
+            {"budget": 2},
+            {"budget": 2, "needs_passages": True, "changes_evidence": False},
+        ),
+        (
+            "passage_distractor",
+            {"says": "contradicting"},
+            {"needs_passages": False, "changes_evidence": True, "edits_only": {"passage"}},
+        ),
+        ("passage_other", {}, {"needs_passages": True, "deterministic": False}),
+        ("passage_none", {}, {"deterministic": True, "needs_entities": False}),
+        (
             "swap_noise",
             {},
             {"kinds": {QUESTIONS, TAGGED, PAIRS}, "is_static": True, "search_on": SearchOn.NEVER},
@@ -118,6 +140,7 @@ def test_what_an_attack_does_not_say_has_one_default() -> None:
     assert attack.goal_for(item) == Untargeted()
     assert attack.validity(None, resources) is None
     assert attack.n_excluded(None, resources) is None
+    assert attack.supported(None) is None
     n_allowed = resources.perturbations.allowed(item).size
     assert attack.most_queries(item, resources) == min(3, n_allowed)
     assert attack.label_parameters() == {"name": "least"}

@@ -77,6 +77,18 @@ def check_word(attack: str, key: str, value: object, known: Iterable[str]) -> No
         )
 
 
+def check_budget(attack: str, budget: object, most: int) -> None:
+    """Raise if a budget is not a whole number from 1 to the most.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if type(budget) is not int or not 1 <= budget <= most:
+        raise UsageError(
+            f"{attack}: budget must be a whole number from 1 to {most}, got {budget!r}"
+        )
+
+
 def check_flag(attack: str, key: str, value: object) -> None:
     """Raise if a value is neither true nor false.
 

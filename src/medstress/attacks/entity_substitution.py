@@ -193,6 +193,7 @@ class EntitySubstitution(Attack):
             needs_scores="victim_span = 'saliency'" if self.victim_span == "saliency" else None,
             search_on=SearchOn.ALWAYS if self.sampler == "exhaustive" else goes_on,
             may_be_refuted=self.variants == "mark",
+            edits_only=frozenset({self.field} & set(TEXTS)),
             puts_one_name=True,
         )
 

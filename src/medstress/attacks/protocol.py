@@ -57,6 +57,14 @@ class AttackTraits:
     """Whether it draws names of an `[[entities]]` group; else it runs without one."""
     needs_names: bool = False
     """Whether it asks for the drugs and diseases in a text (`resources.names_in`)."""
+    needs_passages: bool = False
+    """Whether it reads the other passages of the data set (`resources.passages`)."""
+    edits_only: frozenset[str] = frozenset()
+    """The fields it edits, such as `passage`; empty: any. A victim whose prompt shows none of them
+    is not attackable."""
+    changes_evidence: bool = False
+    """Whether the text no longer supports the key after its edits, so that a lost answer is no
+    error."""
     needs_scores: str | None = None
     """The parameter, as written in TOML, for which the victim must give scores; None: no need."""
     roles: Mapping[str, bool] = field(default_factory=dict)
@@ -165,6 +173,11 @@ class Attack(ABC):
 
     def n_excluded(self, candidate: Any, resources: Any) -> Mapping[str, int] | None:
         """Count the names that it never draws, by reason; None if it does not know."""
+        return None
+
+    def supported(self, candidate: Any) -> str | None:
+        """Return the letter of the option that the edited evidence supports; None if it supports
+        none, or if that is unknown. Asked of attacks whose traits say `changes_evidence`."""
         return None
 
     def most_queries(self, item: Any, resources: Any) -> int:

@@ -307,6 +307,7 @@ def _show(stored: StoredRun) -> int:
     from medstress.experiment.file.config import LIMITS
     from medstress.metrics.sentences.surrogates import name_lines
     from medstress.metrics.unreadable import victims_unread
+    from medstress.report.evidence import evidence_table
     from medstress.report.sections import by_seed_and_pooled, summary_table
     from medstress.report.sentence_scores import score_table
     from medstress.report.training import comparison
@@ -317,6 +318,8 @@ def _show(stored: StoredRun) -> int:
         print(f"! {one_line(warning)}")
     rows = by_seed_and_pooled(summary)
     print_table(summary_table(rows))
+    if evidence := evidence_table(rows):
+        print_table(evidence)
     if scores := score_table(rows):
         print_table(scores)
     if "training" in summary and (compared := comparison(summary["training"])):

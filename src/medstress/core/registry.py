@@ -39,6 +39,24 @@ ATTACKS = {
         "a language model edits the item until the victim errs (Ness et al.)",
     ),
 }
+_PASSAGES = "medstress.attacks.passages"
+ATTACKS |= {
+    "no_op": Entry(
+        "medstress.attacks.no_op:NoOp",
+        "control: spaces, a full stop, quotation marks; nothing with a meaning changes",
+    ),
+    "passage_swap": Entry(
+        f"{_PASSAGES}.swap:PassageSwap", "the passage names a distractor where it named the key"
+    ),
+    "passage_distractor": Entry(
+        f"{_PASSAGES}.distractor:PassageDistractor",
+        "one more sentence in the passage, about a distractor, true or contradicting",
+    ),
+    "passage_other": Entry(
+        f"{_PASSAGES}.other:PassageOther", "the passage of another question of the data set"
+    ),
+    "passage_none": Entry(f"{_PASSAGES}.other:PassageNone", "the question without its passage"),
+}
 _SENTENCES = "medstress.attacks.noise.registered"
 ATTACKS |= {
     "swap_noise": Entry(

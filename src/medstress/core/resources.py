@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from medstress.core.calls import Decoding
 from medstress.core.items import Question
+from medstress.core.passages import Passages
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,3 +82,5 @@ class Resources:
     """Finds the names of drugs and diseases in a text, if an attack needs them."""
     noise: Any = None
     """What noise may read (`medstress.attacks.noise.NoiseResources`), if an attack is noise."""
+    passages: Passages = field(default_factory=Passages)
+    """The passages of the item's data set, if an attack needs them; else empty."""

@@ -178,3 +178,6 @@ class TrialRow:
     differences and prompt similarity compare listings."""
     listing_after: str | None = None
     """The perturbed question with its options listed (successes only)."""
+    supported: str | None = None
+    """Letter of the option that the passage supports after the edit of the pick, for attacks that
+    change the evidence; their pick is the last candidate if nothing succeeded."""

@@ -10,6 +10,10 @@ from __future__ import annotations
 REVIEW, PANEL, CHECKER, RULE = "review", "panel", "checker", "rule"
 """Reasons of a trial's validity; others name the rule or the gate that refutes it."""
 
+EVIDENCE_CHANGED = "evidence_changed"
+"""Refutes every success of an attack after which the text no longer supports the key: nobody can
+vouch for what is no error."""
+
 VOUCHERS = (REVIEW, PANEL, CHECKER)
 """Who can vouch, the most trusted first."""
 

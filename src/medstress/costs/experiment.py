@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
 from typing import cast
@@ -84,25 +84,28 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
         yield from sentence_cost(prepared)
         return
     n_victims = len(prepared.experiment.victim)
-    counts, by_item = _count(prepared, n_victims)
-    yield f"queries: at most {n_victims * counts.total:,} (exact bound)"
+    counts, by_victim = _count_all(prepared, n_victims)
+    yield f"queries: at most {counts.total:,} (exact bound)"
     shown = {
         "baseline": counts.baseline,
         "perturbed": counts.perturbed,
         "flip checks": counts.checks,
     }
-    yield _counts("", n_victims, shown)
+    yield _counts("", shown)
     if counts.transfer or counts.universality:
         shown = {"transfer": counts.transfer, "universality": counts.universality}
-        yield _counts("[analysis]: ", n_victims, shown)
+        yield _counts("[analysis]: ", shown)
     if prepared.experiment.test is not None:
         shown = {"controls and samples": counts.tests}
         if prepared.experiment.test.faithfulness_slope:
             shown["faithfulness slope"] = counts.slopes
-        yield _counts("[test]: ", n_victims, shown)
+        yield _counts("[test]: ", shown)
         yield tests_remark(prepared)
-    tokens = {victim.label: _tokens(victim, by_item) for victim in prepared.victims}
-    yield from _calls(prepared, tokens, n_victims * counts.total)
+    tokens = {
+        victim.label: _tokens(victim, by_item)
+        for victim, by_item in zip(prepared.victims, by_victim, strict=False)
+    }
+    yield from _calls(prepared, tokens, counts.total)
     yield _tokens_line(list(tokens.values()), prepared)
     yield from role_lines(prepared, n_victims)
     yield from filter(None, (group.remark for group in prepared.groups))
@@ -113,27 +116,59 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
         yield "tokens and money of victims leave out what other roles read and write"
 
 
-def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_ItemQueries]]:
+def _count_all(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[list[_ItemQueries]]]:
+    """Return the counts of all victims together, and the queries about each item by victim."""
+    known: dict[frozenset[tuple[str, str]], tuple[_Counts, list[_ItemQueries]]] = {}
+    found = []
+    victims: list[Victim | None] = [*prepared.victims] or [None] * n_victims
+    for victim in victims:
+        unseen = _unseen(prepared, victim) if victim else frozenset()
+        if unseen not in known:
+            known[unseen] = _count(prepared, n_victims, unseen)
+        found.append(known[unseen])
+    total = {
+        each.name: sum(getattr(counts, each.name) for counts, _ in found)
+        for each in fields(_Counts)
+    }
+    return _Counts(**total), [by_item for _, by_item in found]
+
+
+def _unseen(prepared: Prepared, victim: Victim) -> frozenset[tuple[str, str]]:
+    """Return (data set, attack) where the victim's prompt shows nothing that the attack edits."""
+    return frozenset(
+        (dataset.label, part.label)
+        for dataset, part in product(prepared.datasets, prepared.attacks)
+        if victim.on(dataset.label).misses(part.traits.edits_only)
+    )
+
+
+def _count(
+    prepared: Prepared, n_victims: int, unseen: Collection[tuple[str, str]]
+) -> tuple[_Counts, list[_ItemQueries]]:
+    """Return the counts of one victim, and its queries about each item."""
     settings, analysis = prepared.experiment.experiment, prepared.experiment.analysis
     counts, found = _Counts(), list[_ItemQueries]()
     for dataset in prepared.datasets:
         by_item: dict[tuple[str, str | None], _ItemQueries] = {}
         for group, part in product(prepared.question_groups, prepared.attacks):
             traits = part.traits
-            if (group.table is None) == traits.needs_entities:
+            if (group.table is None) == traits.needs_entities or (
+                dataset.label,
+                part.label,
+            ) in unseen:
                 continue
             seeds = traits.repeats * (1 if traits.deterministic else len(settings.seeds))
             conversing = part.attack if traits.in_turns else None
-            growth = _growth(part, group)
+            growth, resources = _growth(part, group), group.resources_on(dataset)
             for item in prepared.items(dataset, group):
-                if part.attack.obstacle(item, group.resources) is not None:
+                if part.attack.obstacle(item, resources) is not None:
                     continue
                 # A conversation asks the clean item anew for every seed, after other examples.
                 of_item = by_item.setdefault(
                     (item.id, part.label if conversing else None),
                     _ItemQueries(item, dataset.label, conversing, clean=seeds if conversing else 1),
                 )
-                n = part.attack.most_queries(item, group.resources)
+                n = part.attack.most_queries(item, resources)
                 checks = seeds * _most_checks(traits, n) if settings.flip_check else 0
                 transferred = seeds * (n_victims - 1) if analysis.transfer else 0
                 universal = max(analysis.universality, default=0)
@@ -241,8 +276,8 @@ def _money(tokens: Mapping[str, _Tokens], prices: Mapping[str, Price]) -> str:
     return f"money: about ${about:,.2f} (estimate); {bound}{without}"
 
 
-def _counts(head: str, n_victims: int, counts: Mapping[str, int]) -> str:
-    listed = ", ".join(f"{what} {n_victims * count:,}" for what, count in counts.items())
+def _counts(head: str, counts: Mapping[str, int]) -> str:
+    listed = ", ".join(f"{what} {count:,}" for what, count in counts.items())
     return f"  {head}{listed}"
 
 

@@ -1,6 +1,6 @@
 """Turn a document with entities at character offsets into tagged sentences.
 
-`sentence_splitting` finds the sentences, `medstress.core.text.token_spans` the tokens. An entity
+`core.sentence_splitting` finds the sentences, `core.text.token_spans` the tokens. An entity
 covers every token it touches. Of overlapping entities the one that begins first is kept, and of
 those that begin together the longest.
 """
@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from medstress.core.sentence_splitting import sentence_spans
 from medstress.core.sentences import OUTSIDE, TaggedText
 from medstress.core.text import token_spans
-from medstress.datasets.sentence_splitting import sentence_spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

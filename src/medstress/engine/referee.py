@@ -80,7 +80,8 @@ class Referee:
         if result.n_excluded is None:
             self.count_exclusions(query.candidate)
         if not self.goal.reached(prediction, query.candidate.edits):
-            if self._is_static or self._has_moved_most(prediction):
+            keeps = self._is_static or self._traits.changes_evidence
+            if keeps or self._has_moved_most(prediction):
                 result.pick, result.after = query.candidate, prediction
             return prediction
         found = self._record(query, prediction)
@@ -152,6 +153,14 @@ class Referee:
         else:
             self._result.n_excluded = counts if counts is None else dict(sorted(counts.items()))
 
+    def _note_supported(self) -> None:
+        """Record which option the pick's evidence supports, if the attack knows."""
+        try:
+            if self._result.pick is not None:
+                self._result.supported = self._attack.supported(self._result.pick)
+        except Exception as error:  # noqa: BLE001 - the per-trial guard
+            self._result.note = self._describe(error)
+
     def close(self, clean: Edited, *, failed: bool = False) -> None:
         """Complete the result after the search has ended."""
         result = self._result
@@ -159,6 +168,9 @@ class Referee:
             result.verdict = Verdict.MEASURED
         if result.n_excluded is None:
             self.count_exclusions(clean)
+        if self._traits.changes_evidence:
+            self._note_supported()
+            return  # more queries would change the evidence again: no success can be valid
         stopped = failed or (
             self._search_on is SearchOn.NEVER and result.n_asked < self._traits.budget
         )

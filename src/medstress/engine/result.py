@@ -17,7 +17,8 @@ class TrialResult:
 
     The *pick* is the first success that nothing refutes, else the first success. A search for few
     edits picks the smallest success. For a perturbed copy (`is_static`) the pick is that copy, and
-    for a goal that only measures change, the candidate that changed the answer most.
+    for a goal that only measures change, the candidate that changed the answer most. If an attack
+    changes the evidence and nothing succeeds, it is the last candidate.
     """
 
     unit: str = "item"
@@ -78,6 +79,8 @@ class TrialResult:
     listings: list[str] | None = None
     """The prompts of the clean item, of the pick, and of the first success if it is not the pick;
     None unless they have to be stored."""
+    supported: str | None = None
+    """Letter of the option that the pick's evidence supports, if the attack changes it."""
     n_excluded: dict[str, int] | None = None
     """How many names are never drawn, by reason, if the attack knows them."""
 
@@ -123,6 +126,7 @@ class TrialResult:
             "first_success_attempt": self.first_success_attempt,
             "records": self.records,
             "listings": self.listings,
+            "supported": self.supported,
         }
         return {name: value for name, value in record.items() if value not in (None, [])}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, TypeAlias
 
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.core.calls import Reply
 from medstress.core.errors import MedstressError, TrialError
 from medstress.core.hashing import content_hash
@@ -102,7 +102,7 @@ def conduct(trial: Trial) -> TrialFlow:
     result, traits = TrialResult(unit=trial.item.unit), trial.attack.traits
     try:
         is_static = trial.attack.is_static_on(trial.item)
-        reason = trial.attack.obstacle(trial.item, trial.resources)
+        reason = _unseen(trial, traits) or trial.attack.obstacle(trial.item, trial.resources)
         if reason is not None:
             result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
             if not is_static:
@@ -157,6 +157,13 @@ def conduct(trial: Trial) -> TrialFlow:
         if trial.flip_check:
             yield from _check_flips(trial, result, referee)
     return result
+
+
+def _unseen(trial: Trial, traits: AttackTraits) -> str | None:
+    """Say that the victim's prompt shows no field that the attack edits; None if it shows one."""
+    if not trial.victim.misses(traits.edits_only):
+        return None
+    return f"the victim's prompt shows no {' and no '.join(sorted(traits.edits_only))}"
 
 
 def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> TrialFlow:

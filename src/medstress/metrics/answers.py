@@ -8,6 +8,7 @@ from typing import Any
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import cluster_of, is_flipped, is_never_asked, unit_of
+from medstress.metrics.evidence import evidence
 from medstress.metrics.success import asr_asked
 from medstress.stats.estimates import Estimate, unknown
 from medstress.stats.resampling import ratio
@@ -23,6 +24,7 @@ def answer_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
         "chose_edited": chose_edited(trials).as_json(),
         "n_never_asked": sum(map(is_never_asked, trials)),
         "asr_asked": asr_asked(trials).as_json(),
+        "evidence": evidence(trials),
     }
 
 

@@ -116,7 +116,7 @@ def performance(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def glossary(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """Return (label, meaning) of the measures on every page and of those that the rows contain."""
-    held = {name for row in rows for name in row}
+    held = {name for row in rows for name, value in row.items() if value is not None}
     return [
         (measure.label, f"{measure.meaning[0].upper()}{measure.meaning[1:]}.".replace("`", ""))
         for group, measures in GROUPS.items()

@@ -18,6 +18,7 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.significance.tests import FAMILY
 from medstress.report import examples, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
+from medstress.report.evidence import evidence_table
 from medstress.report.labels import PLACE, Row
 from medstress.report.passages import gain_table, passage_plots
 from medstress.report.rate_plots import curves, forest
@@ -120,6 +121,7 @@ def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table 
         "queries": sections.queries_table(rows),
         "diversity": sections.diversity_table(rows),
         "variants": sections.variants_table(rows),
+        "evidence": evidence_table(rows),
         "slices": sections.slices_table(slices) if slices else None,
         "requirements": sections.requirements_table(requirements) if requirements else None,
         "tests": sections.tests_table(

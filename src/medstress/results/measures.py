@@ -93,7 +93,11 @@ COUNTS = _defined(
     ("n_items", "Items", "distinct items"),
     ("n_trials", "Trials", "attacks on one item with one seed"),
     ("n_already_wrong", "Already wrong", "the victim was wrong on the clean item"),
-    ("n_not_attackable", "Not attackable", "the item holds nothing to replace, and is not asked"),
+    (
+        "n_not_attackable",
+        "Not attackable",
+        "the item holds nothing to edit, or the victim's prompt does not show it; not asked",
+    ),
     (
         "n_unreadable_at_baseline",
         "Unreadable at baseline",
@@ -222,6 +226,23 @@ VARIANTS = _defined(
     ("different", "Different", "successes with any other name"),
 )
 """The fields of `asr_by_variant`."""
+EVIDENCE = _defined(
+    SHARE,
+    (
+        "evidence.followed",
+        "Followed",
+        "of eligible trials whose passage was changed to support another option, those that then "
+        "answered that option: they read",
+    ),
+    (
+        "evidence.kept",
+        "Kept",
+        "those that still answered the key, which the passage no longer supports: they remember, "
+        "or did not read",
+    ),
+    ("evidence.other", "Other", "those that answered anything else, unreadable answers included"),
+)
+"""The fields of `evidence`, null where no attack changed what the passage supports."""
 ATTEMPTS = _defined(
     COUNT,
     ("attempts.made", "Made", "attempts: unreadable, rejected, asked and unanswered"),
@@ -313,6 +334,7 @@ GROUPS: Mapping[str, Sequence[Measure]] = {
     "Answers": ANSWERS,
     "Queries": (*QUERIES, *TO_SUCCESS),
     "Successes": (*VARIETY, *VARIANTS),
+    "Changed passages": EVIDENCE,
     "Attempts of MedFuzz": (*ATTEMPTS, *TO_ATTEMPT, *OF_GATES, *FAITHFULNESS),
     "Tagged texts and pairs": DATASETS,
     "Training": TRAINING,

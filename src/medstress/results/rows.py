@@ -14,7 +14,7 @@ from medstress.core.items import Edited, Item
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.core.text import WHOLE, edit_distance, edit_rows, edits_of
-from medstress.core.validity import REVIEW, known_validity
+from medstress.core.validity import EVIDENCE_CHANGED, REVIEW, known_validity
 from medstress.engine.requests import Purpose
 from medstress.kinds import kind_of
 from medstress.metrics.counts import pick_success
@@ -102,9 +102,11 @@ def with_reviews(row: TrialRow, judgements: Sequence[bool]) -> TrialRow:
     """Return a success with the validity that most reviewers give it; a tie leaves it unknown.
 
     A refuted success is censored if the search ended there with queries left, because another
-    success might have been found.
+    success might have been found. Nobody can vouch where the evidence was changed.
     """
     if not judgements or row.verdict is not Verdict.FLIPPED:
+        return row
+    if row.validity_reason == EVIDENCE_CHANGED:
         return row
     yes = sum(judgements)
     valid = None if 2 * yes == len(judgements) else 2 * yes > len(judgements)
@@ -223,6 +225,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         n_probes=len(result.get("probes", ())),
         n_unchanged=result.get("n_unchanged"),
         n_ties=result.get("n_ties"),
+        supported=result.get("supported"),
         chose_edited=_chose_edited(trial.verdict, item, candidate, after),
     )
 

@@ -19,6 +19,7 @@ from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.attack_checks import check_budgets
+from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.mentions import recognise_mentions
 from medstress.experiment.plan.noise_resources import absence_remark
 from medstress.experiment.plan.parts import (
@@ -40,7 +41,7 @@ from medstress.running.perturbed_rows import Arm, Row, perturbed_row, write
 from medstress.running.run import Watcher, resolve
 
 NEEDS = ("experiment", "dataset", "attack")
-"""Tables that `perturb` needs; substitutions also need entity groups."""
+"""Tables that `perturb` needs; attacks that draw names also need entity groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ def perturb(
     check_perturbed_alone(attacks, kind)
     noises = [part for part in attacks if isinstance(part.attack, SentenceAttack)]
     substitutions = [part for part in attacks if part not in noises]
-    if substitutions and not checked.entities:
+    if not checked.entities and any(part.traits.needs_entities for part in substitutions):
         raise UsageError("experiment: the table [[entities]] is missing")
     if kind.draws_names:
         datasets = recognise_mentions(checked.entities, base, datasets, watcher.note).datasets
@@ -170,17 +171,24 @@ def _substitution_rows(
     base: Path,
     watcher: Watcher,
 ) -> Iterator[Row]:
+    free = [part for part in attacks if not part.traits.needs_entities]
+    for dataset, group, part in product(datasets, free_group(free), free):
+        yield from _draws(checked, dataset, group, part)
+    named = [part for part in attacks if part not in free]
+    if not named:
+        return
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
-    check_budgets(attacks, groups)
-    for dataset, group, part in product(datasets, groups, attacks):
+    check_budgets(named, groups)
+    for dataset, group, part in product(datasets, groups, named):
         yield from _draws(checked, dataset, group, part)
 
 
 def _draws(
     checked: Experiment, dataset: DatasetPart, group: GroupPart, part: AttackPart
 ) -> Iterator[Row]:
+    resources = group.resources_on(dataset)
     for item, seed in product(group.items(dataset), _seeds(checked, part)):
-        candidates = drawn_candidates(item, seed, dataset.label, part, group.resources)
+        candidates = drawn_candidates(item, seed, dataset.label, part, resources)
         for number, candidate in enumerate(candidates, start=1):
             arm = Arm(
                 dataset=dataset.label,

@@ -244,12 +244,17 @@ class MultipleChoice:
 
 def listing(template: Template, candidate: Candidate) -> str:
     """Return the prompt with the options listed, as one text, for people and functions."""
-    read = "open_book" if template.shows("passage") else "qstab"
-    chosen = template if template.lists_options else load_template(read)
-    prompt = chosen.render(candidate)
+    prompt = listed(template).render(candidate)
     if isinstance(prompt, str):
         return prompt
     return "\n\n".join(message.content for message in prompt)
+
+
+def listed(template: Template) -> Template:
+    """Return the template of listings: its own if it lists the options."""
+    if template.lists_options:
+        return template
+    return load_template("open_book" if template.shows("passage") else "qstab")
 
 
 def from_scores(

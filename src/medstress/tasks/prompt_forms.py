@@ -81,6 +81,10 @@ class Form:
                 pieces[-1] += piece
         return tuple(pieces)
 
+    def places(self, name: str) -> bool:
+        """Return whether the form places a field of the item."""
+        return name in self.laid_out("A", frozenset(OPTIONAL))[1::2]
+
     def as_json(self) -> dict[str, Any]:
         """Return the form as JSON values."""
         return {"parts": _json(self.parts), "says": dict(self.says)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,17 +57,21 @@ class Template:
         """True if prompts can be rendered with it."""
         return self.is_own or self.form is not None
 
-    def shows(self, field: str) -> bool:
-        """Return whether prompts can hold a field of `FIELDS`; a template may do so by any code."""
-        if self.form is None:
-            return re.search(rf"\b{field}\b", self.source) is not None
-        return field in self.form.laid_out("A", frozenset(OPTIONAL))[1::2]
-
     def as_json(self) -> dict[str, Any]:
         """Return its entry in the manifest, with its form, so that prompts can be reproduced."""
         form = None if self.form is None else self.form.as_json()
         own = {"name": self.name, "source": self.source, "form": form}
         return {**own, "lists_options": self.lists_options}
+
+    def shows(self, name: str) -> bool:
+        """Return whether prompts show a field of an item: `passage`, `context` or `stem`.
+
+        Of a template without a form, whether its text speaks of the field.
+        """
+        names = (name,) if name == "passage" else (name, "question")
+        if self.form is None:
+            return any(each in self.source for each in names)
+        return any(self.form.places(each) for each in names)
 
     def render(self, candidate: Candidate) -> Prompt:
         """Render a candidate, without trailing white space (METHODS 1.2).

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from medstress.core.calls import Backend
 from medstress.core.items import Edited
-from medstress.tasks.multiple_choice import Flow
+from medstress.tasks.multiple_choice import AnswerBy, Flow, MultipleChoice, listed
 from medstress.tasks.task import AnyTask
 from medstress.tasks.templates import Template
+from medstress.tasks.wrappers import Wrapper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,20 @@ class Victim:
         """Return the victim with its task for a data set."""
         task = dict(self.by_dataset).get(dataset)
         return self if task is None else replace(self, task=task, by_dataset=())
+
+    def shows(self, name: str) -> bool:
+        """Return whether its prompt shows a field of an item (`Template.shows`)."""
+        task, template = self.task, self._template
+        if template is None:
+            return True
+        while isinstance(task, Wrapper):
+            task = task.inner
+        is_listed = isinstance(task, MultipleChoice) and task.answer_by is AnswerBy.CHOICE
+        return (listed(template) if is_listed else template).shows(name)
+
+    def misses(self, names: Collection[str]) -> bool:
+        """Return whether its prompt shows none of some fields; False if none is named."""
+        return bool(names) and not any(map(self.shows, names))
 
     def flow(self, candidate: Edited) -> Flow:
         """Turn one candidate into rounds of requests and their answers into a prediction."""

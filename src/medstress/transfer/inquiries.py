@@ -62,6 +62,8 @@ def _transfers(
             if victim.label == row.victim or row.item_id not in right_items:
                 continue
             item, attack = items[row.dataset, row.item_id], attacks[row.attack]
+            if victim.on(row.dataset).misses(attack.traits.edits_only):
+                continue  # its prompt would be the clean one
             spec, edits = json.loads(row.attack_spec), success_edits(row)
             yield Inquiry(
                 purpose=Purpose.TRANSFER,

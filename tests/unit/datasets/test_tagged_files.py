@@ -7,8 +7,8 @@ import json
 import pytest
 
 from medstress.core.errors import DataError, UsageError
+from medstress.core.sentence_splitting import sentence_spans
 from medstress.datasets import bc5cdr, bigbio, iob, pubtator
-from medstress.datasets.sentence_splitting import sentence_spans
 from medstress.datasets.source import DatasetOptions
 
 GOOD = "Aspirin\tB-Chemical\nhelps\tO\n\nSalicylic\tB-Chemical\nacid\tI-Chemical\n"

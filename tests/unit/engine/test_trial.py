@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from medstress.attacks import EntitySubstitution
+from medstress.attacks.passages.other import PassageNone
 from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Choose, Chosen, Failure, Generate, Generated, Reply, Request
@@ -62,6 +63,13 @@ def test_what_is_not_attackable_is_never_asked(by_hand: Make, trial_of: Make) ->
     rounds, result = play(trial_of(by_hand(("x",), reason="no entity")), scripted())
     assert rounds == []
     assert result == TrialResult(verdict=Verdict.NOT_ATTACKABLE, note="no entity")
+
+
+def test_a_victim_whose_prompt_does_not_show_what_is_edited_is_never_asked(trial_of: Make) -> None:
+    rounds, result = play(trial_of(PassageNone(), replace(ITEM, passage="Read me.")), scripted())
+    assert rounds == []
+    note = "the victim's prompt shows no passage"
+    assert result == TrialResult(verdict=Verdict.NOT_ATTACKABLE, note=note)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,11 @@ from medstress.core.calls import Message
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit
-from medstress.tasks.multiple_choice import listing
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, listing
 from medstress.tasks.templates import compile_template, load_template, shipped_prompts
+from medstress.tasks.victim import Victim
+from medstress.tasks.wrappers import Instructed, Majority
+from medstress.testing import ScriptedBackend
 
 ITEM = Question(
     id="q",
@@ -139,3 +142,41 @@ def test_a_template_that_does_not_compile_or_render_is_refused(source: str, said
     with pytest.raises(UsageError) as caught:
         compile_template("mine", source)
     said(str(caught.value), "prompt 'mine' is not a usable Jinja template")
+
+
+@pytest.mark.parametrize("name", sorted(shipped_prompts()))
+def test_only_open_book_prompts_show_a_passage_and_all_show_the_question(name: str) -> None:
+    template = load_template(name)
+    assert template.shows("passage") == name.startswith("open_book")
+    assert template.shows("stem")
+    assert template.shows("context")
+
+
+def test_what_a_template_without_a_form_shows_stands_in_its_text() -> None:
+    read = compile_template("mine", "{{ passage | upper }} {{ question }}")
+    blind = compile_template("mine", "{{ stem | upper }}")
+    assert (read.form, blind.form) == (None, None)
+    assert [read.shows(name) for name in ("passage", "context", "stem")] == [True, True, True]
+    assert [blind.shows(name) for name in ("passage", "context", "stem")] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer_by", "shown"),
+    [
+        ("open_book", AnswerBy.CHOICE, True),
+        ("open_book_cloze", AnswerBy.TEXT, True),
+        # A function is sent the listing, which for a prompt without options is qstab's.
+        ("open_book_cloze", AnswerBy.CHOICE, False),
+        ("qstab", AnswerBy.LETTER, False),
+    ],
+)
+def test_a_victim_misses_what_its_prompt_does_not_show(
+    prompt: str, answer_by: AnswerBy, shown: bool
+) -> None:
+    inner = MultipleChoice(template=load_template(prompt), answer_by=answer_by)
+    for task in (inner, Instructed(inner=Majority(inner=inner), text="Beware.")):
+        victim = Victim(label="v", task=task, backend=ScriptedBackend())
+        assert victim.shows("passage") == shown
+        assert victim.misses({"passage"}) != shown
+        assert not victim.misses({"passage", "stem"})
+        assert not victim.misses(())

@@ -15,7 +15,7 @@ from medstress.attacks.noise.set_search import greedy, random_growth
 from medstress.attacks.noise.texts import Field, Side, perturb_pair, perturb_question, texts_of
 from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED, Attack, AttackTraits, SearchOn
 from medstress.core.errors import UsageError
-from medstress.core.items import Question
+from medstress.core.items import TEXTS, Question
 from medstress.core.outcomes import Goal, Measured, Moved, Untargeted
 from medstress.core.queries import Predict, Steps, ask
 from medstress.core.resources import Resources
@@ -104,6 +104,7 @@ class SentenceAttack(_Base):
             deterministic=self.deterministic,
             kinds=frozenset({QUESTIONS, TAGGED, PAIRS}),
             needs_entities=False,
+            edits_only=frozenset({self.field} & set(TEXTS)),
             is_static=is_static,
             search_on=SearchOn.NEVER if is_static else SearchOn.SMALLER,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 ATTACKS = (
     "repeat",
-    "no_op",
     "same_type",
     "paraphrase",
     "neutral_insertion",

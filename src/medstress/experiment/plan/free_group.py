@@ -37,4 +37,12 @@ def free_group(
         names_in=names_in if needs_names else None,
         noise=noise,
     )
-    return [GroupPart(label=LABEL, table=None, resources=resources, perturbations=names)]
+    return [
+        GroupPart(
+            label=LABEL,
+            table=None,
+            resources=resources,
+            perturbations=names,
+            needs_passages=any(traits.needs_passages for traits in free),
+        )
+    ]

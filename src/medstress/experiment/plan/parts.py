@@ -15,6 +15,7 @@ from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
+from medstress.core.passages import Passages
 from medstress.core.resources import Resources
 from medstress.datasets.draw import draw, draw_documents
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
@@ -81,6 +82,8 @@ class GroupPart:
     """What attacks on it may read."""
     perturbations: VectorPerturbationSet | NoNames
     """The perturbation set of `resources`, with its hash."""
+    needs_passages: bool = False
+    """Whether an attack on it reads the passages of the data set."""
 
     @property
     def fingerprint(self) -> str:
@@ -114,6 +117,14 @@ class GroupPart:
             "undefined": self.remark,
             "hash": self.perturbations.hash,
         }
+
+    def resources_on(self, dataset: DatasetPart) -> Resources:
+        """Return what attacks may read on a data set, with its passages if one needs them."""
+        if not self.needs_passages:
+            return self.resources
+        # All items, so that neither a limit nor the draw of a sample changes what is read.
+        passages = Passages.of(item.passage for item in dataset.all_items)
+        return replace(self.resources, passages=passages)
 
     def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
         """Return the items that its trials run over."""

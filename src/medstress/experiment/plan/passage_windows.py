@@ -13,7 +13,7 @@ from typing import Any
 
 from medstress.core.calls import Window
 from medstress.core.items import Question
-from medstress.datasets.sentence_splitting import sentence_spans
+from medstress.core.sentence_splitting import sentence_spans
 from medstress.experiment.plan.parts import DatasetPart
 from medstress.tasks.victim import Victim
 
@@ -34,7 +34,7 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
         Victims whose window is unknown, such as servers, cut nothing.
     """
     n_passages = sum(bool(getattr(item, "passage", "")) for item in part.questions)
-    readers = [victim for victim in victims if _shows_passages(victim.on(part.label))]
+    readers = [victim for victim in victims if victim.on(part.label).shows("passage")]
     notes = []
     if n_passages and not readers:
         notes.append(
@@ -60,11 +60,6 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
             )
             part = replace(part, questions=questions)
     return replace(part, loaded=replace(part.loaded, notes=(*part.loaded.notes, *notes)))
-
-
-def _shows_passages(victim: Victim) -> bool:
-    template = getattr(victim.task, "template", None)
-    return template is not None and template.shows("passage")
 
 
 def _fitting(item: Question, victim: Victim, window: Window) -> Question:

@@ -106,14 +106,19 @@ class Prepared:
         settings = self.experiment.experiment
         for victim, dataset in product(self.victims, self.datasets):
             selected = [
-                (group, {item.id for item in self.items(dataset, group)}) for group in self.groups
+                (
+                    group,
+                    {item.id for item in self.items(dataset, group)},
+                    group.resources_on(dataset),
+                )
+                for group in self.groups
             ]
             name = self.portion.names.get(victim.label, victim.label)
             on_dataset = replace(victim.on(dataset.label), label=name)
             for item in dataset.questions:
                 if not self.portion.asks(victim.label, item):
                     continue
-                for (group, ids), part in product(selected, self.attacks):
+                for (group, ids, resources), part in product(selected, self.attacks):
                     if item.id not in ids or not self.holds(dataset, group, victim.label, part):
                         continue
                     repeats = range(part.traits.repeats)
@@ -132,7 +137,7 @@ class Prepared:
                             repeat=repeat,
                             attack_label=part.label,
                             attack=part.attack,
-                            resources=group.resources,
+                            resources=resources,
                             seed=seed,
                             flip_check=settings.flip_check,
                         )

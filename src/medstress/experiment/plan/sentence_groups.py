@@ -50,6 +50,10 @@ class SentenceGroupPart:
         """Return its entry in the manifest."""
         return describe_noise(self.resources, self.lexicon)
 
+    def resources_on(self, dataset: DatasetPart) -> NoiseResources:
+        """Return what attacks may read: the same on every data set."""
+        return self.resources
+
     def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
         """Return all items of the data set."""
         return dataset.questions

@@ -1,0 +1,1 @@
+"""Probes that edit the passage alone: does the victim read, or remember?"""

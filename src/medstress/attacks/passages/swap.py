@@ -1,0 +1,78 @@
+"""The passage names a distractor where it named the key: who reads follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from medstress.attacks.choices import check_word
+from medstress.attacks.passages.protocol import (
+    NO_PASSAGE,
+    PassageProbe,
+    distractors,
+    in_random_order,
+    key_at,
+    with_name,
+)
+from medstress.core.items import LETTERS, Candidate, Question
+from medstress.core.resources import Resources
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+RANDOM = "random"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassageSwap(PassageProbe):
+    """Replace every mention of the key in the passage by one distractor.
+
+    A mention is the key's text as whole words, in any case. The passage then supports the
+    distractor, so a victim that answers it has read (`followed`), and one that still answers the
+    key remembers, or did not look (`kept`). A lost answer is no error.
+    """
+
+    name: ClassVar[str] = "passage_swap"
+
+    distractor: str = RANDOM
+    """The option whose text is put in: `random`, drawn by the seed, or a letter."""
+
+    def __post_init__(self) -> None:
+        check_word(self.name, "distractor", self.distractor, (RANDOM, *LETTERS))
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether nothing is drawn."""
+        return self.distractor != RANDOM
+
+    def obstacle(self, item: Question, resources: Resources) -> str | None:
+        """Return why the item cannot be attacked, or None."""
+        if not item.passage.strip():
+            return NO_PASSAGE
+        if not key_at(item, item.passage):
+            return "its passage does not name the key"
+        if self.distractor == item.key:
+            return f"its key is {item.key}, the distractor of this attack"
+        if self.distractor != RANDOM and self.distractor not in item.letters:
+            return f"it has no option {self.distractor}, the distractor of this attack"
+        return None
+
+    def candidates(
+        self, item: Question, rng: Generator, resources: Resources
+    ) -> Iterator[Candidate]:
+        """Yield the only candidate."""
+        letter = self.distractor
+        if letter == RANDOM:
+            letter = in_random_order(distractors(item), rng)[0]
+        edits = with_name(item.passage, key_at(item, item.passage), item.option(letter))
+        yield Candidate(item=item, edits=tuple(edits))
+
+    def supported(self, candidate: Candidate) -> str | None:
+        """Return the letter of the distractor that was put in."""
+        name = candidate.edits[0].replacement.casefold()
+        item = candidate.item
+        for letter in distractors(item):
+            if item.option(letter).strip().casefold() == name:
+                return letter
+        return None

@@ -1,0 +1,301 @@
+"""Planted readers and rememberers end to end: what the probes of the passage tell of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medstress as ms
+from medstress.api.run import Run
+from medstress.cli.app import medstress_cli
+from medstress.core.outcomes import Verdict
+from medstress.results.rows import with_reviews
+
+VICTIM = '''
+import hashlib
+import re
+
+OPTION = re.compile(r"^([A-D]): (.*)$", re.MULTILINE)
+
+
+def _told(prompt):
+    """Number of the case, the key, and the options in the order in which the passage names them."""
+    case = int(re.search(r"case\\s+(\\d+)", prompt)[1])
+    passage = re.search(r"Passage: (.*)", prompt)
+    text = passage[1].casefold() if passage else ""
+    places = {text.find(option.casefold()): x for x, option in OPTION.findall(prompt)}
+    return case, "ABCD"[case % 4], [places[at] for at in sorted(places) if at >= 0]
+
+
+def reader(prompts):
+    """Answers the first option that the passage names, else A."""
+    told = map(_told, prompts)
+    return [{"answer": (named or ["A"])[0]} for _, _, named in told]
+
+
+def last(prompts):
+    """Answers the last option that the passage names, else A."""
+    return [{"answer": (named or ["A"])[-1]} for _, _, named in map(_told, prompts)]
+
+
+def rememberer(prompts):
+    return [{"answer": key} for _, key, _ in map(_told, prompts)]
+
+
+def guesser(prompts):
+    """Answers the key if the passage names it, else an option that is neither named nor the key."""
+    return [{"answer": _guess(key, named)} for _, key, named in map(_told, prompts)]
+
+
+def mixed(prompts):
+    """Of five cases one reads, one remembers, one guesses, one says nothing, one knows nothing."""
+    return [_mixed(*told) for told in map(_told, prompts)]
+
+
+def _guess(key, named):
+    return key if key in named else next(x for x in "ABCD" if x not in (key, *named))
+
+
+def _mixed(case, key, named):
+    if case % 5 == 3 and key not in named:
+        return "I cannot say."
+    if case % 5 == 4:
+        return {"answer": "ABCD"[(case + 1) % 4]}
+    return {"answer": [named[0], key, _guess(key, named), key][case % 5]}
+
+
+def hashing(prompts):
+    digests = (hashlib.sha256(prompt.encode()).digest() for prompt in prompts)
+    return [{"answer": "ABCD"[digest[0] % 4]} for digest in digests]
+'''
+N = 60
+SWAP, OTHER, NONE = ({"name": f"passage_{name}"} for name in ("swap", "other", "none"))
+TRUE, FALSE = ({"name": "passage_distractor", "says": s} for s in ("true", "contradicting"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, range(N))
+    (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")
+    return tmp_path
+
+
+def write(folder: Path, order: Any) -> None:
+    rows = []
+    for i in order:
+        options = [f"{kind}{i // 2}umab" for kind in ("tora", "ulo", "vexi", "wara")]
+        key = "ABCD"[i % 4]
+        # Case 2k tells of the key and case 2k + 1 of another of the same four drugs.
+        passage = f"{options[i % 4].capitalize()} cured it. Give {options[i % 4]} twice."
+        row = {"id": f"q{i}", "question": f"What is the best cure of case {i} in this clinic?"}
+        rows.append({**row, "options": options, "answer_idx": key, "passage": passage})
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "items.jsonl").write_text(lines, encoding="utf-8")
+
+
+def run(
+    victims: dict[str, str],
+    *attacks: dict[str, Any],
+    out: str = "run",
+    analysis: dict[str, Any] | None = None,
+    **more: Any,
+) -> Run:
+    """Run attacks on victims, each with its prompt."""
+    return ms.run(
+        {
+            "experiment": {"name": "probes", "seeds": [0]},
+            "dataset": {"name": "jsonl", "path": "items.jsonl"},
+            "victim": [
+                {
+                    "name": f"{name}/{prompt}",
+                    "backend": "python",
+                    "target": f"victim.py:{name}",
+                    "prompt": prompt,
+                }
+                for name, prompt in victims.items()
+            ],
+            "attack": list(attacks),
+            **({"analysis": analysis} if analysis else {}),
+        },
+        out=out,
+        **more,
+    )
+
+
+def row_of(found: Run, victim: str, attack: str) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = found.summary()["pooled"]
+    (row,) = (
+        each
+        for each in rows
+        if each["victim"].startswith(victim) and each["attack"].startswith(attack)
+    )
+    return row
+
+
+def shares(row: dict[str, Any]) -> dict[str, tuple[float, int]]:
+    return {name: (each["value"], each["n"]) for name, each in row["evidence"].items()}
+
+
+@pytest.mark.parametrize(
+    ("victim", "followed", "kept", "other"),
+    [("reader", 1.0, 0.0, 0.0), ("rememberer", 0.0, 1.0, 0.0), ("guesser", 0.0, 0.0, 1.0)],
+)
+def test_a_swapped_passage_tells_reading_from_remembering(
+    folder: Path, victim: str, followed: float, kept: float, other: float
+) -> None:
+    row = row_of(run({victim: "open_book"}, SWAP), victim, "passage_swap")
+    assert row["n_eligible"] == N
+    assert shares(row) == {"followed": (followed, N), "kept": (kept, N), "other": (other, N)}
+    assert row["asr"]["value"] == 1 - kept
+    # A lost answer is no error: every success is refuted, and no further query would change that.
+    assert row["asr_valid_bounds"] == [0, 0, 0]
+    assert row["n_censored"] == row["n_validity_unknown"] == 0
+
+
+def test_shares_are_of_items_answered_rightly_before(folder: Path) -> None:
+    row = row_of(run({"mixed": "open_book"}, SWAP), "mixed", "passage_swap")
+    n = 4 * N // 5
+    assert (row["n_already_wrong"], row["n_eligible"]) == (N // 5, n)
+    assert shares(row) == {"followed": (1 / 4, n), "kept": (1 / 4, n), "other": (1 / 2, n)}
+    assert all(
+        0 <= each["low"] <= each["value"] <= each["high"] for each in row["evidence"].values()
+    )
+
+
+def test_rows_name_the_supported_option_and_the_answer_after_held_or_flipped(folder: Path) -> None:
+    found = run({"mixed": "open_book"}, SWAP)
+    for trial in found.rows():
+        eligible = trial.verdict in (Verdict.HELD, Verdict.FLIPPED)
+        assert (trial.supported is not None) == eligible
+        if eligible:
+            (edit, again) = json.loads(trial.edits)
+            assert edit[0] == "passage"
+            options = [f"{kind}{int(trial.item_id[1:]) // 2}umab" for kind in ("tora", "ulo")]
+            options += [f"{kind}{int(trial.item_id[1:]) // 2}umab" for kind in ("vexi", "wara")]
+            assert trial.supported == "ABCD"[options.index(again[3])] != trial.key
+            assert trial.valid is (False if trial.verdict is Verdict.FLIPPED else None)
+
+
+def test_other_probes_support_nothing_and_a_true_sentence_changes_no_evidence(
+    folder: Path,
+) -> None:
+    found = run({"reader": "open_book", "last": "open_book"}, OTHER, NONE, TRUE, FALSE)
+    for row in found.summary()["pooled"]:
+        assert row["evidence"] is None
+    keys_a = N // 4
+    for attack in ("passage_other", "passage_none"):
+        row = row_of(found, "reader", attack)
+        assert row["asr"]["value"] == 1 - keys_a / N  # without the key's name it answers A
+        assert row["asr_valid_bounds"] == [0, 0, 0]
+    by_says = {
+        json.loads(row["attack_spec"])["says"]: row
+        for row in found.summary()["pooled"]
+        if row["victim"].startswith("last") and "says" in json.loads(row["attack_spec"])
+    }
+    assert by_says["true"]["n_eligible"] == N
+    assert by_says["true"]["asr"]["value"] == 1
+    assert by_says["true"]["n_validity_unknown"] == N
+    assert by_says["contradicting"]["asr"]["value"] == 1
+    assert by_says["contradicting"]["asr_valid_bounds"] == [0, 0, 0]
+    assert by_says["contradicting"]["n_censored"] == 0
+
+
+def test_a_victim_that_sees_no_passage_has_not_held(folder: Path) -> None:
+    found = run({"rememberer": "qstab", "reader": "open_book"}, SWAP, NONE, {"name": "no_op"})
+    for attack in ("passage_swap", "passage_none"):
+        row = row_of(found, "rememberer", attack)
+        assert (row["n_not_attackable"], row["n_eligible"]) == (N, 0)
+        assert row["queries"]["asked"] == row["queries"]["baseline"] == 0
+        assert row["evidence"] is None
+    assert row_of(found, "reader", "passage_swap")["n_eligible"] == N
+    assert row_of(found, "rememberer", "no_op")["n_held"] == N
+
+
+def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every answer of the guesser flips, so that the bound is reached."""
+    (folder / "e.toml").write_text(
+        "\n".join(
+            [
+                '[experiment]\nname = "probes"',
+                '[[dataset]]\nname = "jsonl"\npath = "items.jsonl"',
+                *(
+                    f'[[victim]]\nname = "{prompt}"\nbackend = "python"\nprompt = "{prompt}"\n'
+                    'target = "victim.py:guesser"'
+                    for prompt in ("open_book", "qstab")
+                ),
+                '[[attack]]\nname = "passage_swap"\ndistractor = "random"',
+            ]
+        ),
+        encoding="utf-8",
+    )
+    assert medstress_cli(["run", "e.toml", "--dry-run", "--set", "experiment.seeds=[0]"]) == 0
+    assert f"queries: at most {3 * N} (exact bound)" in capsys.readouterr().out
+    found = run({"guesser": "open_book"}, SWAP)
+    queries = row_of(found, "guesser", "passage_swap")["queries"]
+    assert queries["asked"] + queries["baseline"] + queries["other"] == 3 * N
+
+
+def test_nobody_can_vouch_for_an_answer_that_follows_changed_evidence(folder: Path) -> None:
+    for trial in run({"reader": "open_book"}, SWAP, limit=3).rows():
+        assert trial.verdict is Verdict.FLIPPED
+        assert with_reviews(trial, [True, True]) == trial
+
+
+def test_a_success_is_not_transferred_to_a_victim_that_sees_no_passage(folder: Path) -> None:
+    victims = {"reader": "open_book", "rememberer": "qstab", "guesser": "open_book"}
+    found = run(victims, SWAP, {"name": "no_op"}, analysis={"transfer": True})
+    rows = found.summary()["analysis"]["transfer"]
+    asked = {tuple(row[end].partition("/")[0] for end in ("from", "to")): row for row in rows}
+    assert asked["guesser", "reader"]["transfer"]["value"] == 1
+    for source in ("guesser", "reader"):
+        to_closed_book = asked[source, "rememberer"]
+        assert (to_closed_book["n_right"], to_closed_book["n_asked"]) == (N, 0)
+        assert to_closed_book["transfer"]["value"] is None
+    assert not [each for each in found.summary()["warnings"] if "transfer" in each]
+
+
+def test_draws_depend_on_neither_the_limit_nor_the_order_of_the_rows(folder: Path) -> None:
+    def drawn(out: str, **more: Any) -> dict[tuple[str, str], str]:
+        found = run({"last": "open_book"}, OTHER, TRUE, out=out, **more)
+        return {(row.attack, row.item_id): row.edits for row in found.rows()}
+
+    whole = drawn("whole")
+    few = drawn("few", limit=7)
+    assert len(few) == 14
+    assert few.items() <= whole.items()
+    write(folder, reversed(range(N)))
+    assert drawn("backwards") == whole
+
+
+def test_edits_without_meaning_flip_a_hash_of_the_prompt_and_nobody_careful(
+    folder: Path,
+) -> None:
+    found = run({"hashing": "qstab", "rememberer": "open_book"}, {"name": "no_op"})
+    row = row_of(found, "hashing", "no_op")
+    assert row["n_eligible"] >= 8
+    assert row["asr"]["value"] >= 0.9
+    assert row["n_unchanged"] == 0
+    careful = row_of(found, "rememberer", "no_op")
+    assert (careful["n_eligible"], careful["asr"]["value"]) == (N, 0)
+    assert careful["queries"]["asked"] == 8 * N
+
+
+def test_the_terminal_and_the_report_show_the_shares_only_where_a_passage_was_changed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run({"reader": "open_book"}, SWAP, out="swapped")
+    run({"reader": "open_book"}, NONE, out="emptied")
+    shown = {}
+    for out in ("swapped", "emptied"):
+        assert medstress_cli(["summary", out]) == 0
+        assert medstress_cli(["report", out]) == 0
+        page = (folder / out / "report.html").read_text("utf-8")
+        shown[out] = ("Followed" in capsys.readouterr().out, 'id="evidence"' in page)
+    assert shown == {"swapped": (True, True), "emptied": (False, False)}

@@ -1,0 +1,158 @@
+"""Edits without meaning: where they are, that they are distinct, and what they never touch."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medstress.attacks.no_op import NoOp, n_variants, places, variants
+from medstress.core.errors import UsageError
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.seeding import rng_for
+from medstress.testing import tiny_resources
+
+RESOURCES = tiny_resources()
+EIGHT = "Which of these drugs treats severe gout best?"
+
+
+def question(stem: str, context: str = "", **more: Any) -> Question:
+    options = ("a b c", 'the "d" one')
+    return Question(id="q", stem=stem, context=context, options=options, key="A", **more)
+
+
+def singles(item: Question) -> list[str]:
+    """Context and stem after every single edit."""
+    found = (Candidate(item=item, edits=(edit,)) for edit in places(item))
+    return [f"{each.context}|{each.stem}" for each in found]
+
+
+def drawn(item: Question, budget: int, seed: int = 0) -> list[Candidate]:
+    flow = NoOp(budget=budget).run(item, rng_for(seed, "no_op/all", "d", item.id), RESOURCES)
+    step: Any = next(flow)
+    assert len(step.queries) == 1
+    return [query.candidate for query in (*step.queries, *step.then)]
+
+
+def test_a_question_of_eight_words_has_more_than_four_times_the_default_budget() -> None:
+    item = question(EIGHT)
+    assert len(EIGHT.split()) == 8
+    assert n_variants(len(places(item))) == 63 >= 4 * NoOp().budget
+    assert NoOp().most_queries(item, RESOURCES) == 8
+    assert NoOp(budget=100).most_queries(item, RESOURCES) == 63
+
+
+@pytest.mark.parametrize("text", [EIGHT, f"{EIGHT} {EIGHT}"])
+def test_variants_are_distinct_and_exhausted_without_repeats(text: str) -> None:
+    item = question(text)
+    n = n_variants(len(places(item)))
+    found = {each.stem for each in drawn(item, 1000)}
+    assert len(found) == min(n, 1000)
+    assert text not in found
+
+
+def test_a_larger_budget_begins_with_the_draws_of_a_smaller_one() -> None:
+    item = question(EIGHT)
+    assert drawn(item, 20)[:8] == drawn(item, 8)
+    assert drawn(item, 8) != drawn(item, 8, seed=1)
+
+
+def test_each_number_of_edits_comes_first_equally_often() -> None:
+    for text in (EIGHT, f"{EIGHT} {EIGHT}"):
+        found = places(question(text))
+        sizes = [len(next(variants(found, np.random.default_rng(seed)))) for seed in range(600)]
+        for size in (1, 2, 3):
+            assert abs(sizes.count(size) - 200) < 4 * 600**0.5 / 2
+
+
+def test_a_space_more_comes_between_words_and_not_between_digits() -> None:
+    assert singles(question("took 10 000 mg of 2.5 or 1,000")) == [
+        "|took  10 000 mg of 2.5 or 1,000",
+        "|took 10 000  mg of 2.5 or 1,000",
+        "|took 10 000 mg  of 2.5 or 1,000",
+        "|took 10 000 mg of  2.5 or 1,000",
+        "|took 10 000 mg of 2.5  or 1,000",
+        "|took 10 000 mg of 2.5 or  1,000",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stem", "after"),
+    [
+        ("Name it.", "Name it"),
+        ("The drug is", "The drug is."),
+        ("The drug (oral)", "The drug (oral)."),
+        ("Which drug?", None),
+        ("The drug is:", None),
+        ("The drug is ____", None),
+        ("Its pH is 7", None),
+        ("Its pH is 7.", None),
+        ("Given at 8 a.m.", None),
+        ("See the fig.", None),
+        ("Which strain of E.", None),
+    ],
+)
+def test_a_full_stop_moves_only_where_it_says_nothing(stem: str, after: str | None) -> None:
+    changed = [text[1:] for text in singles(question(stem)) if "  " not in text]
+    assert changed == ([] if after is None else [after])
+
+
+def test_quotation_marks_become_typographic_and_back_but_no_apostrophe_and_no_inch() -> None:
+    item = question("Who?", "A \"red\" ('x') Crohn's 5\" cut, “blue”")
+    changed = [text.split("|")[0] for text in singles(item) if "  " not in text]
+    assert changed == [
+        "A “red\" ('x') Crohn's 5\" cut, “blue”",
+        "A \"red” ('x') Crohn's 5\" cut, “blue”",
+        'A "red" (‘x\') Crohn\'s 5" cut, “blue”',
+        'A "red" (\'x’) Crohn\'s 5" cut, “blue”',
+        'A "red" (\'x\') Crohn\'s 5" cut, "blue”',
+        'A "red" (\'x\') Crohn\'s 5" cut, “blue"',
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    stem=st.text("ab 12.\"'“”’?().", min_size=1).filter(str.strip),
+    context=st.text("ab 12.\"'“”’?\n"),
+)
+def test_words_and_numbers_options_and_passage_are_never_touched(stem: str, context: str) -> None:
+    item = question(stem, context, passage='A "long" passage.')
+
+    def said(text: str) -> list[str]:
+        return re.findall(r"\w+", text)
+
+    for edits in islice(variants(places(item), np.random.default_rng(0)), 20):
+        after = Candidate(item=item, edits=edits)
+        assert said(after.stem) == said(stem)
+        assert said(after.context) == said(context)
+        assert (after.context, after.stem) != (context, stem)
+        assert (after.options, after.passage) == (item.options, item.passage)
+
+
+def test_an_item_without_a_place_is_not_attackable_and_a_success_is_not_judged() -> None:
+    item = question("Why?")
+    assert "no place" in str(NoOp().obstacle(item, RESOURCES))
+    assert NoOp().obstacle(question(EIGHT), RESOURCES) is None
+    found = NoOp().validity(Candidate(item=item), RESOURCES)
+    assert (found.valid, found.reason) == (None, "rule")
+
+
+def test_it_stops_at_the_first_success() -> None:
+    item = question(EIGHT)
+    flow = NoOp().run(item, rng_for(0, "no_op/all", "d", "q"), RESOURCES)
+    first: Any = next(flow)
+    with pytest.raises(StopIteration) as stop:
+        flow.send((Prediction(outcome=Outcome.WRONG, answer="B", reached_goal=True),))
+    assert stop.value.value == first.queries[0].candidate
+
+
+@pytest.mark.parametrize("budget", [0, 1001, True, "8"])
+def test_a_budget_out_of_range_is_refused(budget: Any) -> None:
+    with pytest.raises(UsageError):
+        NoOp(budget=budget)

@@ -1,0 +1,214 @@
+"""Probes of the passage: what they ask, where they cannot, and what they declare."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from medstress.attacks.passages.distractor import PassageDistractor
+from medstress.attacks.passages.other import PassageNone, PassageOther
+from medstress.attacks.passages.swap import PassageSwap
+from medstress.core.errors import UsageError
+from medstress.core.items import Candidate, Question
+from medstress.core.passages import Passages, named_at, sentences
+from medstress.core.resources import Resources
+from medstress.core.seeding import rng_for
+from medstress.testing import tiny_resources
+
+PASSAGE = "Gout hurts. Aspirin is bad, e.g. at night. Never give ASPIRIN or aspirins."
+ITEM = Question(
+    id="q",
+    passage=PASSAGE,
+    stem="What makes gout worse?",
+    options=("warfarin", "aspirin", "Iron salts", "zinc"),
+    key="B",
+)
+OTHERS = (
+    PASSAGE,
+    "Zinc helps colds. Warfarin thins blood! Aspirin and zinc meet.",
+    "Iron  salts are dark. Iron saltsum is none.",
+    "Aspirin again, with warfarin.",
+)
+RESOURCES = replace(tiny_resources(), passages=Passages.of([*OTHERS, "", OTHERS[1]]))
+NONE: Resources = tiny_resources()
+
+
+def asked(attack: Any, item: Question = ITEM, seed: int = 0) -> list[Candidate]:
+    assert attack.obstacle(item, RESOURCES) is None
+    flow = attack.run(item, rng_for(seed, attack.traits.stream, "d", item.id), RESOURCES)
+    step: Any = next(flow)
+    found = [query.candidate for query in (*step.queries, *step.then)]
+    assert len(found) <= attack.most_queries(item, RESOURCES) <= attack.traits.budget
+    return found
+
+
+def test_a_swap_puts_the_distractor_wherever_the_key_was_named_in_its_case() -> None:
+    attack = PassageSwap(distractor="A")
+    (found,) = asked(attack)
+    assert found.passage == (
+        "Gout hurts. Warfarin is bad, e.g. at night. Never give Warfarin or aspirins."
+    )
+    assert (found.options, found.stem) == (ITEM.options, ITEM.stem)
+    assert attack.supported(found) == "A"
+    (dark,) = asked(PassageSwap(distractor="C"))
+    assert "Iron salts is bad" in dark.passage
+    assert PassageSwap().supported(dark) == "C"
+
+
+def test_the_distractor_of_a_swap_is_drawn_evenly_by_the_seed() -> None:
+    attack = PassageSwap()
+    letters = [attack.supported(asked(attack, seed=seed)[0]) for seed in range(300)]
+    assert Counter(letters).keys() == {"A", "C", "D"}
+    assert all(abs(n - 100) < 35 for n in Counter(letters).values())
+
+
+def test_a_key_inside_a_longer_option_is_not_swapped() -> None:
+    item = replace(
+        ITEM,
+        passage="Iron dextran is given. Iron is not.",
+        options=("iron", "iron dextran"),
+        key="A",
+    )
+    (found,) = asked(PassageSwap(), item)
+    assert found.passage == "Iron dextran is given. Iron dextran is not."
+    inside = replace(item, passage="Only iron dextran is given.")
+    assert PassageSwap().obstacle(inside, NONE) == "its passage does not name the key"
+
+
+@pytest.mark.parametrize(
+    ("attack", "item", "why"),
+    [
+        *(
+            (attack, replace(ITEM, passage=" "), "it has no passage")
+            for attack in (PassageSwap(), PassageDistractor(), PassageOther(), PassageNone())
+        ),
+        (PassageSwap(), replace(ITEM, passage="Aspirins."), "its passage does not name the key"),
+        (PassageSwap(distractor="B"), ITEM, "its key is B, the distractor of this attack"),
+        (PassageSwap(distractor="E"), ITEM, "it has no option E, the distractor of this attack"),
+        (
+            PassageDistractor(),
+            replace(ITEM, options=("lead", "aspirin", "gold", "tin")),
+            "no other passage has a sentence that names a distractor and not the key",
+        ),
+        (
+            PassageDistractor(says="contradicting"),
+            replace(ITEM, passage="Aspirins."),
+            "no sentence of its passage names the key",
+        ),
+        (
+            PassageOther(),
+            replace(ITEM, options=("a", "is", "Iron", "and", "Zinc"), key="B", passage="x"),
+            None,
+        ),
+    ],
+)
+def test_where_a_probe_has_nothing_to_do_it_says_why(
+    attack: Any, item: Question, why: str | None
+) -> None:
+    assert attack.obstacle(item, RESOURCES) == why
+
+
+def test_without_passages_of_the_data_set_there_is_no_other_one() -> None:
+    assert PassageOther().obstacle(ITEM, NONE) is not None
+    assert PassageDistractor().obstacle(ITEM, NONE) is not None
+    assert PassageDistractor(says="contradicting").obstacle(ITEM, NONE) is None
+
+
+def test_a_true_sentence_names_a_distractor_and_not_the_key() -> None:
+    attack = PassageDistractor()
+    found = asked(attack)
+    added = [each.passage.removeprefix(PASSAGE) for each in found]
+    assert all(each.passage.startswith(PASSAGE) for each in found)
+    assert set(added) == {" Zinc helps colds.", " Warfarin thins blood!", " Iron  salts are dark."}
+    assert {each.passage for each in asked(PassageDistractor(budget=1), seed=0)} == {
+        found[0].passage
+    }
+    orders = {tuple(each.passage for each in asked(attack, seed=seed)) for seed in range(60)}
+    assert len(orders) == 6
+    assert attack.validity(found[0], RESOURCES).valid is None
+    assert attack.supported(found[0]) is None
+
+
+def test_a_contradiction_repeats_the_first_sentence_about_the_key_with_a_distractor() -> None:
+    attack = PassageDistractor(says="contradicting")
+    added = {each.passage.removeprefix(PASSAGE) for each in asked(attack)}
+    assert added == {
+        f" {name} is bad, e.g. at night." for name in ("Warfarin", "Iron salts", "Zinc")
+    }
+    assert attack.validity(asked(attack)[0], RESOURCES).reason == "evidence_changed"
+
+
+def test_a_passage_that_ends_without_a_stop_gets_one_before_the_sentence() -> None:
+    (found, *_) = asked(
+        PassageDistractor(says="contradicting"), replace(ITEM, passage="Take aspirin \n")
+    )
+    assert found.passage.startswith("Take aspirin. Take ")
+    assert found.passage.endswith(". \n")
+
+
+def test_another_passage_never_names_the_key_and_comes_from_the_data_set() -> None:
+    attack = PassageOther()
+    found = {asked(attack, seed=seed)[0].passage for seed in range(40)}
+    assert found == {OTHERS[2]}
+    zinc = replace(ITEM, key="D")
+    passages = Counter(asked(attack, zinc, seed)[0].passage for seed in range(200))
+    assert passages.keys() == {OTHERS[2], OTHERS[3]}
+    assert abs(passages[OTHERS[2]] - 100) < 35
+
+
+def test_no_passage_is_an_empty_one() -> None:
+    (found,) = asked(PassageNone())
+    assert (found.passage, found.stem) == ("", ITEM.stem)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [PassageSwap(), PassageDistractor(says="contradicting"), PassageOther(), PassageNone()],
+    ids=repr,
+)
+def test_a_lost_answer_is_refuted_where_the_evidence_is_changed(attack: Any) -> None:
+    assert attack.traits.changes_evidence
+    assert attack.traits.edits_only == {"passage"}
+    found = attack.validity(Candidate(item=ITEM), RESOURCES)
+    assert (found.valid, found.reason) == (False, "evidence_changed")
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (PassageSwap, {"distractor": "K"}),
+        (PassageDistractor, {"says": "false"}),
+        (PassageDistractor, {"budget": 10}),
+    ],
+)
+def test_a_parameter_out_of_range_is_refused(kind: Any, given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        kind(**given)
+
+
+def test_passages_are_sorted_by_content_without_empty_and_repeated_ones() -> None:
+    assert Passages.of(OTHERS).texts == Passages.of(reversed([*OTHERS, *OTHERS, " "])).texts
+    assert len(Passages.of(OTHERS).texts) == 4
+    passages = Passages.of(OTHERS)
+    assert {passages.texts[i] for i in passages.naming("zinc")} == {OTHERS[1]}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "found"),
+    [
+        ("Iron\nsalts", "iron salts", ["Iron\nsalts"]),
+        ("pre-iron", "iron", ["iron"]),
+        ("environ", "iron", []),
+        ("(+)-lead and lead", "(+)-lead", ["(+)-lead"]),
+        ("anything", "  ", []),
+    ],
+)
+def test_a_name_is_found_as_whole_words(text: str, name: str, found: list[str]) -> None:
+    assert [text[start:end] for start, end in named_at(text, name)] == found
+
+
+def test_sentences_are_split_at_stops_and_not_after_abbreviations() -> None:
+    assert sentences(PASSAGE)[1] == "Aspirin is bad, e.g. at night."
