@@ -56,13 +56,13 @@ def tokenizer(*, before: str = "", after: str = "", template: str | None = None)
     return fast
 
 
-def llama() -> tuple[Any, Any]:
+def llama(width: int = 32) -> tuple[Any, Any]:
     import transformers
 
     config = transformers.LlamaConfig(
         vocab_size=400,
-        hidden_size=32,
-        intermediate_size=48,
+        hidden_size=width,
+        intermediate_size=3 * width // 2,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
@@ -277,6 +277,8 @@ ARCHITECTURES = {
     build.__name__: build
     for build in (llama, gpt2, sliding, index_window, longrope, alibi, t5, bart)
 } | {name: partial(_of_family, name) for name in FAMILIES}
+# Four bits are packed in blocks of 64 weights, on some CPUs rows at a time.
+ARCHITECTURES["wide_llama"] = partial(llama, 128)
 
 
 @pytest.fixture(scope="session")

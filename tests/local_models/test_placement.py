@@ -139,10 +139,9 @@ def test_a_place_that_makes_no_sense_is_refused_with_a_sentence(
 def test_four_bits_are_another_model_of_as_many_parameters(
     folder_of: Callable[[str], Path],
 ) -> None:
-    whole = open_backend(BackendOptions(model=str(folder_of("llama")), device="cpu"))
-    packed = open_backend(
-        BackendOptions(model=str(folder_of("llama")), device="cpu", load_in_4bit=True)
-    )
+    folder = str(folder_of("wide_llama"))
+    whole = open_backend(BackendOptions(model=folder, device="cpu"))
+    packed = open_backend(BackendOptions(model=folder, device="cpu", load_in_4bit=True))
     assert isinstance(packed, TransformersBackend)
     kinds = {type(module).__name__ for module in packed._loaded.model.modules()}
     assert "Linear4bit" in kinds

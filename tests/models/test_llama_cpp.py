@@ -84,7 +84,7 @@ def test_letters_agree_with_the_transformers_back_end_on_the_same_file(
     print(f"same letter {sum(answers)}/{len(answers)}; P differs by up to {max(distances):.3f}")
     assert max(distances) < 0.1
     assert sum(answers) >= 0.8 * len(answers)
-    assert backend.traits.parameters == theirs.parameters
+    assert backend.traits.parameters == theirs.traits.parameters
     turns = (Message("system", "Be brief."), Message("user", "Which?"))
     assert backend._text(turns) == theirs._tokenizer.text(turns)
     theirs.close()

@@ -166,7 +166,7 @@ def test_what_a_template_without_a_form_shows_stands_in_its_text() -> None:
         ("open_book", AnswerBy.CHOICE, True),
         ("open_book_cloze", AnswerBy.TEXT, True),
         # A function is sent the listing, which for a prompt without options is qstab's.
-        ("open_book_cloze", AnswerBy.CHOICE, False),
+        ("open_book_cloze", AnswerBy.CHOICE, True),
         ("qstab", AnswerBy.LETTER, False),
     ],
 )

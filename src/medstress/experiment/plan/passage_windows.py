@@ -34,7 +34,11 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
         Victims whose window is unknown, such as servers, cut nothing.
     """
     n_passages = sum(bool(getattr(item, "passage", "")) for item in part.questions)
-    readers = [victim for victim in victims if victim.on(part.label).shows("passage")]
+    readers = [
+        victim
+        for victim in victims
+        if victim.on(part.label).prompt is not None and victim.on(part.label).shows("passage")
+    ]
     notes = []
     if n_passages and not readers:
         notes.append(
