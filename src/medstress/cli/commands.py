@@ -39,9 +39,10 @@ def demo_cli(args: argparse.Namespace) -> int:
         summary = summarise_run(stored)
         for warning in summary["warnings"]:
             print(f"! {one_line(warning)}")
-        print_table(overview_table(summary["passages"]))
-        print()
-        print_table(short_gain_table(summary["passages"]))
+        for shown in (overview_table(summary["passages"]), short_gain_table(summary["passages"])):
+            print(f"{shown.caption}:")
+            print_table(shown)
+            print()
         code = _failures(stored, summary, 0)
     print(f"all numbers: medstress summary {finished.folder}")
     print(f"report: {page}")

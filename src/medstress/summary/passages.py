@@ -41,9 +41,11 @@ def describe_passages(run: StoredRun, trials: Sequence[TrialRow]) -> dict[str, A
     }
     if not pairs:
         return None
-    free = [label for label, part in run.manifest["groups"].items() if "n_names" not in part]
+    free = [label for label, part in run.manifest["groups"].items() if not part.get("n_names")]
+    # Attacks without names ask the clean items of the other groups once more.
+    named = [row for row in trials if row.group not in free] or trials
     return {
-        "gains": passage_gains(trials, pairs, decides),
+        "gains": passage_gains(named, pairs, decides),
         "accuracies": accuracies_by_attack(trials, free),
     }
 
