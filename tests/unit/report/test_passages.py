@@ -11,6 +11,7 @@ from medstress.report.passages import (
     short_gain_table,
 )
 from medstress.results import text
+from medstress.running.demo import DEMO
 
 
 def share(hits: int, n: int) -> dict[str, Any]:
@@ -85,3 +86,29 @@ def test_an_arm_that_is_missing_leaves_a_gap() -> None:
     left = {line[0]: line[1] for line in text.rows(panel.data)}
     assert left["far"] == "–"
     assert left["near"].startswith("7/10")
+
+
+def test_the_demo_s_tables_fit_a_terminal_of_100_columns() -> None:
+    worst = {"value": 0.111, "n": 100, "low": 0.111, "high": 0.999, "method": "Wilson"}
+    attacks = [attack["label"] for attack in DEMO["attack"]]
+    rows = [
+        {
+            "dataset": "sample",
+            "group": "diseases",
+            "victim": "closed_book",
+            "attack": attack,
+            "accuracy": {**worst, "hits": 100},
+            "accuracy_after": worst,
+        }
+        for attack in attacks
+    ]
+    gains = [
+        {
+            **{"group": "diseases", "passages": "undecided", "gain": {**worst, "low": -0.999}},
+            **{"accuracy_open": worst, "accuracy_closed": worst},
+        }
+    ]
+    for table in (overview_table({"accuracies": rows}), short_gain_table({"gains": gains})):
+        lines = [text.headings(table), *text.rows(table)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        assert sum(widths) + 2 * (len(widths) - 1) <= 100
