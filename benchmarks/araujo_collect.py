@@ -30,7 +30,7 @@ from medstress.api.results import Run
 from medstress.core.errors import MedstressError, UsageError
 from medstress.core.sentences import PairCandidate, SentencePair
 from medstress.core.text import edits_of
-from medstress.kinds.scores import Arm, Place
+from medstress.kinds.scores import Place, ScoredArm
 from medstress.metrics.sentences.entity_scores import Reading
 from medstress.results.load import StoredRun, kind_of_run
 from medstress.summary.sentences import arms_of
@@ -236,7 +236,7 @@ def repeated(training: Mapping[str, Any]) -> set[str]:
 
 
 def facts_of(
-    manifest: Mapping[str, Any], arms: Mapping[Place, Arm], *, is_tagged: bool
+    manifest: Mapping[str, Any], arms: Mapping[Place, ScoredArm], *, is_tagged: bool
 ) -> dict[str, int]:
     """Sizes of the data that were attacked."""
     (dataset,) = manifest["datasets"].values()
@@ -255,7 +255,7 @@ def facts_of(
 
 
 def effects_of(
-    arms: Mapping[Place, Arm], training: Mapping[str, Any], *, is_tagged: bool
+    arms: Mapping[Place, ScoredArm], training: Mapping[str, Any], *, is_tagged: bool
 ) -> Iterator[Json]:
     """What the attacks do to models that saw nothing perturbed, over their training seeds."""
     for kind in KINDS:

@@ -15,7 +15,7 @@ import numpy as np
 from medstress.core.clusters import clusters_of
 from medstress.core.sentences import Entity, PairCandidate
 from medstress.entities.names import word_set
-from medstress.kinds.scores import Arm
+from medstress.kinds.scores import ScoredArm
 from medstress.metrics.sentences.entity_scores import Reading, measured
 from medstress.metrics.sentences.training_seeds import (
     Measured,
@@ -39,7 +39,7 @@ Both = tuple[Measured, Measured]
 """Scores of the clean and of the perturbed data, resampled together."""
 
 
-def scores_of(arms: Sequence[Arm]) -> Both:
+def scores_of(arms: Sequence[ScoredArm]) -> Both:
     """F1 or Pearson of one attack's arms, one of each training seed, on the items of all."""
     shared = sorted(set.intersection(*(set(arm.after) for arm in arms)), key=str)
     if not isinstance(arms[0].before[shared[0]], Reading):
@@ -70,7 +70,7 @@ def share_lost(scores: Iterable[Both], n_seeds: int = 1) -> Estimate:
     return bootstrapped(fmean(shares), drawn, len(both), method)
 
 
-def by_words_of_entity(arms: Sequence[Arm]) -> Estimate:
+def by_words_of_entity(arms: Sequence[ScoredArm]) -> Estimate:
     """Share lost of entities of two words or more, less that of entities of one word.
 
     An entity is lost that was found strictly in the clean sentence and is not in the perturbed
@@ -79,17 +79,17 @@ def by_words_of_entity(arms: Sequence[Arm]) -> Estimate:
     return _share_lost_by(arms, lambda entity, _: entity.end - entity.start > 1)
 
 
-def by_words_of_sentence(arms: Sequence[Arm]) -> Estimate:
+def by_words_of_sentence(arms: Sequence[ScoredArm]) -> Estimate:
     """Share lost of entities in sentences with many annotated words, less that in the others."""
     return _by_sentence(arms, lambda reading: sum(e.end - e.start for e in reading.gold))
 
 
-def by_entities_of_sentence(arms: Sequence[Arm]) -> Estimate:
+def by_entities_of_sentence(arms: Sequence[ScoredArm]) -> Estimate:
     """Share lost of entities in sentences with many entities, less that in the others."""
     return _by_sentence(arms, lambda reading: len(reading.gold))
 
 
-def _by_sentence(arms: Sequence[Arm], size: Callable[[Reading], int]) -> Estimate:
+def _by_sentence(arms: Sequence[ScoredArm], size: Callable[[Reading], int]) -> Estimate:
     """Many are more than the median of the sentences with an entity.
 
     Entities are counted, as shares of single sentences are spread otherwise where there are few.
@@ -102,7 +102,9 @@ def _by_sentence(arms: Sequence[Arm], size: Callable[[Reading], int]) -> Estimat
     return replace(found, method=f"many: more than {middle:g}; {found.method}")
 
 
-def _share_lost_by(arms: Sequence[Arm], is_more: Callable[[Entity, Reading], bool]) -> Estimate:
+def _share_lost_by(
+    arms: Sequence[ScoredArm], is_more: Callable[[Entity, Reading], bool]
+) -> Estimate:
     """Share lost of the entities of which that is true, minus that of the others."""
     clusters = sorted({r.cluster for arm in arms for r in arm.before.values()})
     places = {cluster: i for i, cluster in enumerate(clusters)}
@@ -127,7 +129,7 @@ def _share_lost_by(arms: Sequence[Arm], is_more: Callable[[Entity, Reading], boo
     return estimated(minus(first, second), sum(counts), method)
 
 
-def lost_entities(arm: Arm) -> Iterator[tuple[Reading, Entity, bool]]:
+def lost_entities(arm: ScoredArm) -> Iterator[tuple[Reading, Entity, bool]]:
     """Every entity found in the clean sentence, with it, and whether the attack hides it."""
     for key, after in arm.after.items():
         before = arm.before[key]

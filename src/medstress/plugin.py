@@ -11,7 +11,7 @@ A plug-in is an installed package with an entry point. Its group says what it ad
   (`Score`, `Generate`, ...) into replies (`Scored`, `Generated`, ..., or a `Failure`).
   `check_backend` tests it.
 * `medstress.datasets`: a function from `DatasetOptions`, the keys of a `[[dataset]]` table, to
-  `Loaded` questions, or to `LoadedTexts`: `TaggedText`s or `SentencePair`s.
+  `Loaded` questions, or to `LoadedTexts`: `TaggedText`s, `SentencePair`s or `LabelledPair`s.
 
 A `UsageError` is always a sentence for the user, who can fix what it says. The pages "Writing an
 attack", "Writing a back end" and "Your own data" have complete examples.
@@ -62,6 +62,7 @@ from medstress.core.seeding import rng_for
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit, copy_case
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
+from medstress.kinds.nli.item import LabelledPair
 from medstress.option_letters import is_decided
 from medstress.testing import (
     ScriptedBackend,
@@ -98,6 +99,7 @@ __all__ = [
     "Generate",
     "Generated",
     "Goal",
+    "LabelledPair",
     "Loaded",
     "LoadedTexts",
     "Mention",

@@ -16,7 +16,7 @@ import pytest
 from medstress.core.errors import UsageError
 from medstress.core.sentences import Entity, PairCandidate, SentencePair
 from medstress.core.text import Edit
-from medstress.kinds.scores import Arm
+from medstress.kinds.scores import ScoredArm
 from medstress.metrics.sentences.entity_scores import Reading
 from medstress.papers.claims.verdicts import Finding
 from medstress.stats.estimates import Estimate
@@ -508,8 +508,8 @@ def sentence(name: str, *lengths: int, kept: int, noise: int = 0) -> tuple[Readi
     return before, after
 
 
-def arm(*sentences: tuple[Reading, Reading]) -> Arm:
-    made = Arm({"name": "swap_noise"})
+def arm(*sentences: tuple[Reading, Reading]) -> ScoredArm:
+    made = ScoredArm({"name": "swap_noise"})
     for before, after in sentences:
         made.before[0, before.cluster] = before
         made.after[0, before.cluster] = after
@@ -531,7 +531,7 @@ def test_the_share_lost_is_that_of_the_scores_with_an_interval_around_it(script:
 def test_of_a_score_of_nothing_no_share_is_lost(script: Script) -> None:
     effects = script("araujo_effects")
     lost = arm(*(sentence(f"s{i}", 1, kept=0) for i in range(40)))
-    turned = Arm({}, lost.after, lost.before)
+    turned = ScoredArm({}, lost.after, lost.before)
     assert effects.share_lost([effects.scores_of([turned])]).value is None
 
 

@@ -16,7 +16,7 @@ from medstress.papers.claims.record import ALL_VICTIMS
 from medstress.papers.claims.series import series_of
 from medstress.papers.claims.verdicts import Finding
 from medstress.papers.collection import make_all
-from medstress.papers.made import Made, Skipped, index
+from medstress.papers.outputs import Made, Skipped, index
 
 BUDGET = 20
 ZOO = {"name": "discrete_zoo", "budget": BUDGET, "candidates": 3, "variants": "exclude"}

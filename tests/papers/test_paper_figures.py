@@ -21,7 +21,7 @@ from medstress.papers import changes, curves, regimes, sizes
 from medstress.papers.arms import arms_of
 from medstress.papers.canvas import FORMATS
 from medstress.papers.collection import make_all
-from medstress.papers.made import Made, Skipped, index
+from medstress.papers.outputs import Made, Skipped, index
 from medstress.papers.plots import sizes as plot_sizes
 from medstress.papers.rates import rates_of
 

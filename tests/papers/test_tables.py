@@ -11,7 +11,7 @@ import pytest
 from medstress.papers.arms import arms_of
 from medstress.papers.collection import make_all
 from medstress.papers.exponents import tuning_items
-from medstress.papers.made import CSV_FIELDS
+from medstress.papers.outputs import CSV_FIELDS
 from medstress.papers.rates import rates_of
 from medstress.papers.tables.rates import table_1, table_2, table_rcap
 from medstress.results.csv import as_csv

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.core.validity import VARIANT_CLASSES
 from medstress.metrics import LEDGER_FIELDS, RowKey
-from medstress.metrics.counts import VARIANT_CLASSES
 
 BUDGETS = {"random": 4, "pdws": 4, "nearest": 4}
 

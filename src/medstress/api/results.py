@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars
 
     from medstress.core.rows import TrialRow
-    from medstress.papers.made import Made, Skipped
+    from medstress.papers.outputs import Made, Skipped
 
 T = TypeVar("T")
 

@@ -39,7 +39,7 @@ _FEW = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoOp(Attack):
-    """Ask variants of a question that differ from it in nothing that has a meaning.
+    """Ask variants of a question that mean exactly what it means.
 
     An edit is one more space between two words, a full stop added or removed at the end of the
     stem, or a straight quotation mark in place of a typographic one and back. A variant has one to
@@ -150,7 +150,7 @@ def _gaps(text: str) -> Iterator[int]:
 def _quotes(text: str) -> Iterator[tuple[int, str]]:
     """Yield the places of quotation marks, with the mark of the other style.
 
-    Apostrophes inside words and marks after digits (inches, 5' ends) are none.
+    Apostrophes inside words and marks after digits (inches, 5' ends) do not count.
     """
     for match in _QUOTE.finditer(text):
         i, mark = match.start(), match.group()

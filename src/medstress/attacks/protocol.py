@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 QUESTIONS, TAGGED, PAIRS = "questions", "tagged texts", "sentence pairs"
-"""The kinds of items there are."""
+"""The kinds of items that attacks take. Attacks on sentence pairs take labelled pairs too."""
 
 
 class SearchOn(StrEnum):
@@ -52,7 +52,8 @@ class AttackTraits:
     unreadable_is_success: bool = False
     """For a goal given as text: whether an unreadable answer is a success."""
     kinds: frozenset[str] = frozenset({QUESTIONS})
-    """The kinds of items it attacks: of `questions`, `tagged texts`, `sentence pairs`."""
+    """The kinds of items it attacks: of `questions`, `tagged texts`, `sentence pairs` (labelled
+    pairs included)."""
     needs_entities: bool = True
     """Whether it draws names of an `[[entities]]` group; else it runs without one."""
     needs_names: bool = False

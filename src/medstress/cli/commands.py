@@ -18,7 +18,7 @@ from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
 from medstress.core.errors import UsageError
 from medstress.files.writing import Access, write_text
-from medstress.papers.made import Made, Skipped
+from medstress.papers.outputs import Made, Skipped
 from medstress.papers.write import INDEX
 from medstress.results.load import StoredRun, open_run
 from medstress.results.rows import trial_rows

@@ -146,7 +146,7 @@ _plug_ins: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Raised:
     """Where in a plug-in an error was raised."""
 
     plug_in: str
@@ -198,12 +198,12 @@ def load(kind: str, name: str) -> Any:
         ) from error
 
 
-def place_of(error: BaseException) -> Place | None:
+def place_of(error: BaseException) -> Raised | None:
     """Find the last line of a plug-in that an error went through; None if there is none."""
     for frame, line in reversed(list(walk_tb(error.__traceback__))):
         module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if module in _plug_ins:
-            return Place(plug_in=_plug_ins[module], file=Path(frame.f_code.co_filename), line=line)
+            return Raised(plug_in=_plug_ins[module], file=Path(frame.f_code.co_filename), line=line)
     return None
 
 

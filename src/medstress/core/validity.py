@@ -17,6 +17,9 @@ vouch for what is no error."""
 VOUCHERS = (REVIEW, PANEL, CHECKER)
 """Who can vouch, the most trusted first."""
 
+VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
+"""The classes of a name against a key, in the order in which they are tested (METHODS 3.3)."""
+
 
 def known_validity(valid: bool | None, reason: str | None) -> bool | None:
     """Return the validity that a claim amounts to: true only from one who can vouch.

@@ -116,7 +116,7 @@ class Flows:
 
     def __init__(self, victim: Victim) -> None:
         self._victim = victim
-        self.stores_requests = victim.is_told
+        self.stores_requests = victim.stores_requests
         self._started: dict[int, tuple[Predict, StartedFlow]] = {}
 
     def take(self, query: Predict) -> StartedFlow:

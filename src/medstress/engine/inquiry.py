@@ -129,7 +129,7 @@ def inquire(inquiry: Inquiry) -> InquiryFlow:
                 candidate,
                 inquiry.purpose,
                 query,
-                stores_requests=inquiry.victim.is_told,
+                stores_requests=inquiry.victim.stores_requests,
             )
             result.outcomes.append(prediction.outcome)
             result.reached = inquiry.goal.reached(prediction, candidate.edits)

@@ -113,7 +113,7 @@ def conduct(trial: Trial) -> TrialFlow:
             clean,
             Purpose.BASELINE,
             0,
-            stores_requests=trial.victim.is_told,
+            stores_requests=trial.victim.stores_requests,
         )
     except MedstressError:
         raise
@@ -325,7 +325,7 @@ def _check_flip(
             number,
             sample=FLIP_CHECK_SAMPLE,
             alone=True,
-            stores_requests=trial.victim.is_told,
+            stores_requests=trial.victim.stores_requests,
         )
     except UnansweredError:
         return None  # the verdict stands

@@ -13,7 +13,7 @@ from medstress.core.seeding import rng_for
 from medstress.entities.array_cache import ArrayCache
 from medstress.entities.embeddings import Embedder
 from medstress.entities.encoders import Progress
-from medstress.entities.prepared_texts import PreparedTexts
+from medstress.entities.text_index import PreparedTexts
 from medstress.entities.vector_files import VectorFile
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from unidecode import unidecode
 
+from medstress.core.validity import VARIANT_CLASSES
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
-"""The classes of a name relative to a key, in the order in which they are tested."""
 
 SAME_WORDS, KEY_PLUS_WORDS, KEY_SUBSET, SYNONYM, DIFFERENT = range(len(VARIANT_CLASSES))
 

@@ -12,6 +12,7 @@ import numpy as np
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.resources import Exclusions
+from medstress.core.validity import VARIANT_CLASSES
 from medstress.entities.array_cache import ArrayCache
 from medstress.entities.distances import Distance, open_distance
 from medstress.entities.embeddings import Embedder
@@ -19,7 +20,6 @@ from medstress.entities.encoders import Progress
 from medstress.entities.name_vectors import NameVectors
 from medstress.entities.names import (
     DIFFERENT,
-    VARIANT_CLASSES,
     VariantIndex,
     normalise,
     variant_class,

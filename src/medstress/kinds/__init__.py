@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from medstress.kinds.choice import CHOICE
-from medstress.kinds.kind import Asked, Kind, Tasks
+from medstress.kinds.kind import Kind, Tasks, VictimRequest
 from medstress.kinds.nli import NLI
 from medstress.kinds.similarity import SIMILARITY
 from medstress.kinds.tagging import TAGGING
 
 __all__ = [
     "KINDS",
-    "Asked",
     "Kind",
     "Tasks",
+    "VictimRequest",
     "kind_described",
     "kind_of",
     "kind_of_all",

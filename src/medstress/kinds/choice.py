@@ -14,7 +14,7 @@ from medstress.attacks.protocol import QUESTIONS
 from medstress.core.items import TEXTS, Candidate, Mention, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import Edit
-from medstress.kinds.kind import Asked, Kind, Marked, Tasks, Words
+from medstress.kinds.kind import Kind, Marked, Tasks, VictimRequest, Words
 from medstress.kinds.noise_words import words_of
 from medstress.kinds.prompted import head_template, prompted_tasks
 from medstress.tasks.task import Task
@@ -142,7 +142,7 @@ class Choice(Kind):
         """Passage, question and options."""
         return len(item.passage) + len(item.question) + sum(map(len, item.options))
 
-    def tasks(self, asked: Asked) -> Tasks:
+    def tasks(self, asked: VictimRequest) -> Tasks:
         """Prompts, wrapped or not."""
         default, by_dataset = prompted_tasks(asked)
         return Tasks(default=default, by_dataset=by_dataset)

@@ -9,7 +9,16 @@ from typing import Any
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise
 from medstress.core.sentences import entities_of
 from medstress.core.text import Edit
-from medstress.kinds.scores import ADJUSTED, FAMILY, WHEN, Arm, DatasetScores, Json, Place, Test
+from medstress.kinds.scores import (
+    ADJUSTED,
+    FAMILY,
+    WHEN,
+    DatasetScores,
+    Json,
+    Place,
+    ScoredArm,
+    Test,
+)
 from medstress.metrics.sentences.entity_scores import (
     MATCHES,
     MEASURES,
@@ -105,7 +114,7 @@ class EntityScores(DatasetScores):
         """A search perturbs every entity apart."""
         return spec.get("search") == "none"
 
-    def row(self, arm: Arm, control: Arm | None) -> Json:
+    def row(self, arm: ScoredArm, control: ScoredArm | None) -> Json:
         """See the class."""
         both = [key for key in arm.before if key in arm.after]
         keys = both or list(arm.before)
@@ -122,7 +131,7 @@ class EntityScores(DatasetScores):
         }
         return row
 
-    def tests(self, arm: Arm) -> Iterator[Test]:
+    def tests(self, arm: ScoredArm) -> Iterator[Test]:
         """Every measure, strict and relaxed, of all entities, and by type where there are some."""
         both = [key for key in arm.before if key in arm.after]
         before, after = [arm.before[key] for key in both], [arm.after[key] for key in both]
@@ -142,7 +151,7 @@ class EntityScores(DatasetScores):
                     p = randomisation_p(first, second, measure)
                     yield family, drop, p, f"{what} {_TESTED_BY}"
 
-    def warnings(self, arms: Mapping[Place, Arm]) -> list[str]:
+    def warnings(self, arms: Mapping[Place, ScoredArm]) -> list[str]:
         """Name victims that mark no entity of the data's types, as wrong names of types do."""
         readings: dict[tuple[str, str], list[Reading]] = {}
         for (dataset, _, victim, _), arm in sorted(arms.items(), key=lambda pair: pair[0]):
@@ -182,7 +191,7 @@ def _measured(
     return row
 
 
-def _net_drop(arm: Arm, control: Arm | None) -> Any:
+def _net_drop(arm: ScoredArm, control: ScoredArm | None) -> Any:
     """F1 drop minus that of the control: F1 after the control minus F1 after the attack."""
     if control is None:
         return unknown(f"there is no {CONTROL} with this noise in the run")

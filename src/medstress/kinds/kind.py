@@ -31,7 +31,7 @@ Layout: TypeAlias = Literal["jsonl", "iob", "pairs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class VictimRequest:
     """A victim and the data it is asked about, from which a kind builds the victim's tasks."""
 
     table: VictimKeys
@@ -216,7 +216,7 @@ class Kind(ABC):
         """
 
     @abstractmethod
-    def tasks(self, asked: Asked) -> Tasks:
+    def tasks(self, asked: VictimRequest) -> Tasks:
         """Build the tasks of a victim and check that its back end can do them.
 
         Raises:
@@ -248,7 +248,7 @@ class Kind(ABC):
         if self.learner is None:
             raise UsageError(f"medstress train trains no model for {self.name}")
 
-    def refuse_keys(self, asked: Asked, *keys: str) -> None:
+    def refuse_keys(self, asked: VictimRequest, *keys: str) -> None:
         """Refuse keys that are only for questions.
 
         Raises:

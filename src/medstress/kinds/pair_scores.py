@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from medstress.core.text import Edit
-from medstress.kinds.scores import ADJUSTED, FAMILY, WHEN, Arm, DatasetScores, Json, Test
+from medstress.kinds.scores import ADJUSTED, FAMILY, WHEN, DatasetScores, Json, ScoredArm, Test
 from medstress.metrics.sentences.correlations import (
     COEFFICIENTS,
     Scored,
@@ -54,7 +54,7 @@ class Correlations(DatasetScores):
         """Of a search only what is merely measured says what it found for every pair."""
         return spec.get("search") == "none" or spec.get("max_change") is None
 
-    def row(self, arm: Arm, control: Arm | None) -> Json:
+    def row(self, arm: ScoredArm, control: ScoredArm | None) -> Json:
         """See the class."""
         gold, before, after, groups = _scores(arm)
         row: Json = {}
@@ -67,7 +67,7 @@ class Correlations(DatasetScores):
                 row[f"{name}_{ending}"] = found.as_json()
         return row
 
-    def tests(self, arm: Arm) -> Iterator[Test]:
+    def tests(self, arm: ScoredArm) -> Iterator[Test]:
         """Both coefficients."""
         gold, before, after, groups = _scores(arm)
         for name in COEFFICIENTS:
@@ -81,7 +81,7 @@ class Correlations(DatasetScores):
         return tuple(name for name, _, _ in self.defined) if any(map(_has, rows)) else ()
 
 
-def _scores(arm: Arm) -> tuple[Any, Any, Any, list[str]]:
+def _scores(arm: ScoredArm) -> tuple[Any, Any, Any, list[str]]:
     """Gold (m,), before and after (n_seeds, m), of the pairs that all seeds have answered.
 
     Then the cluster of each.

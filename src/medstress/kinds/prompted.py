@@ -8,7 +8,7 @@ from medstress.backends.llama_cpp.backend import NO_TEXT
 from medstress.core.calls import Decoding
 from medstress.core.errors import UsageError
 from medstress.kinds.examples import draw_examples
-from medstress.kinds.kind import Asked
+from medstress.kinds.kind import VictimRequest
 from medstress.kinds.victim_keys import VictimKeys
 from medstress.kinds.victim_prompts import SHIPPED, prompt_for
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
@@ -27,7 +27,7 @@ _CALLS = {
 
 
 def prompted_tasks(
-    asked: Asked, likely: AnswerBy = AnswerBy.LETTER, usual: str = SHIPPED
+    asked: VictimRequest, likely: AnswerBy = AnswerBy.LETTER, usual: str = SHIPPED
 ) -> tuple[Task, tuple[tuple[str, Task], ...]]:
     """Build the task of a victim of questions, and tasks for data sets with their own prompts.
 

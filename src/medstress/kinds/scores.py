@@ -29,7 +29,7 @@ WHEN = (
 
 
 @dataclass(slots=True)
-class Arm:
+class ScoredArm:
     """The answers about one attack, by seed and item."""
 
     spec: Json
@@ -41,9 +41,9 @@ class Arm:
     unasked: set[tuple[int | None, str]] = field(default_factory=set)
     """Items without a clean answer."""
 
-    def of(self, seeds: Sequence[int | None]) -> Arm:
+    def of(self, seeds: Sequence[int | None]) -> ScoredArm:
         """Return the arm restricted to some seeds."""
-        return Arm(
+        return ScoredArm(
             self.spec,
             {key: value for key, value in self.before.items() if key[0] in seeds},
             {key: value for key, value in self.after.items() if key[0] in seeds},
@@ -74,7 +74,7 @@ class DatasetScores(ABC):
         """Return whether an attack's last query perturbs the whole item."""
 
     @abstractmethod
-    def row(self, arm: Arm, control: Arm | None) -> Json:
+    def row(self, arm: ScoredArm, control: ScoredArm | None) -> Json:
         """Return the fields of a row of the summary.
 
         Args:
@@ -83,10 +83,10 @@ class DatasetScores(ABC):
         """
 
     @abstractmethod
-    def tests(self, arm: Arm) -> Iterator[Test]:
+    def tests(self, arm: ScoredArm) -> Iterator[Test]:
         """Yield tests of the scores before against after."""
 
-    def warnings(self, arms: Mapping[Place, Arm]) -> list[str]:
+    def warnings(self, arms: Mapping[Place, ScoredArm]) -> list[str]:
         """Return warnings about victims."""
         return []
 

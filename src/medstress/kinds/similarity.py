@@ -11,7 +11,7 @@ from medstress.attacks.protocol import PAIRS
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.sentences import PairCandidate, SentencePair
-from medstress.kinds.kind import Asked, Kind, Marked, Tasks, Words
+from medstress.kinds.kind import Kind, Marked, Tasks, VictimRequest, Words
 from medstress.kinds.noise_words import two_texts
 from medstress.kinds.scores import DatasetScores
 from medstress.tasks.similarity import Similarity as SimilarityTask
@@ -91,7 +91,7 @@ class Similarity(Kind):
         """Both texts."""
         return len(item.text_a) + len(item.text_b)
 
-    def tasks(self, asked: Asked) -> Tasks:
+    def tasks(self, asked: VictimRequest) -> Tasks:
         """The similarity of a pair."""
         self.refuse_keys(asked, "answer_by", "shots_from", "wrap")
         if "compare" not in asked.backend.traits.calls:

@@ -13,7 +13,7 @@ from medstress.core.errors import UsageError
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.sentences import Entity, EntityUnit, TaggedCandidate, TaggedText
 from medstress.core.text import WHOLE, Edit
-from medstress.kinds.kind import Asked, Kind, Marked, Tasks, Words
+from medstress.kinds.kind import Kind, Marked, Tasks, VictimRequest, Words
 from medstress.kinds.scores import DatasetScores
 from medstress.tasks.entity_tagging import EntityTagging
 
@@ -129,7 +129,7 @@ class Tagging(Kind):
                 "alone; give a file with labels B-TYPE and I-TYPE in its last column"
             )
 
-    def tasks(self, asked: Asked) -> Tasks:
+    def tasks(self, asked: VictimRequest) -> Tasks:
         """The labels of a sentence."""
         self.refuse_keys(asked, "answer_by", "shots_from", "wrap")
         traits = asked.backend.traits

@@ -14,6 +14,7 @@ from typing import Any
 from medstress.core.outcomes import Goal, Outcome, Prediction, parse_goal
 from medstress.core.rows import TrialRow
 from medstress.core.validity import REVIEW
+from medstress.metrics.attempt_records import Try, n_cut_confidences, pick_attempt, tries
 from medstress.metrics.counts import (
     is_answered,
     is_eligible,
@@ -23,7 +24,6 @@ from medstress.metrics.counts import (
     unit_of,
 )
 from medstress.metrics.significance.judges import judge_fields
-from medstress.metrics.tries import Try, n_cut_confidences, pick_attempt, tries
 from medstress.metrics.vouched import Bounds, Reach, reach, shares
 from medstress.stats.estimates import Estimate
 from medstress.stats.shares import rate

@@ -10,6 +10,7 @@ from medstress.core.calls import LENGTH
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.answers import letter_mass
+from medstress.metrics.attempt_records import n_cut_confidences, tries
 from medstress.metrics.clean_answers import clean_answers
 from medstress.metrics.counts import (
     is_eligible,
@@ -18,7 +19,6 @@ from medstress.metrics.counts import (
     is_never_asked,
 )
 from medstress.metrics.significance.judges import Known, clean_votes
-from medstress.metrics.tries import n_cut_confidences, tries
 
 NEVER_ASKED = 0.1
 """A warning is given from this share of eligible trials without an edit."""

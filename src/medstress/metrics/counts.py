@@ -13,10 +13,7 @@ from medstress.core.calls import LENGTH
 from medstress.core.errors import MedstressError
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
-from medstress.core.validity import REVIEW
-
-VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
-"""Classes of a replacement against the key, as in `asr_by_variant`."""
+from medstress.core.validity import REVIEW, VARIANT_CLASSES
 
 # A tuple is faster than a set here: members are found by identity, without hashing in Python.
 _NOT_ELIGIBLE = (Verdict.ALREADY_WRONG, Verdict.NOT_ATTACKABLE, Verdict.UNREADABLE)

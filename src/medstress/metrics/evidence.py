@@ -1,4 +1,4 @@
-"""Reading told from remembering: what is answered where the passage supports another option."""
+"""Tell reading from remembering by the answers after a passage supports another option."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Place: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class ClassifiedArm:
     """One attack that asks variants of the key and marks them."""
 
     attack: str
@@ -40,7 +40,7 @@ class Arm:
     """The same for successes that are not refuted."""
 
 
-def second_answers(trials: Iterable[TrialRow]) -> dict[Place, list[Arm]]:
+def second_answers(trials: Iterable[TrialRow]) -> dict[Place, list[ClassifiedArm]]:
     """Compare ASR with ASR of unrefuted successes, for attacks that mark variants of the key.
 
     For all successes and for unrefuted ones, an attack's advantage is the difference of its rate
@@ -61,7 +61,7 @@ def second_answers(trials: Iterable[TrialRow]) -> dict[Place, list[Arm]]:
     return {place: _arms(by_attack) for place, by_attack in sorted(places.items())}
 
 
-def _arms(by_attack: dict[str, list[TrialRow]]) -> list[Arm]:
+def _arms(by_attack: dict[str, list[TrialRow]]) -> list[ClassifiedArm]:
     random = sorted(label for label, trials in by_attack.items() if _draws_at_random(trials[0]))
     first = random[:1]
     found = []
@@ -70,7 +70,7 @@ def _arms(by_attack: dict[str, list[TrialRow]]) -> list[Arm]:
         compared = bool(first) and label not in random
         against = by_attack[first[0]] if compared else []
         found.append(
-            Arm(
+            ClassifiedArm(
                 attack=label,
                 asr=asr(trials),
                 asr_unrefuted=asr_unrefuted(trials),

@@ -8,9 +8,9 @@ from typing import Any
 
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.core.validity import VARIANT_CLASSES
 from medstress.metrics.arms import EVERY_BUDGET
 from medstress.metrics.counts import (
-    VARIANT_CLASSES,
     is_eligible,
     is_flipped,
     is_never_asked,

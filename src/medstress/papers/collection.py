@@ -23,7 +23,7 @@ from medstress.papers.arms import Arm, arms_of
 from medstress.papers.claims import claims
 from medstress.papers.claims import table as claim_table
 from medstress.papers.claims.verdicts import Finding
-from medstress.papers.made import CSV_FIELDS, Made, Printed, Skipped
+from medstress.papers.outputs import CSV_FIELDS, Made, Printed, Skipped
 from medstress.papers.plots.advantages import plot_advantages
 from medstress.papers.plots.curves import plot_curves
 from medstress.papers.plots.noise_scores import plot_noise_scores

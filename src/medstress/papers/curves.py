@@ -10,7 +10,7 @@ from typing import Any
 from medstress.metrics.curves.plateau import NO_PLATEAU
 from medstress.papers.arms import METHODS, NO_ITEMS, Arm, Place, in_places
 from medstress.papers.exponents import best_exponent, tuning_items
-from medstress.papers.made import csv_row
+from medstress.papers.outputs import csv_row
 from medstress.stats.estimates import Estimate
 
 SMALLEST_BUDGET = 3
@@ -24,7 +24,7 @@ _OF_ONE_METHOD = ("similarity_threshold", "word_ranking")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class PlottedCurve:
     """One line of a panel."""
 
     label: str
@@ -49,7 +49,7 @@ class CurvePanel:
 
     label: str
     """Victim, data set, group, and whatever else differs between panels."""
-    curves: tuple[Curve, ...]
+    curves: tuple[PlottedCurve, ...]
     """The lines of the panel."""
     without: frozenset[str]
     """Hashes of the tuning items, left out of every line."""
@@ -119,7 +119,7 @@ def with_inflections(
     ]
 
 
-def _marked(curve: Curve, inflection: Mapping[str, Any]) -> Curve:
+def _marked(curve: PlottedCurve, inflection: Mapping[str, Any]) -> PlottedCurve:
     rises = inflection.get("method") == NO_PLATEAU
     return replace(curve, inflection=inflection.get("value"), rises=rises)
 
@@ -191,8 +191,8 @@ def _with_one_exponent(arms: Sequence[Arm]) -> tuple[list[Arm], frozenset[str]]:
     return kept, without
 
 
-def _curve(arm: Arm, label: str, without: frozenset[str]) -> Curve:
-    return Curve(
+def _curve(arm: Arm, label: str, without: frozenset[str]) -> PlottedCurve:
+    return PlottedCurve(
         label=label,
         method=arm.method,
         embedding=arm.place.embedding,

@@ -11,7 +11,7 @@ from medstress.metrics.diversity import both_diversities
 from medstress.metrics.similarity import prompt_similarity
 from medstress.papers.arms import Arm, Place
 from medstress.papers.canvas import Point
-from medstress.papers.made import csv_row
+from medstress.papers.outputs import csv_row
 from medstress.stats.estimates import Estimate, read_score
 
 MIN_EXPONENTS = 3

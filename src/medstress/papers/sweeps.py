@@ -10,7 +10,7 @@ from typing import Any
 
 from medstress.papers.arms import Arm
 from medstress.papers.canvas import Point
-from medstress.papers.made import csv_row
+from medstress.papers.outputs import csv_row
 from medstress.report.coverage import coverage_sentence
 from medstress.results.formats import plural
 from medstress.stats.estimates import read_share

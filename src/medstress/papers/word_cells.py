@@ -9,7 +9,7 @@ from typing import Any
 
 from medstress.metrics.edits import MOST_WORDS
 from medstress.papers.arms import Arm
-from medstress.papers.made import csv_row
+from medstress.papers.outputs import csv_row
 from medstress.stats.estimates import Estimate, read_share
 
 CSV_FIELDS = (

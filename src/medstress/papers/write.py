@@ -9,7 +9,7 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.files.writing import make_folder, write_bytes
 from medstress.papers.canvas import FORMATS
 from medstress.papers.collection import make_all
-from medstress.papers.made import Made, Skipped, index
+from medstress.papers.outputs import Made, Skipped, index
 from medstress.results.load import StoredRun
 from medstress.results.rows import trial_rows
 from medstress.summary.summary import summarise_run

@@ -11,7 +11,7 @@ from importlib.resources import files
 from markupsafe import Markup
 
 from medstress.core.rows import TrialRow
-from medstress.metrics.tries import tries
+from medstress.metrics.attempt_records import tries
 from medstress.report import figures
 from medstress.report.figures import Plot
 from medstress.report.labels import Row, label_text, measured, short_labels
@@ -34,7 +34,7 @@ def attempt_plots(rows: Sequence[Row]) -> Iterator[Plot]:
     for i, (dataset, members) in enumerate(panels.items()):
         named = short_labels(members, ("attack", "victim"))
         curves = [
-            figures.Curve(label=label, points=points)
+            figures.BudgetCurve(label=label, points=points)
             for label, row in zip(named, members, strict=True)
             if (points := _points(row))
         ]
@@ -68,9 +68,9 @@ def published() -> dict[str, tuple[float, ...]]:
     return {row.pop("model"): tuple(map(float, row.values())) for row in rows}
 
 
-def _published_curves() -> list[figures.Curve]:
+def _published_curves() -> list[figures.BudgetCurve]:
     return [
-        figures.Curve(
+        figures.BudgetCurve(
             label=f"{model}, published (MedQA)",
             points=tuple(
                 (k, Estimate(value=value, n=0, low=value, high=value, method="published"))

@@ -15,7 +15,7 @@ from medstress.core.calls import Prompt
 from medstress.core.hashing import digest
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import NOT_SHOWN, TrialRow
-from medstress.metrics.tries import entries, pick_attempt
+from medstress.metrics.attempt_records import entries, pick_attempt
 from medstress.results.formats import decimal
 
 LIMIT = 200

@@ -61,7 +61,7 @@ def spans(estimates: Iterable[Estimate]) -> tuple[list[float], list[float], list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class BudgetCurve:
     """ASR against the budget for one attack."""
 
     label: str
@@ -175,7 +175,7 @@ def _value_text(estimate: Estimate | None) -> str:
     return "unknown" if estimate is None or estimate.value is None else decimal(estimate.value)
 
 
-def budget_curves(curves: Sequence[Curve], title: str, name: str) -> str:
+def budget_curves(curves: Sequence[BudgetCurve], title: str, name: str) -> str:
     """Draw ASR within a budget against the budget, one line per attack, intervals as bands.
 
     Args:
@@ -212,7 +212,7 @@ def budget_curves(curves: Sequence[Curve], title: str, name: str) -> str:
 
 
 def attempt_curves(
-    curves: Sequence[Curve], published: Sequence[Curve], title: str, name: str
+    curves: Sequence[BudgetCurve], published: Sequence[BudgetCurve], title: str, name: str
 ) -> str:
     """Draw accuracy after k attempts against k, intervals as bands.
 
@@ -282,7 +282,7 @@ def distance_plot(
     return as_svg(draw, width=4.2, height=2.75, name=name, label=label)
 
 
-def _curve(axes: Axes, curve: Curve, i: int) -> None:
+def _curve(axes: Axes, curve: BudgetCurve, i: int) -> None:
     budgets = [budget for budget, _ in curve.points]
     values, lows, highs = spans(estimate for _, estimate in curve.points)
     colour = SERIES[i % _N_COLOURS]

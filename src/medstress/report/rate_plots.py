@@ -40,7 +40,7 @@ def curves(rows: Sequence[Row]) -> Iterator[Plot]:
         panels.setdefault(tuple(as_text(row.get(name)) for name in fields), []).append(row)
     for i, (key, members) in enumerate(panels.items()):
         lines = [
-            figures.Curve(label=label, points=points)
+            figures.BudgetCurve(label=label, points=points)
             for label, row in zip(short_labels(members), members, strict=True)
             if (points := _points(row))
         ]

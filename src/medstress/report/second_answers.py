@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from medstress.core.rows import TrialRow
-from medstress.metrics.second_answers import Arm, Place, second_answers
+from medstress.metrics.second_answers import ClassifiedArm, Place, second_answers
 from medstress.report import figures
 from medstress.report.figures import Plot
 from medstress.report.labels import label_text
@@ -31,7 +31,7 @@ def second_answer_plots(trials: Sequence[TrialRow]) -> Iterator[Plot]:
             yield Plot(svg=svg, data=_numbers(name, place, arms))
 
 
-def _numbers(name: str, place: Place, arms: Sequence[Arm]) -> Table:
+def _numbers(name: str, place: Place, arms: Sequence[ClassifiedArm]) -> Table:
     return Table(
         name=f"{name}-data",
         caption=f"ASR with and without variants of the key, as plotted: {label_text(place)}",

@@ -134,10 +134,6 @@ def _learning_data(models: Sequence[Mapping[str, Any]], named: str) -> Table:
     )
 
 
-def _of_fold(model: Mapping[str, Any]) -> str:
-    return f"{model['victim']}, fold {model['fold']}" if "fold" in model else str(model["victim"])
-
-
 def _means_over_folds(
     models: Sequence[Mapping[str, Any]], key: str
 ) -> list[tuple[str, list[float | None]]]:

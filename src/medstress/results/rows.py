@@ -17,8 +17,8 @@ from medstress.core.text import WHOLE, edit_distance, edit_rows, edits_of
 from medstress.core.validity import EVIDENCE_CHANGED, REVIEW, known_validity
 from medstress.engine.requests import Purpose
 from medstress.kinds import kind_of
+from medstress.metrics.attempt_records import entries
 from medstress.metrics.counts import pick_success
-from medstress.metrics.tries import entries
 from medstress.results.load import StoredRun
 from medstress.results.stored_prompts import Prompts, stored_prompt
 from medstress.store.reader import StoredTrial

@@ -8,9 +8,9 @@ from typing import Any
 
 from medstress.core.items import Question
 from medstress.core.rows import TrialRow
+from medstress.metrics.attempt_records import entries, pick_attempt
 from medstress.metrics.counts import is_flipped
 from medstress.metrics.significance.tests import FAMILY, clean_confidence, repeated
-from medstress.metrics.tries import entries, pick_attempt
 from medstress.report.case import Attempt, Case
 from medstress.results.load import StoredRun
 from medstress.results.rows import trial_rows

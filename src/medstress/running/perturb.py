@@ -37,7 +37,7 @@ from medstress.experiment.plan.sentence_groups import (
     sentence_resources,
 )
 from medstress.kinds import Kind
-from medstress.running.perturbed_rows import Arm, Row, perturbed_row, write
+from medstress.running.perturbed_rows import PerturbedArm, Row, perturbed_row, write
 from medstress.running.run import Watcher, resolve
 
 NEEDS = ("experiment", "dataset", "attack")
@@ -156,7 +156,7 @@ def _noise_rows(
         attack = part.attack
         assert isinstance(attack, SentenceAttack)
         for seed, item in product(_seeds(checked, part), dataset.questions):
-            arm = Arm(dataset=dataset.label, attack=part.label, seed=seed)
+            arm = PerturbedArm(dataset=dataset.label, attack=part.label, seed=seed)
             # The random stream of a run's trials, so that a run asks exactly these items.
             rng = rng_for(seed or 0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
             unit = kind.with_unit(item, WHOLE)
@@ -190,7 +190,7 @@ def _draws(
     for item, seed in product(group.items(dataset), _seeds(checked, part)):
         candidates = drawn_candidates(item, seed, dataset.label, part, resources)
         for number, candidate in enumerate(candidates, start=1):
-            arm = Arm(
+            arm = PerturbedArm(
                 dataset=dataset.label,
                 attack=part.label,
                 seed=seed,

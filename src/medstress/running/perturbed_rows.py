@@ -19,7 +19,7 @@ from medstress.kinds.kind import Layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class PerturbedArm:
     """The perturbation of a row."""
 
     dataset: str
@@ -44,13 +44,13 @@ class Row:
     """The fields that a reader of its kind needs, without the id."""
     edits: list[dict[str, Any]]
     """The edits, in offsets of the original."""
-    arm: Arm
+    arm: PerturbedArm
     """The perturbation."""
     metadata: dict[str, Any] = field(default_factory=dict)
     """Other fields of the item."""
 
 
-def perturbed_row(candidate: Edited, arm: Arm) -> Row:
+def perturbed_row(candidate: Edited, arm: PerturbedArm) -> Row:
     """Return a perturbed item as a row; mentions are left out, because their places have moved."""
     kind = kind_of(candidate.item)
     return Row(

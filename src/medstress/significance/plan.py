@@ -21,12 +21,12 @@ from medstress.core.seeding import rng_for
 from medstress.engine.requests import Purpose
 from medstress.engine.study import Study, StudyFlow
 from medstress.experiment.plan.conversations import victim_of
+from medstress.metrics.attempt_records import attempts_used, entries, pick_attempt
 from medstress.metrics.counts import is_flipped, is_refused
 from medstress.metrics.significance.control_costs import ControlCost
 from medstress.metrics.significance.families import attainable, shortfall
 from medstress.metrics.significance.hardness import Statistic
 from medstress.metrics.significance.members import Scope, family_counts, family_of, has_id
-from medstress.metrics.tries import attempts_used, entries, pick_attempt
 from medstress.prompts.replies import Addition
 from medstress.significance.bounds import Bound, bound_of
 from medstress.significance.controls import Controls

@@ -8,8 +8,8 @@ from typing import TypeAlias
 from medstress.attacks.controls.neutral import is_similar_length
 from medstress.attacks.controls.slots import Slot
 from medstress.core.rows import TrialRow
+from medstress.metrics.attempt_records import attempts_used
 from medstress.metrics.significance.families import Null
-from medstress.metrics.tries import attempts_used
 from medstress.significance.settings import Settings
 
 Described: TypeAlias = tuple[TrialRow, Sequence[Slot]]

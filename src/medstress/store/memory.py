@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from medstress.core.calls import Answer
 from medstress.core.hashing import canonical_json
-from medstress.store.first_rows import BegunTrial, PlannedTrial
 from medstress.store.reader import StoredTrial
+from medstress.store.registered_rows import BegunTrial, PlannedTrial
 
 Arm: TypeAlias = tuple[str, str, str, str, str, int | None]
 """(data set, group, victim, attack, parameters, seed)"""

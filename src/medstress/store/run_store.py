@@ -29,16 +29,16 @@ from medstress.store import reviews
 from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.database import SIDES, Database, commit, insert_rows, translated
-from medstress.store.first_rows import (
+from medstress.store.formats import bring_up_to_date, make_views
+from medstress.store.key_index import NEWEST, KeyIndex
+from medstress.store.opening import check_run
+from medstress.store.registered_rows import (
     BegunTrial,
     PlannedTrial,
     find_or_add_arm,
     register_trial,
     update_metadata,
 )
-from medstress.store.formats import bring_up_to_date, make_views
-from medstress.store.key_index import NEWEST, KeyIndex
-from medstress.store.opening import check_run
 from medstress.store.spending import Spending, read_spending
 
 FILE = DATABASE

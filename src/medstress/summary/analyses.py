@@ -21,7 +21,7 @@ from medstress.summary.sweeps import sweeps
 from medstress.transfer.arm_rules import special_exclusions, special_goal
 from medstress.transfer.effects import Carried, transfer_rows
 from medstress.transfer.reusable_names import (
-    AskedNames,
+    QueriedNames,
     overlap_rows,
     reusable_rows,
     universality_rows,
@@ -114,7 +114,7 @@ def _universality(
     if not sizes:
         return []
     asked = [
-        AskedNames(
+        QueriedNames(
             place=(inquiry.dataset, inquiry.group, inquiry.victim),
             attack=inquiry.attack,
             item_id=inquiry.item_id,

@@ -10,7 +10,7 @@ from medstress.attacks.noise.non_entity_noise import is_control_of
 from medstress.core.clusters import clusters_by_dataset
 from medstress.core.outcomes import Verdict
 from medstress.core.text import edits_of
-from medstress.kinds.scores import Arm, DatasetScores, Json, Place
+from medstress.kinds.scores import DatasetScores, Json, Place, ScoredArm
 from medstress.metrics.pairs import benjamini_hochberg
 from medstress.results.load import StoredRun, kind_of_run
 
@@ -35,22 +35,22 @@ def add_scores(run: StoredRun, summary: Json) -> None:
     summary["warnings"] = [*summary["warnings"], *scores.warnings(arms)]
 
 
-def arms_of(run: StoredRun) -> dict[Place, Arm]:
+def arms_of(run: StoredRun) -> dict[Place, ScoredArm]:
     """Return the answers by place; empty if the items have no scores of data sets."""
     return run.once(_arms_of)
 
 
-def _arms_of(run: StoredRun) -> dict[Place, Arm]:
+def _arms_of(run: StoredRun) -> dict[Place, ScoredArm]:
     stored, scores = run.items(), kind_of_run(run).scores
     if scores is None:
         return {}
     items = {row: item for row, (_, item) in stored.items()}
     clusters = clusters_by_dataset(stored.values())
-    arms: dict[Place, Arm] = {}
+    arms: dict[Place, ScoredArm] = {}
     for trial in run.trials():
         item = items[trial.item]
         place = (trial.dataset, trial.group, trial.victim, trial.attack)
-        arm = arms.setdefault(place, Arm(json.loads(trial.spec)))
+        arm = arms.setdefault(place, ScoredArm(json.loads(trial.spec)))
         key, cluster = (trial.seed, item.id), clusters[trial.dataset][item.id]
         # The entities of a sentence share the queries about it.
         if key not in arm.before and trial.result.get("before"):
@@ -69,7 +69,7 @@ def _arms_of(run: StoredRun) -> dict[Place, Arm]:
     return arms
 
 
-def _complete(arms: Mapping[Place, Arm]) -> None:
+def _complete(arms: Mapping[Place, ScoredArm]) -> None:
     """Fill in the clean answers of searches from other arms.
 
     Searches do not ask about sentences without entities.
@@ -86,7 +86,7 @@ def _complete(arms: Mapping[Place, Arm]) -> None:
         arm.unasked -= set(arm.before)
 
 
-def control_of(arms: Mapping[Place, Arm], place: Place) -> Arm | None:
+def control_of(arms: Mapping[Place, ScoredArm], place: Place) -> ScoredArm | None:
     """Return the control arm of a static attack in the same place, or None."""
     for other, arm in sorted(arms.items(), key=lambda pair: pair[0]):
         if other[:3] == place[:3] and is_control_of(arm.spec, arms[place].spec):
@@ -94,7 +94,7 @@ def control_of(arms: Mapping[Place, Arm], place: Place) -> Arm | None:
     return None
 
 
-def _tests(arms: Mapping[Place, Arm], scores: DatasetScores) -> list[Json]:
+def _tests(arms: Mapping[Place, ScoredArm], scores: DatasetScores) -> list[Json]:
     rows: list[Json] = []
     for (dataset, group, victim, attack), arm in sorted(arms.items(), key=lambda pair: pair[0]):
         if not arm.after:

@@ -9,7 +9,7 @@ import numpy as np
 
 from medstress.core.rows import TrialRow
 from medstress.experiment.file.training_table import ORIGINAL, ORIGINAL_TWICE
-from medstress.kinds.scores import Arm, Json, Place
+from medstress.kinds.scores import Json, Place, ScoredArm
 from medstress.metrics.counts import cluster_of, is_answered, is_eligible, is_flipped
 from medstress.metrics.sentences.entity_scores import Reading, measured
 from medstress.metrics.sentences.recovery import Four, recovery
@@ -62,7 +62,9 @@ def _comparisons(notes: Json) -> Iterator[tuple[str, Sequence[str], str]]:
             yield kind["name"], kind["attacks"], ORIGINAL_TWICE
 
 
-def _scores(arms: Mapping[Place, Arm], trials: Sequence[TrialRow], notes: Json) -> Iterator[Json]:
+def _scores(
+    arms: Mapping[Place, ScoredArm], trials: Sequence[TrialRow], notes: Json
+) -> Iterator[Json]:
     """Yield the scores of each kind of model over its training seeds, clean and attacked."""
     for kind in dict.fromkeys(model["model"] for model in notes["models"]):
         victims = dict.fromkeys(m["victim"] for m in notes["models"] if m["model"] == kind)
@@ -84,7 +86,7 @@ def _scores(arms: Mapping[Place, Arm], trials: Sequence[TrialRow], notes: Json) 
 
 
 def _compare(
-    arms: Mapping[Place, Arm],
+    arms: Mapping[Place, ScoredArm],
     trials: Sequence[TrialRow],
     place: tuple[str, str, str],
     pairs: Sequence[tuple[str, str]],
@@ -108,10 +110,10 @@ def _compare(
     return _by_correlation(original, trained, keys)
 
 
-def _by_f1(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) -> Json:
+def _by_f1(original: list[ScoredArm], trained: list[ScoredArm], keys: Sequence[Any]) -> Json:
     clusters = sorted({original[0].before[key].cluster for key in keys})
 
-    def f1(arms: Sequence[Arm], answers: str) -> Measured:
+    def f1(arms: Sequence[ScoredArm], answers: str) -> Measured:
         return f1_of([[getattr(arm, answers)[key] for key in keys] for arm in arms], clusters)
 
     four = Four(
@@ -123,7 +125,9 @@ def _by_f1(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) -> Json
     return {"measure": "f1", **recovery(four, len(clusters), len(original))}
 
 
-def _by_correlation(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) -> Json:
+def _by_correlation(
+    original: list[ScoredArm], trained: list[ScoredArm], keys: Sequence[Any]
+) -> Json:
     # All models are scored on the pairs that every one of them has answered.
     original = [_only(arm, keys) for arm in original]
     trained = [_only(arm, keys) for arm in trained]
@@ -137,8 +141,8 @@ def _by_correlation(original: list[Arm], trained: list[Arm], keys: Sequence[Any]
     return {"measure": "pearson", **recovery(four, n, len(original), (-1.0, 1.0))}
 
 
-def _only(arm: Arm, keys: Sequence[Any]) -> Arm:
-    return Arm(arm.spec, {k: arm.before[k] for k in keys}, {k: arm.after[k] for k in keys})
+def _only(arm: ScoredArm, keys: Sequence[Any]) -> ScoredArm:
+    return ScoredArm(arm.spec, {k: arm.before[k] for k in keys}, {k: arm.after[k] for k in keys})
 
 
 def _by_accuracy(

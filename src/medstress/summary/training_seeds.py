@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from medstress.kinds.scores import Arm, Json, Place
+from medstress.kinds.scores import Json, Place, ScoredArm
 from medstress.metrics.sentences.correlations import COEFFICIENTS, coefficient
 from medstress.metrics.sentences.entity_scores import (
     MATCHES,
@@ -29,7 +29,7 @@ from medstress.stats.estimates import unknown
 from medstress.summary.sentences import control_of
 
 
-def together(arms: Mapping[Place, Arm], place: Place, victims: Sequence[str]) -> Json:
+def together(arms: Mapping[Place, ScoredArm], place: Place, victims: Sequence[str]) -> Json:
     """Return the fields of `add_scores` as means over victims; seeds are resampled with items.
 
     Args:
@@ -50,7 +50,7 @@ def f1_of(readings: Sequence[Iterable[Reading]], clusters: Sequence[str]) -> Mea
     return _mean([sums_of(each, clusters) for each in readings], "f1")
 
 
-def coefficient_of(arms: Sequence[Arm], answers: str, name: str = "pearson") -> Measured:
+def coefficient_of(arms: Sequence[ScoredArm], answers: str, name: str = "pearson") -> Measured:
     """Return the mean correlation over arms and their seeds, on pairs that every arm has answered.
 
     Args:
@@ -70,7 +70,7 @@ def coefficient_of(arms: Sequence[Arm], answers: str, name: str = "pearson") -> 
     return over_seeds(found)
 
 
-def _shared(arms: Sequence[Arm]) -> tuple[list[str], list[int | None]]:
+def _shared(arms: Sequence[ScoredArm]) -> tuple[list[str], list[int | None]]:
     """Return the pairs that all arms and seeds have answered, and the seeds of the attack."""
     answered = set.intersection(*(set(arm.after) for arm in arms))
     seeds = sorted({seed for seed, _ in answered}, key=lambda seed: (seed is not None, seed))
@@ -78,7 +78,7 @@ def _shared(arms: Sequence[Arm]) -> tuple[list[str], list[int | None]]:
     return [name for name in names if all((seed, name) in answered for seed in seeds)], seeds
 
 
-def _pairs(members: Sequence[Arm]) -> Json:
+def _pairs(members: Sequence[ScoredArm]) -> Json:
     names, seeds = _shared(members)
     n = len(names)
     n_clusters = len({members[0].before[seeds[0], name].cluster for name in names})
@@ -92,7 +92,7 @@ def _pairs(members: Sequence[Arm]) -> Json:
     return row
 
 
-def _entities(members: Sequence[Arm], controls: Sequence[Arm]) -> Json:
+def _entities(members: Sequence[ScoredArm], controls: Sequence[ScoredArm]) -> Json:
     keys = [[key for key in arm.before if key in arm.after] for arm in members]
     before = [[arm.before[k] for k in own] for arm, own in zip(members, keys, strict=True)]
     after = [[arm.after[k] for k in own] for arm, own in zip(members, keys, strict=True)]
@@ -148,7 +148,7 @@ _COUNTED: dict[str, Callable[[Any], int]] = {
 """Denominator of each measure, from (matches, found, gold)."""
 
 
-def _net_drop(members: Sequence[Arm], controls: Sequence[Arm]) -> Any:
+def _net_drop(members: Sequence[ScoredArm], controls: Sequence[ScoredArm]) -> Any:
     """Return F1 under the control minus F1 under the attack, on the sentences of both."""
     if len(controls) < len(members):
         return unknown("there is no control with this noise in the run")

@@ -99,7 +99,7 @@ class Conversation:
         return 1
 
     @property
-    def is_told(self) -> bool:
+    def stores_requests(self) -> bool:
         """True: requests depend on earlier answers, so they are stored in full."""
         return True
 

@@ -111,7 +111,7 @@ class MultipleChoice:
         return self.answer_by is AnswerBy.CHOICE
 
     @property
-    def is_told(self) -> bool:
+    def stores_requests(self) -> bool:
         """True if requests are stored in full, because no form can reproduce them."""
         return self.template.form is None
 

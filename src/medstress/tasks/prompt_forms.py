@@ -26,7 +26,7 @@ _IFS = tuple({f"if_{name}"} for name in OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Slot:
     """A place for a text of the item."""
 
     name: str
@@ -50,7 +50,7 @@ class EachOption:
     parts: tuple[Part, ...]
 
 
-Part: TypeAlias = str | Place | If | EachOption
+Part: TypeAlias = str | Slot | If | EachOption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Form:
         """
         pieces = [""]
         for piece in _flat(self.parts, letters, "", present):
-            if isinstance(piece, Place):
+            if isinstance(piece, Slot):
                 pieces += [piece.name, ""]
             else:
                 pieces[-1] += piece
@@ -148,7 +148,7 @@ class _DoesMoreError(Exception):
 
 def _flat(
     parts: Sequence[Part], letters: str, letter: str, present: frozenset[str]
-) -> Iterator[str | Place]:
+) -> Iterator[str | Slot]:
     """Yield parts with choices and loops resolved; `letter` is that of the current option."""
     for part in parts:
         match part:
@@ -157,11 +157,11 @@ def _flat(
             case EachOption(inner):
                 for each in letters:
                     yield from _flat(inner, letters, each, present)
-            case Place("letter"):
+            case Slot("letter"):
                 yield letter
-            case Place("option"):
-                yield Place(letter)
-            case Place(name) if name in OPTIONAL and name not in present:
+            case Slot("option"):
+                yield Slot(letter)
+            case Slot(name) if name in OPTIONAL and name not in present:
                 pass
             case _:
                 yield part
@@ -171,7 +171,7 @@ def _json(parts: Sequence[Part]) -> list[Any]:
     found: list[Any] = []
     for part in parts:
         match part:
-            case Place(name):
+            case Slot(name):
                 found.append({"place": name})
             case If(name, then, otherwise):
                 found.append({f"if_{name}": _json(then), "else": _json(otherwise)})
@@ -193,7 +193,7 @@ def _read_part(part: Any, depth: int, in_option: bool) -> Part:
         return part
     match part:
         case {"place": str(name), **rest} if not rest and name in _known(in_option):
-            return Place(name)
+            return Slot(name)
         case {"else": otherwise, **rest} if rest.keys() in _IFS:
             key, then = next((str(key), then) for key, then in rest.items())
             branches = _read(then, depth, in_option), _read(otherwise, depth, in_option)
@@ -259,9 +259,9 @@ def _output(node: Any, says: dict[str, Any], option: dict[str, str]) -> Part:
         case nodes.TemplateData(data=text):
             return str(text)
         case nodes.Name(name=name) if name in option:
-            return Place(option[name])
+            return Slot(option[name])
         case nodes.Name(name=name) if name in says:
             return str(says[name])
         case nodes.Name(name=name) if name in FIELDS:
-            return Place(name)
+            return Slot(name)
     raise _DoesMoreError

@@ -34,7 +34,7 @@ class Task(AnyTask, Protocol):
         """True if another sample may give another answer."""
 
     @property
-    def is_told(self) -> bool:
+    def stores_requests(self) -> bool:
         """True if requests are stored in full, because item, edits and the prompt's form cannot
         reproduce them."""
 

@@ -55,9 +55,9 @@ class Victim:
         return self.task.listing(candidate)
 
     @property
-    def is_told(self) -> bool:
+    def stores_requests(self) -> bool:
         """True if its requests are stored in full (`medstress.tasks.task.Task`)."""
-        return bool(getattr(self.task, "is_told", False))
+        return bool(getattr(self.task, "stores_requests", False))
 
     @property
     def prompt(self) -> dict[str, Any] | None:

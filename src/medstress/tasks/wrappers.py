@@ -46,9 +46,9 @@ class Wrapper:
         return self.inner.is_sampled
 
     @property
-    def is_told(self) -> bool:
+    def stores_requests(self) -> bool:
         """As the inner task."""
-        return self.inner.is_told
+        return self.inner.stores_requests
 
     @property
     def ties(self) -> Ties:

@@ -24,7 +24,7 @@ PERSISTENCE = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedNames:
+class QueriedNames:
     """The result of asking the top names on one item."""
 
     place: tuple[str, str, str]
@@ -97,7 +97,7 @@ def cross_fitted(trials: Sequence[TrialRow], m: int) -> dict[str, tuple[str, ...
 
 
 def universality_rows(
-    arms: Arms, asked: Iterable[AskedNames], sizes: Sequence[int]
+    arms: Arms, asked: Iterable[QueriedNames], sizes: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Return rows of `analysis.universality`: share of eligible items that the top m names flip.
 
@@ -114,7 +114,7 @@ def universality_rows(
         Rows with `universality`, whose n counts the items asked: `n_items` minus `n_never_asked`
         (no name succeeded elsewhere, or none is allowed there) and `n_unanswered` (a call failed).
     """
-    known: dict[tuple[Any, ...], list[AskedNames]] = defaultdict(list)
+    known: dict[tuple[Any, ...], list[QueriedNames]] = defaultdict(list)
     for one in asked:
         known[one.place, one.attack, one.item_id].append(one)
     rows = []
@@ -132,7 +132,7 @@ def universality_rows(
     return rows
 
 
-def _universality(asked: Mapping[str, AskedNames], n_items: int, m: int) -> dict[str, Any]:
+def _universality(asked: Mapping[str, QueriedNames], n_items: int, m: int) -> dict[str, Any]:
     """Return one row: how the first m names do on the items on which one of them was asked."""
     put = {item: one for item, one in asked.items() if set(one.top[:m]) & set(one.asked)}
     flips = {item: one.flips(m) for item, one in put.items()}

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medstress.core.validity import VARIANT_CLASSES
 from medstress.entities.names import (
     DIFFERENT,
-    VARIANT_CLASSES,
     VariantIndex,
     fold_word,
     normalise,

@@ -5,7 +5,7 @@ import pytest
 
 from medstress.core.errors import UsageError
 from medstress.entities.embeddings import Embedder
-from medstress.entities.prepared_texts import PreparedTexts
+from medstress.entities.text_index import PreparedTexts
 from medstress.entities.vector_files import VectorFile
 
 TEXTS = ["alpha", "beta", "delta", "gamma"]

@@ -6,14 +6,14 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from medstress.report.figures import Curve, budget_curves, forest_plot
+from medstress.report.figures import BudgetCurve, budget_curves, forest_plot
 from medstress.stats.estimates import Estimate
 
 ESTIMATE = Estimate(value=0.4, n=10, low=0.3, high=0.5, method="", hits=4)
 
 
-def curve(label: str = "random", budgets: tuple[int, ...] = (1, 2, 4)) -> Curve:
-    return Curve(label=label, points=tuple((budget, ESTIMATE) for budget in budgets))
+def curve(label: str = "random", budgets: tuple[int, ...] = (1, 2, 4)) -> BudgetCurve:
+    return BudgetCurve(label=label, points=tuple((budget, ESTIMATE) for budget in budgets))
 
 
 def texts(svg: str) -> list[str]:

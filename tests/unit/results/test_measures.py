@@ -11,8 +11,8 @@ from typing import Any
 import medstress as ms
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.core.validity import VARIANT_CLASSES
 from medstress.metrics.attempts import attempt_fields
-from medstress.metrics.counts import VARIANT_CLASSES
 from medstress.metrics.sentences.correlations import COEFFICIENTS
 from medstress.metrics.sentences.entity_scores import MATCHES, MEASURES
 from medstress.metrics.summary import LEDGER_FIELDS

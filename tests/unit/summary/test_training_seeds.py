@@ -8,7 +8,7 @@ import pytest
 
 from medstress.core import registry
 from medstress.core.sentences import Entity
-from medstress.kinds.scores import Arm, Place
+from medstress.kinds.scores import Place, ScoredArm
 from medstress.metrics.sentences.correlations import Scored
 from medstress.metrics.sentences.entity_scores import Reading
 from medstress.summary.training_seeds import together
@@ -24,9 +24,9 @@ def reading(name: str, *, found: bool) -> Reading:
     return Reading(cluster=name, gold=entity, found=entity if found else ())
 
 
-def tagged(spec: dict[str, Any], before: int, after: int, seed: int | None = 0) -> Arm:
+def tagged(spec: dict[str, Any], before: int, after: int, seed: int | None = 0) -> ScoredArm:
     """The entities of so many sentences are found."""
-    arm = Arm(spec)
+    arm = ScoredArm(spec)
     for i, name in enumerate(NAMES):
         arm.before[seed, name] = reading(name, found=i < before)
         arm.after[seed, name] = reading(name, found=i < after)
@@ -87,7 +87,7 @@ def test_coefficients_of_pairs_are_averaged_over_victims() -> None:
     gold = [float(i % 5) for i in range(len(NAMES))]
     arms = {}
     for victim, sign in (("a", 1.0), ("b", -1.0)):
-        arm = Arm({"name": "synonym", "search": "none"})
+        arm = ScoredArm({"name": "synonym", "search": "none"})
         for name, score in zip(NAMES, gold, strict=True):
             arm.before[None, name] = Scored(score, score, name)
             arm.after[None, name] = Scored(score, sign * score, name)

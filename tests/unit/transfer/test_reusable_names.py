@@ -11,7 +11,7 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.arms import arrange
 from medstress.metrics.diversity import replacement_diversity
 from medstress.transfer.reusable_names import (
-    AskedNames,
+    QueriedNames,
     cross_fitted,
     folds,
     jaccard,
@@ -62,10 +62,10 @@ def test_no_item_is_asked_a_name_that_its_own_fold_alone_brought_up(trial: Make)
 
 def asked(
     item: str, top: tuple[str, ...], outcomes: tuple[str, ...], **given: object
-) -> AskedNames:
+) -> QueriedNames:
     values = {"place": PLACE, "attack": "random", "asked": top, "n_answered": len(outcomes)}
     reached = outcomes[-1:] == ("wrong",)
-    return AskedNames(item_id=item, top=top, reached=reached, **(values | given))  # type: ignore[arg-type]
+    return QueriedNames(item_id=item, top=top, reached=reached, **(values | given))  # type: ignore[arg-type]
 
 
 def test_universality_counts_items_that_the_first_m_names_flip(trial: Make) -> None:

@@ -65,7 +65,7 @@ def finding_harmed(before: str, inserted: str, after: str) -> str | None:
     if match := _pattern("discredits").search(inserted):
         return f"{match.group()!r} takes back the case or a part of it"
     return (
-        _between_cue_and_finding(before, inserted, after)
+        _between_cue_and_finding(before, after)
         or _denial_left_open(inserted, after)
         or _amount_shifted(inserted, after)
         or _finding_denied_again(f"{before} {after}", inserted)
@@ -103,7 +103,7 @@ def _touches_number(before: str, inserted: str, after: str) -> bool:
     return behind or ahead
 
 
-def _between_cue_and_finding(before: str, inserted: str, after: str) -> str | None:
+def _between_cue_and_finding(before: str, after: str) -> str | None:
     """Object to an insertion right after a word of the original that denies what comes next."""
     if _BREAK.match(after) or not after.strip():
         return None

@@ -80,7 +80,7 @@ def letter_voted(answer: str, letters: str) -> str | None:
 
 
 def said_yes(vote: Vote | Unreadable) -> bool | None:
-    """Return whether a vote says YES or NO, in either case, marks around it; None for neither."""
+    """Return True for a vote of YES, False for NO, None otherwise; case and marks are ignored."""
     bare = "" if isinstance(vote, Unreadable) else _BESIDE.sub("", vote.answer).upper()
     return {"YES": True, "NO": False}.get(bare)
 

@@ -50,9 +50,9 @@ class SentenceAttack(_Base):
     as flipped only if it exceeds `max_change`.
 
     For a question, a trial is about the question. One field of it is perturbed, and a wrong answer
-    is a success. As with all attacks on questions only those that were answered right are attacked,
-    so ASR and the accuracy after the attack count no copy of another; of sentences every copy is
-    asked, because scores of whole data sets, such as F1, need all of them.
+    is a success. Only questions that were answered right are attacked, as by all attacks on
+    questions. Of sentences every copy is asked, because scores of whole data sets, such as F1, need
+    all of them.
 
     *Differs from the paper*, which does not say which sentence of a pair it perturbs: the first.
 
@@ -177,7 +177,7 @@ class SentenceAttack(_Base):
 
 
 def noise_of(resources: NoiseResources | Resources) -> NoiseResources | None:
-    """Return what noise may read, which groups of questions hold beside their names, if any."""
+    """Return what noise may read; groups of questions hold it beside their names."""
     found = resources.noise if isinstance(resources, Resources) else resources
     return found if isinstance(found, NoiseResources) else None
 

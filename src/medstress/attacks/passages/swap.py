@@ -1,4 +1,4 @@
-"""The passage names a distractor where it named the key: who reads follows it."""
+"""Name a distractor in the passage wherever it names the key: a victim that reads follows it."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ class PairClassifierBackend(Backend):
         n = int(config.num_labels)
         if n < 2:
             raise UsageError(
-                f"model {loaded.identity.name!r} has one output, a score; expected one a label: "
-                "fine-tune it to sort pairs into labels"
+                f"model {loaded.identity.name!r} has one output, a score; expected one output "
+                "per label: fine-tune it to sort pairs into labels"
             )
         self.identity = loaded.identity
         self.traits = BackendTraits(

@@ -50,7 +50,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Stack:
     """Stacked parts of similar size: the attention of one block of their nodes is one product."""
 
     n: int
@@ -61,7 +61,7 @@ class Cell:
     blocks: tuple[Block, ...]
     """Blocks of its nodes, in order."""
 
-    def to(self, device: Any, n_per_key: int) -> Cell:
+    def to(self, device: Any, n_per_key: int) -> Stack:
         """Return a copy on a device, with one line of the mask for each head that shares keys."""
         blocks = [
             replace(one, mask=one.mask.repeat_interleave(n_per_key, dim=2).to(device))
@@ -76,7 +76,7 @@ class Places:
 
     rows: Any
     """Rows of the store that each node's keys and values are written to, `(n_nodes,)`."""
-    cells: tuple[Cell, ...]
+    cells: tuple[Stack, ...]
     """The cells; every part is in exactly one."""
     gather: Any
     """Index of the queries in attention order: by cell, block, part, head and node, with padding.
@@ -139,7 +139,7 @@ def pack(
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     starts = np.cumsum([0, *(len(part.row.tokens) for part in parts)])
     rows = store.begin(int(starts[-1]))
-    cells: list[Cell] = []
+    cells: list[Stack] = []
     query_order: list[Rows] = []
     n_threads = torch.get_num_threads() if model.device.type == "cpu" else 1
     for chosen in stacks(parts, cell_overhead / config.hidden_size, heads / n_threads):
@@ -160,7 +160,7 @@ def pack(
                 )
             )
         seen = torch.from_numpy(_by_head(keys, heads))
-        cells.append(Cell(n=len(chosen), seen=seen, blocks=tuple(blocks)))
+        cells.append(Stack(n=len(chosen), seen=seen, blocks=tuple(blocks)))
     lines = np.concatenate(query_order)
     places = Places(
         rows=torch.from_numpy(rows),

@@ -18,7 +18,7 @@ from medstress.experiment.file.phase_tables import (
     SignificanceTable,
     TuneTable,
 )
-from medstress.experiment.file.table import Count, NonEmpty, Seconds, Seed, Table
+from medstress.experiment.file.table import Count, NonEmpty, Seconds, Seed, TomlTable
 from medstress.experiment.file.training_table import TrainTable
 from medstress.files.writing import Access
 
@@ -44,7 +44,7 @@ LIMITS = ("max_queries", "max_tokens", "max_usd", "max_seconds")
 """Keys that stop a run before it is complete."""
 
 
-class ExperimentTable(Table):
+class ExperimentTable(TomlTable):
     """`[experiment]`."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -105,7 +105,7 @@ _FILES_ONLY = (
 """Sources that do not read the hub themselves; plug-ins may."""
 
 
-class DatasetTable(Table):
+class DatasetTable(TomlTable):
     """`[[dataset]]`."""
 
     name: NonEmpty
@@ -169,7 +169,7 @@ class DatasetTable(Table):
         return value
 
 
-class EntitiesTable(Table):
+class EntitiesTable(TomlTable):
     """`[[entities]]`: a group."""
 
     name: NonEmpty | None = None
@@ -243,7 +243,7 @@ class EntitiesTable(Table):
         return self
 
 
-class AttackTable(Table):
+class AttackTable(TomlTable):
     """`[[attack]]`; other keys are the attack's own parameters, which it checks itself."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
@@ -280,7 +280,7 @@ class AttackTable(Table):
         )
 
 
-class Experiment(Table):
+class Experiment(TomlTable):
     """A whole experiment file."""
 
     experiment: ExperimentTable

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from medstress.experiment.file.table import Count, NonEmpty, Seed, Table
+from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable
 from medstress.kinds.victim_prompts import wrong_prompt
 from medstress.tasks.wrapping import read_wraps
 
@@ -26,7 +26,7 @@ _READERS = {
 """Which back ends read a key."""
 
 
-class VictimTable(Table):
+class VictimTable(TomlTable):
     """`[[victim]]`."""
 
     name: NonEmpty | None = None
@@ -186,7 +186,7 @@ _NO_ROLE_KEYS = (
 )
 
 
-class RolesTable(Table):
+class RolesTable(TomlTable):
     """`[role]`: other models that attacks ask."""
 
     attacker: RoleTable | None = None

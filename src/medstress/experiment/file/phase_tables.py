@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from medstress.experiment.file.table import Count, NonEmpty, Seed, Table
+from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable
 from medstress.metrics.significance.control_costs import MAX_CALLS
 from medstress.stats.monte_carlo import MOST
 
@@ -15,7 +15,7 @@ GRID = (-50.0, -40.0, -30.0, -20.0, -10.0, -5.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50
 RELEASED_GRID = (*GRID, 60.0)
 
 
-class TuneTable(Table):
+class TuneTable(TomlTable):
     """`[tune]`: settings of `medstress tune`."""
 
     choices: Literal["default", "as_published", "as_released"] = "default"
@@ -77,7 +77,7 @@ class TuneTable(Table):
         return tuple(sorted(grid))
 
 
-class AnalysisTable(Table):
+class AnalysisTable(TomlTable):
     """`[analysis]`: analyses that `run` does after the trials; no part of the fingerprint."""
 
     transfer: bool = False
@@ -111,7 +111,7 @@ AS_PUBLISHED = {
 """The test of Ness et al., as far as the paper describes it."""
 
 
-class SignificanceTable(Table):
+class SignificanceTable(TomlTable):
     """`[test]`: significance of MedFuzz successes; no part of the fingerprint."""
 
     significance: bool = True

@@ -27,12 +27,12 @@ from medstress.experiment.file.config import (
 )
 from medstress.experiment.file.future_keys import ATTACKS, TABLES
 from medstress.experiment.file.sources import find_source
-from medstress.experiment.file.table import Table
+from medstress.experiment.file.table import TomlTable
 from medstress.files.reading import check_toml, parse_toml
 from medstress.kinds.victim_prompts import unknown_dataset
 
 ARRAYS = ("dataset", "entities", "victim", "attack")
-TABLES_BUILT: dict[str, type[Table]] = {
+TABLES_BUILT: dict[str, type[TomlTable]] = {
     "experiment": ExperimentTable,
     "dataset": DatasetTable,
     "entities": EntitiesTable,

@@ -12,7 +12,7 @@ Seconds = Annotated[float, Field(gt=0, le=1e8)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-class Table(BaseModel):
+class TomlTable(BaseModel):
     """A table of the experiment file; unknown keys raise errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)

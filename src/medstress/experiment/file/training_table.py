@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from medstress.experiment.file.table import Count, NonEmpty, Seed, Table
+from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable
 
 ORIGINAL = "original"
 """The model trained on the original data."""
@@ -19,7 +19,7 @@ PUBLISHED_EPOCHS = 30
 TRAIN_SPLIT = {"split": "train"}
 
 
-class AdversarialTable(Table):
+class AdversarialTable(TomlTable):
     """An entry of `adversarial`: one more model for each seed."""
 
     attack: Annotated[tuple[NonEmpty, ...], Field(min_length=1)]
@@ -45,7 +45,7 @@ class AdversarialTable(Table):
         return self.label or "+".join(self.attack) + redrawn + held_out
 
 
-class TrainTable(Table):
+class TrainTable(TomlTable):
     """`[train]`."""
 
     choices: Literal["default", "as_published", "as_released"] = "default"

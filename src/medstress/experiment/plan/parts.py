@@ -35,7 +35,7 @@ from medstress.experiment.plan.noise_resources import (
     describe_noise,
 )
 from medstress.experiment.plan.texts_to_embed import key_texts, texts_to_embed
-from medstress.kinds import KINDS, Asked, Kind
+from medstress.kinds import KINDS, Kind, VictimRequest
 from medstress.tasks.victim import Victim
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def open_victims(
             backend = registry.open_backend(table.backend, options)
             opened.callback(backend.close)
             tasks = kind.tasks(
-                Asked(
+                VictimRequest(
                     table=table,
                     label=label,
                     base=base,

@@ -14,7 +14,7 @@ from medstress.attacks.protocol import PAIRS
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.items import Mention
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.kinds.kind import Asked, Kind, Marked, Tasks, Words
+from medstress.kinds.kind import Kind, Marked, Tasks, VictimRequest, Words
 from medstress.kinds.nli.item import FIELDS, LabelledCandidate, LabelledPair
 from medstress.kinds.nli.task import NAME, DirectLabelling, PromptedLabelling
 from medstress.kinds.noise_words import two_texts
@@ -137,7 +137,7 @@ class Inference(Kind):
         """The labels of all data sets."""
         return tuple(sorted({label for item in items for label in item.labels}))
 
-    def tasks(self, asked: Asked) -> Tasks:
+    def tasks(self, asked: VictimRequest) -> Tasks:
         """A head or a function reads the texts; all else is asked with a prompt."""
         self.refuse_keys(asked, "shots", "shots_from")
         table, calls = asked.table, asked.backend.traits.calls
@@ -170,7 +170,7 @@ def _prompt() -> str:
     return str(files(__name__) / "labels.jinja")
 
 
-def _direct(asked: Asked) -> DirectLabelling:
+def _direct(asked: VictimRequest) -> DirectLabelling:
     """The task of a victim whose labels may be known; they must be those of the data."""
     theirs, names = asked.backend.traits.labels, dict(asked.table.labels or {})
     if theirs:

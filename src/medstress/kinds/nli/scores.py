@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from medstress.core.text import Edit
 from medstress.kinds.nli.item import LabelledPair
-from medstress.kinds.scores import ADJUSTED, FAMILY, WHEN, Arm, DatasetScores, Json, Test
+from medstress.kinds.scores import ADJUSTED, FAMILY, WHEN, DatasetScores, Json, ScoredArm, Test
 from medstress.stats.estimates import Estimate, unknown
 from medstress.stats.resampling import RESAMPLES, bootstrapped, random_stream, resampled_sums
 
@@ -66,7 +66,7 @@ class MacroF1(DatasetScores):
         """A search asks about other edits of every pair."""
         return spec.get("search") == "none"
 
-    def row(self, arm: Arm, control: Arm | None) -> Json:
+    def row(self, arm: ScoredArm, control: ScoredArm | None) -> Json:
         """See the class."""
         both = [key for key in arm.before if key in arm.after]
         before = [arm.before[key] for key in both or arm.before]
@@ -78,7 +78,7 @@ class MacroF1(DatasetScores):
             "macro_f1_drop": (_drop(first, second, len(after)) if both else _SEARCHED).as_json(),
         }
 
-    def tests(self, arm: Arm) -> Iterator[Test]:
+    def tests(self, arm: ScoredArm) -> Iterator[Test]:
         """Macro F1."""
         both = [key for key in arm.before if key in arm.after]
         first, second = _both_sums(

@@ -29,7 +29,7 @@ class DirectLabelling:
     """The task of a victim that reads both texts: a head, or a function."""
 
     names: Mapping[str, str] = field(default_factory=dict)
-    """The victim's labels that are called otherwise in the data: its name -> theirs."""
+    """The victim's name of a label -> its name in the data, where the two differ."""
 
     def spec(self) -> dict[str, Any]:
         """What defines the task, for fingerprints."""
@@ -79,9 +79,9 @@ class PromptedLabelling:
         return self.inner.template
 
     @property
-    def is_told(self) -> bool:
+    def stores_requests(self) -> bool:
         """Whether requests are stored as they are."""
-        return self.inner.is_told
+        return self.inner.stores_requests
 
     def listing(self, candidate: LabelledCandidate) -> str:
         """The prompt with the labels listed."""
@@ -140,7 +140,7 @@ def judged(item: LabelledPair, label: str | None, text: str | None = None) -> Pr
 
 
 def from_scores(item: LabelledPair, log_probs: tuple[float, ...]) -> Prediction:
-    """The prediction that log probabilities of the labels make; of a tie the first label."""
+    """Return the most probable label as a prediction; ties go to the first label."""
     if not all(map(math.isfinite, log_probs)):
         return Prediction(
             outcome=Outcome.UNREADABLE,

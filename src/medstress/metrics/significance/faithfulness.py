@@ -14,8 +14,8 @@ from typing import Any
 from medstress.core.items import Question
 from medstress.core.rows import TrialRow
 from medstress.core.text import Edit, edits_of
+from medstress.metrics.attempt_records import entries, pick_attempt
 from medstress.metrics.counts import is_refused
-from medstress.metrics.tries import entries, pick_attempt
 from medstress.stats.shares import rate
 
 LEXICAL = "shared content words"

@@ -13,8 +13,8 @@ from typing import Any
 
 from medstress.attacks.medfuzz.judges import picks_key
 from medstress.core.rows import TrialRow
+from medstress.metrics.attempt_records import tries
 from medstress.metrics.counts import is_eligible, is_flipped, unit_of
-from medstress.metrics.tries import tries
 from medstress.stats.shares import rate
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.core.rows import TrialRow
+from medstress.metrics.attempt_records import attempts_used
 from medstress.metrics.counts import is_eligible, is_flipped, is_refused
 from medstress.metrics.significance.control_costs import cost_of
 from medstress.metrics.significance.families import (
@@ -20,7 +21,6 @@ from medstress.metrics.significance.families import (
     shortfall,
 )
 from medstress.metrics.significance.hardness import Statistic
-from medstress.metrics.tries import attempts_used
 from medstress.stats.monte_carlo import MOST, ControlPlan
 
 _HASH = "blake2b-128:"

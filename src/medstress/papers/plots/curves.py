@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from medstress.papers import canvas
-from medstress.papers.curves import Curve, CurvePanel
+from medstress.papers.curves import CurvePanel, PlottedCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +82,7 @@ def _panel(axes: Axes, panel: CurvePanel, embeddings: Sequence[str]) -> None:
         text.set_color(canvas.INK)
 
 
-def _inflection(axes: Axes, curve: Curve) -> None:
+def _inflection(axes: Axes, curve: PlottedCurve) -> None:
     """Draw an open circle where a plateau begins, if the run's analyses found one."""
     if curve.inflection is None:
         return
@@ -95,7 +95,7 @@ def _inflection(axes: Axes, curve: Curve) -> None:
         )  # fmt: skip
 
 
-def _colour(curve: Curve, panel: CurvePanel) -> str:
+def _colour(curve: PlottedCurve, panel: CurvePanel) -> str:
     """Return the method's colour, or one of the other colours if attacks share the method."""
     same = [c for c in panel.curves if c.method == curve.method and c.embedding == curve.embedding]
     if len(same) == 1 and curve.method in canvas.METHOD_COLOURS:
@@ -103,11 +103,11 @@ def _colour(curve: Curve, panel: CurvePanel) -> str:
     return _OTHERS[same.index(curve) % len(_OTHERS)]
 
 
-def _dash(curve: Curve, embeddings: Sequence[str]) -> Any:
+def _dash(curve: PlottedCurve, embeddings: Sequence[str]) -> Any:
     return canvas.DASHES[embeddings.index(curve.embedding) % len(canvas.DASHES)]
 
 
-def _marker(curve: Curve) -> str:
+def _marker(curve: PlottedCurve) -> str:
     methods = list(canvas.METHOD_COLOURS)
     place = methods.index(curve.method) if curve.method in methods else len(methods)
     return canvas.MARKERS[place % len(canvas.MARKERS)]

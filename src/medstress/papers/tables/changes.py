@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.papers.changes import Advantage, Change, rise_budget
-from medstress.papers.made import Printed, csv_row
+from medstress.papers.outputs import Printed, csv_row
 from medstress.papers.plots.advantages import label_of
 from medstress.results.table import Format, Table, as_row, columns
 from medstress.stats.estimates import Estimate

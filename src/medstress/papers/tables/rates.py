@@ -9,8 +9,8 @@ from typing import Any
 from medstress.papers import published
 from medstress.papers.arms import METHODS, Place
 from medstress.papers.exponents import EXPONENT, LEARNING_RATE
-from medstress.papers.made import Printed, csv_row
 from medstress.papers.notes import other_prompt, published_prompts, rate_notes
+from medstress.papers.outputs import Printed, csv_row
 from medstress.papers.published import Published
 from medstress.papers.rates import Rates
 from medstress.results.formats import decimal, percent

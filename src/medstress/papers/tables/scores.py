@@ -8,7 +8,7 @@ from typing import Any
 from medstress.metrics.success import at_budget
 from medstress.papers import notes
 from medstress.papers.arms import Arm
-from medstress.papers.made import Printed, csv_row
+from medstress.papers.outputs import Printed, csv_row
 from medstress.report.sentence_scores import BY_TYPE, scores_in, shown_scores
 from medstress.results.measures import measure
 from medstress.results.table import Format, Table, as_row, columns

@@ -10,9 +10,9 @@ import pytest
 
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.metrics.attempt_records import pick_attempt, tries
 from medstress.metrics.cautions import cautions
 from medstress.metrics.significance.judges import judge_fields, unjudged_items
-from medstress.metrics.tries import pick_attempt, tries
 from medstress.metrics.vouched import asr_valid, asr_valid_bounds
 
 Make = Callable[..., TrialRow]
