@@ -81,9 +81,9 @@ def _demo(commands: argparse._SubParsersAction[_Parser]) -> None:
     demo = commands.add_parser(
         "demo",
         help="attack the embedded language model on the embedded questions",
-        description="Attack the embedded language model on sample questions, with random and "
-        "powerscaled distance-weighted sampling, near and far. Prints a table and writes "
-        "report.html. Nothing is downloaded.",
+        description="Ask the embedded language model the sample questions with a passage to read "
+        "and without, and attack it with far, random and near names and with harmless edits as a "
+        "control. Prints two tables and writes report.html. Nothing is downloaded.",
     )
     demo.add_argument("--out", metavar="DIR", default="runs/demo", help="default: runs/demo")
     demo.add_argument("--quiet", action="store_true", help="no progress display")

@@ -10,6 +10,9 @@ from functools import lru_cache
 from medstress.core.hashing import content_hash
 from medstress.core.sentence_splitting import sentence_spans
 
+DECIDES = "passage_decides"
+"""Field of a row: false for a passage that does not decide its question."""
+
 
 def named_at(text: str, name: str) -> list[tuple[int, int]]:
     """Return where a text names something: whole words, in any case and spacing.

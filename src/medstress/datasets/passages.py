@@ -19,17 +19,27 @@ _BEFORE_IE = rf"[^\w\n]{{0,3}}\d?{_LETTER}(?:\s*>\s*{_LETTER})*[^\w\n]{{0,4}}(?=
 _BARE = rf"(?:{_LETTER}(?=\s*(?:[.,:;)\]\-(#>]|Ref\b|$))|[A-J](?=\s+[A-Z]))"
 """A letter that is no article, to judge by what follows it."""
 _ANSWER = (
-    r"\b(?i:ans|answer)s?\b[\s.,:)\-]*(?:is|are)?[\s.:\-]*"
+    r"\b(?i:(?:the\s+)?(?:(?:correct|right|best)\s+)?(?:ans|answer|correct)s?)\b[\s.,:)\-=*_]*"
+    r"(?:is|are|was|(?:will|would|must|should)\s+be)?[\s.:\-=*_]*"
     rf"(?:{_QUOTED}|{_BEFORE_IE}|{_BARE}|(?i:option)\s*\d\b){_IE}"
 )
 _NAMED = rf"(?:\(\s*{_LETTER}\s*\)|['\"‘“`]?(?:[A-Jb-j]|\d|a(?=\W?[^\w\s]|\W*$))\b['\"’”`]?)"
-_OPTION = rf"\b(?i:option|choice)s?\s*{_NAMED}(?:\s*(?:,|&|/|and|or)\s*{_NAMED})*"
+_VERDICT = (
+    r"(?:(?<=^)|(?<=[.;:\n]\s)|(?<=\b[Ss]o\s))"
+    r"[A-J](?:\s*(?:,|&|/|and|or)\s*[A-J])*\s+(?:is|are)\s+(?:the\s+)?"
+    r"(?:right|correct|wrong|incorrect|false)"
+    r"(?:\s+(?:answer|option|choice)s?\b|(?=\s*(?:[.,;:)]|$|because\b|since\b|as\b)))"
+)
+_OPTION = (
+    r"\b(?i:(?:(?:correct|right|best)\s+)?(?:option|choice|opt)\.?s?)\s*(?:is\s+|[:\-]\s*)?"
+    rf"{_NAMED}(?:\s*(?:,|&|/|and|or)\s*{_NAMED})*"
+)
 _LISTED = (
     r"(?:(?<=^)|(?<=[.;:\n]\s))"
     rf"(?:\(\s*{_LETTER}\s*\)|{_LETTER}\)|[A-J]\s+(?=i\.?\s?e\b)){_IE}"
 )
 HINT = re.compile(
-    rf"(?:{_ANSWER}|\(\s*{_OPTION}\s*\)|{_OPTION}|{_LISTED})"
+    rf"(?:{_ANSWER}|{_VERDICT}|\(\s*{_OPTION}\s*\)|{_OPTION}|{_LISTED})"
     r"(?:\s*[.,:;\-]+(?=\s|$|[A-Z(]))?\s*"
 )
 """Words that name an option by its letter, with the punctuation after them."""
@@ -73,11 +83,14 @@ def clean_passages(questions: Sequence[Question]) -> tuple[tuple[Question, ...],
     notes = []
     if examples:
         notes.append(
-            f"{len(examples)} of {len(questions)} passages name an option by its letter, such as "
-            f"{examples[0]!r}; those words are left out"
+            f"{len(examples)} of {len(questions)} questions have a passage that names an option "
+            f"by its letter, such as {examples[0]!r}; those words are left out"
         )
     if n_empty:
-        notes.append(f"{n_empty} of {len(questions)} passages hold no text and count as none")
+        notes.append(
+            f"{n_empty} of {len(questions)} questions have a passage without text, which counts "
+            "as none"
+        )
     return tuple(found), tuple(notes)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.items import LETTERS, Mention, Question, check_words
+from medstress.core.passages import DECIDES
 from medstress.datasets.passages import clean_passages
 from medstress.datasets.source import (
     DatasetOptions,
@@ -182,7 +183,7 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
         id=identifier,
         context=context,
         stem=stem,
-        passage=_text(row, "passage") or "",
+        passage=_passage(row),
         options=options,
         key=key,
         mentions=mentions_of(row),
@@ -283,6 +284,15 @@ def _context_and_stem(row: Mapping[str, Any]) -> tuple[str, str]:
             f"two out), got {shown(question)}"
         )
     return context or "", stem
+
+
+def _passage(row: Mapping[str, Any]) -> str:
+    """Return the passage; one space for a text without any, which is then counted as none."""
+    decides = row.get(DECIDES)
+    if decides is not None and not isinstance(decides, bool):
+        raise DataError(f"field {DECIDES!r}: expected true or false, got {shown(decides)}")
+    text = _text(row, "passage")
+    return "" if text is None else text if text.strip() else " "
 
 
 def _options(row: Mapping[str, Any]) -> tuple[str, ...]:

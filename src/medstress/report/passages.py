@@ -117,6 +117,7 @@ def overview_table(passages: Passages) -> Table:
 def passage_plots(passages: Passages | None) -> Iterator[Plot]:
     """Yield a panel for each group and pair of victims: accuracy before and after each attack."""
     gains, rows = (passages["gains"], passages["accuracies"]) if passages else ((), ())
+    order = _by_harm(rows)
     pairs = dict.fromkeys((g["dataset"], g["group"], g["open"], g["closed"]) for g in gains)
     for i, (dataset, group, *victims) in enumerate(pairs):
         sides = [
@@ -127,7 +128,8 @@ def passage_plots(passages: Passages | None) -> Iterator[Plot]:
             ]
             for victim in victims
         ]
-        attacks = _by_harm([row for side in sides for row in side])
+        here = {as_text(row["attack"]) for side in sides for row in side}
+        attacks = [attack for attack in order if attack in here]
         lines = [("before", [_share(side, None) for side in sides])]
         lines += [(attack, [_share(side, attack) for side in sides]) for attack in attacks]
         title = label_text((dataset, group))

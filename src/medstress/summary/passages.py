@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from medstress.core.passages import DECIDES
 from medstress.core.rows import TrialRow
 from medstress.metrics.passages import accuracies_by_attack, passage_gains
 from medstress.results.load import StoredRun
 from medstress.tasks.templates import stored_template
 
-DECIDES = "passage_decides"
-"""Field of a row: false for a passage that does not decide its question."""
+NO_GAIN = (
+    "what the passage is worth is unknown: a victim without passages is not asked under attacks "
+    "that edit the passage alone; add another attack, such as no_op"
+)
 
 
 def describe_passages(run: StoredRun, trials: Sequence[TrialRow]) -> dict[str, Any] | None:
@@ -44,8 +47,9 @@ def describe_passages(run: StoredRun, trials: Sequence[TrialRow]) -> dict[str, A
     free = [label for label, part in run.manifest["groups"].items() if not part.get("n_names")]
     # Attacks without names ask the clean items of the other groups once more.
     named = [row for row in trials if row.group not in free] or trials
+    read = [row for row in named if items[row.dataset, row.item_id].passage]
     return {
-        "gains": passage_gains(named, pairs, decides),
+        "gains": passage_gains(read, pairs, decides),
         "accuracies": accuracies_by_attack(trials, free),
     }
 

@@ -15,7 +15,7 @@ from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
-from medstress.summary.passages import describe_passages
+from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
 from medstress.summary.sentences import add_scores
 from medstress.summary.training import describe_training
@@ -91,6 +91,8 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     add_slopes(found, run)
     if (passages := describe_passages(run, trials)) is not None:
         found["passages"] = passages
+        if not passages["gains"]:
+            found["warnings"].append(NO_GAIN)
     # Only kinds whose attacks draw names have analyses.
     analysed = trials if kind_of_run(run).draws_names else ()
     return {**found, "analysis": analyse(run, analysed, found["pooled"], budgets)}

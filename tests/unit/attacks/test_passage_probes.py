@@ -69,11 +69,11 @@ def test_a_key_inside_a_longer_option_is_not_swapped() -> None:
     item = replace(
         ITEM,
         passage="Iron dextran is given. Iron is not.",
-        options=("iron", "iron dextran"),
+        options=("iron", "iron dextran", "zinc"),
         key="A",
     )
     (found,) = asked(PassageSwap(), item)
-    assert found.passage == "Iron dextran is given. Iron dextran is not."
+    assert found.passage == "Iron dextran is given. Zinc is not."
     inside = replace(item, passage="Only iron dextran is given.")
     assert PassageSwap().obstacle(inside, NONE) == "its passage does not name the key"
 
@@ -88,6 +88,16 @@ def test_a_key_inside_a_longer_option_is_not_swapped() -> None:
         (PassageSwap(), replace(ITEM, passage="Aspirins."), "its passage does not name the key"),
         (PassageSwap(distractor="B"), ITEM, "its key is B, the distractor of this attack"),
         (PassageSwap(distractor="E"), ITEM, "it has no option E, the distractor of this attack"),
+        (
+            PassageSwap(distractor="D"),
+            replace(ITEM, passage="Aspirin or zinc."),
+            "its passage names the distractor already, so a swap would support neither",
+        ),
+        (
+            PassageSwap(),
+            replace(ITEM, metadata={"passage_decides": False}),
+            "its passage does not decide the question, so there is no evidence to change",
+        ),
         (
             PassageDistractor(),
             replace(ITEM, options=("lead", "aspirin", "gold", "tin")),
@@ -130,6 +140,15 @@ def test_a_true_sentence_names_a_distractor_and_not_the_key() -> None:
     assert len(orders) == 6
     assert attack.validity(found[0], RESOURCES).valid is None
     assert attack.supported(found[0]) is None
+
+
+def test_a_true_sentence_does_not_point_back_to_a_text_that_is_not_there() -> None:
+    others = [PASSAGE, "Colds are common. It is treated with zinc.", "Zinc helps in colds."]
+    resources = replace(tiny_resources(), passages=Passages.of(others))
+    attack = PassageDistractor()
+    step: Any = next(attack.run(ITEM, rng_for(0, attack.traits.stream, "d", "q"), resources))
+    (query,) = (*step.queries, *step.then)
+    assert query.candidate.passage.endswith("Zinc helps in colds.")
 
 
 def test_a_contradiction_repeats_the_first_sentence_about_the_key_with_a_distractor() -> None:

@@ -38,6 +38,10 @@ def load(folder: Path, *rows: dict[str, Any], **keys: Any) -> Any:
         ("Candidiasis (choice C) is wrong because", "Candidiasis is wrong because"),
         ("Since options C and D both help", "Since both help"),
         ("(option 'a') it occurs rarely", "it occurs rarely"),
+        ("B is the right answer because it", "because it"),
+        ("Rare. A, C are incorrect.", "Rare. "),
+        ("Correct choice is B. Heparin", "Heparin"),
+        ("Answer = B, heparin", "heparin"),
     ],
 )
 def test_words_that_name_an_option_by_its_letter_are_left_out(said: str, left: str) -> None:
@@ -54,6 +58,10 @@ def test_words_that_name_an_option_by_its_letter_are_left_out(said: str, left: s
         "Options include aspirin and heparin.",
         "answer is vitamin B12",
         "The choice of a drug: a good one.",
+        "Vitamin B is the right vitamin.",
+        "Type A is false croup.",
+        "The correct dose is 5 mg.",
+        "The best option is surgery.",
     ],
 )
 def test_letters_that_name_no_option_stay(said: str) -> None:
@@ -71,9 +79,9 @@ def test_what_is_left_out_is_counted_and_mentions_move(tmp_path: Path) -> None:
     assert first.mentions == (Mention(field="passage", start=0, end=7, type="T121"),)
     assert (second.passage, third.passage) == ("", "")
     assert loaded.notes == (
-        "1 of 3 passages name an option by its letter, such as \"Ans. is 'b' i.e.,\"; those words "
-        "are left out",
-        "1 of 3 passages hold no text and count as none",
+        "1 of 3 questions have a passage that names an option by its letter, such as \"Ans. is 'b' "
+        'i.e.,"; those words are left out',
+        "1 of 3 questions have a passage without text, which counts as none",
     )
 
 
@@ -98,6 +106,11 @@ def test_columns_give_the_file_s_own_names(tmp_path: Path) -> None:
         load(tmp_path, row, columns={"passage": "ex"})
     with pytest.raises(UsageError, match="did you mean 'passage'"):
         load(tmp_path, row, columns={"pasage": "exp"})
+
+
+def test_whether_a_passage_decides_is_true_or_false(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="'passage_decides': expected true or false, got the text"):
+        load(tmp_path, {"passage": "x", "passage_decides": "no"})
 
 
 def test_a_passage_is_part_of_the_hash_and_its_absence_is_not() -> None:

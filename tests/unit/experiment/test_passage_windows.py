@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,7 +86,8 @@ BESIDE = len(
         (9, "One two three four. Five six seven."),
         (7, "One two three four. Five six seven."),
         (6, "One two three four."),
-        (1, "One two three four."),
+        (3, "One two three"),
+        (0, "One"),
     ],
 )
 def test_as_many_sentences_as_fit_are_left(n_words: int, left: str) -> None:
@@ -122,3 +124,14 @@ def test_questions_without_a_passage_are_counted_where_one_is_expected() -> None
     assert found.loaded.notes == (
         "1 of 2 questions have no passage; victim 'reads None' is asked about them without one",
     )
+
+
+def test_passages_that_probes_draw_fit_too_and_a_text_without_sentences_is_cut() -> None:
+    endless = Question(id="2", stem="Which?", passage="word " * 50, options=("x", "y"), key="A")
+    sample = part(LONG)
+    whole = replace(sample, loaded=replace(sample.loaded, questions=(LONG, endless)))
+    found = with_fitting_passages(whole, [victim(BESIDE + ROOM + 5)])
+    assert [item.passage for item in found.all_items] == [
+        "One two three four.",
+        "word word word word word",
+    ]

@@ -111,4 +111,4 @@ def test_the_demo_s_tables_fit_a_terminal_of_100_columns() -> None:
     for table in (overview_table({"accuracies": rows}), short_gain_table({"gains": gains})):
         lines = [text.headings(table), *text.rows(table)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        assert sum(widths) + 2 * (len(widths) - 1) <= 100
+        assert sum(widths) + 2 * len(widths) <= 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 
 TRUE, CONTRADICTING = "true", "contradicting"
 MAX_BUDGET = 9
+_POINTS_BACK = re.compile(
+    r"(?:it|its|this|these|those|that|they|their|he|she|his|her|such|both|here|another|the latter|"
+    r"the former|the other)\b",
+    re.IGNORECASE,
+)
+"""Beginnings of sentences that speak of something said before, which is another text's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +40,12 @@ class PassageDistractor(PassageProbe):
     """Add one sentence about a distractor at the end of the passage.
 
     `true`: a sentence of another passage of the data set that names the distractor and not the
-    key, drawn by the seed. It is as true as that passage is, and the passage still supports the
-    key, so a lost answer is an error. `contradicting`: the first sentence of the passage that
-    names the key, with the distractor in its place. The passage then says both, so the evidence is
-    changed.
+    key, drawn by the seed; sentences that begin with a word such as "it" or "this" are left out.
+    It is as true as that passage is, and the passage still supports the key, so a lost answer is
+    an error. Nobody checks that two passages agree.
+
+    `contradicting`: the first sentence of the passage that names the key, with the distractor in
+    its place. The passage then says both, so the evidence is changed.
 
     Distractors come in an order drawn by the seed, one query each, until the victim errs. What is
     drawn depends on which passages the data set has, not on the order of its rows or `--limit`.
@@ -122,5 +131,7 @@ def _true_sentences(item: Question, letter: str, resources: Resources) -> Iterat
         text = resources.passages.texts[i]
         if text != item.passage:
             for sentence in sentences(text):
+                if _POINTS_BACK.match(sentence):
+                    continue
                 if named_at(sentence, name) and not named_at(sentence, item.key_text):
                     yield sentence

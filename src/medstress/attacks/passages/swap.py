@@ -16,6 +16,7 @@ from medstress.attacks.passages.protocol import (
     with_name,
 )
 from medstress.core.items import LETTERS, Candidate, Question
+from medstress.core.passages import DECIDES, named_at
 from medstress.core.resources import Resources
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class PassageSwap(PassageProbe):
 
     A mention is the key's text as whole words, in any case. The passage then supports the
     distractor, so a victim that answers it has read (`followed`), and one that still answers the
-    key remembers, or did not look (`kept`). A lost answer is no error.
+    key remembers, or did not look (`kept`). A lost answer is no error. Distractors that the passage
+    names already are not put in: it would say two things of one name.
     """
 
     name: ClassVar[str] = "passage_swap"
@@ -50,12 +52,16 @@ class PassageSwap(PassageProbe):
         """Return why the item cannot be attacked, or None."""
         if not item.passage.strip():
             return NO_PASSAGE
+        if item.metadata.get(DECIDES) is False:
+            return "its passage does not decide the question, so there is no evidence to change"
         if not key_at(item, item.passage):
             return "its passage does not name the key"
         if self.distractor == item.key:
             return f"its key is {item.key}, the distractor of this attack"
         if self.distractor != RANDOM and self.distractor not in item.letters:
             return f"it has no option {self.distractor}, the distractor of this attack"
+        if not _unnamed(item, self.distractor):
+            return "its passage names the distractor already, so a swap would support neither"
         return None
 
     def candidates(
@@ -64,7 +70,7 @@ class PassageSwap(PassageProbe):
         """Yield the only candidate."""
         letter = self.distractor
         if letter == RANDOM:
-            letter = in_random_order(distractors(item), rng)[0]
+            letter = in_random_order(_unnamed(item, RANDOM), rng)[0]
         edits = with_name(item.passage, key_at(item, item.passage), item.option(letter))
         yield Candidate(item=item, edits=tuple(edits))
 
@@ -76,3 +82,9 @@ class PassageSwap(PassageProbe):
             if item.option(letter).strip().casefold() == name:
                 return letter
         return None
+
+
+def _unnamed(item: Question, distractor: str) -> str:
+    """Return the letters of the distractors that may be put in: the passage does not name them."""
+    letters = distractors(item) if distractor == RANDOM else distractor
+    return "".join(x for x in letters if not named_at(item.passage, item.option(x)))

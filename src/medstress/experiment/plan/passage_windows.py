@@ -6,6 +6,7 @@ two victims that had read different passages would compare passages.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,9 +15,11 @@ from typing import Any
 from medstress.core.calls import Window
 from medstress.core.items import Question
 from medstress.core.sentence_splitting import sentence_spans
+from medstress.datasets.source import Loaded
 from medstress.experiment.plan.parts import DatasetPart
 from medstress.tasks.victim import Victim
 
+_WORD = re.compile(r"\S+")
 ROOM = 128
 """Tokens left free for what attacks put into a prompt: names, an inserted sentence."""
 
@@ -25,8 +28,8 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
     """Return a data set whose passages fit the windows of all victims that show them.
 
     The prompt of the clean item, its longest option, the reply and `ROOM` tokens have to fit. An
-    item whose prompt is too long without its passage keeps its first sentence, and its trials fail
-    as they would have.
+    item whose prompt is too long without its passage keeps the first word of it, and its trials
+    fail as they would have.
 
     Returns:
         The data set, with a note for each victim for which passages were cut, one if no victim is
@@ -54,15 +57,20 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
         window = victim.backend.window
         if window is None or not n_passages:
             continue
-        questions = tuple(_fitting(item, victim.on(part.label), window) for item in part.questions)
+        asked = victim.on(part.label)
+        questions = tuple(_fitting(item, asked, window) for item in part.questions)
         n_cut = sum(new is not old for new, old in zip(questions, part.questions, strict=True))
         if n_cut:
             notes.append(
                 f"{n_cut} of {n_passages} passages do not fit the {window.tokens:,} tokens that "
-                f"victim {victim.label!r} reads at once; they are cut at the end of a sentence, "
-                "for all victims"
+                f"victim {victim.label!r} reads at once; they are cut at the end of a sentence, or "
+                "of a word where not even the first sentence fits, for all victims"
             )
             part = replace(part, questions=questions)
+            if isinstance(part.loaded, Loaded):
+                # Probes draw passages of all rows.
+                fitting = (_fitting(item, asked, window) for item in part.loaded.questions)
+                part = replace(part, loaded=replace(part.loaded, questions=tuple(fitting)))
     return replace(part, loaded=replace(part.loaded, notes=(*part.loaded.notes, *notes)))
 
 
@@ -72,17 +80,20 @@ def _fitting(item: Question, victim: Victim, window: Window) -> Question:
         return item
     most = window.tokens - ROOM - _reply(victim)
     ends = [end for _, end in sentence_spans(item.passage)]
+    words = [found.end() for found in _WORD.finditer(item.passage, 0, ends[0])]
 
-    def fits(n: int) -> bool:
-        prompt = victim.task.template.render(_shortened(item, ends[n - 1]).candidate())  # type: ignore[attr-defined]
+    def fits(end: int) -> bool:
+        prompt = victim.task.template.render(_shortened(item, end).candidate())  # type: ignore[attr-defined]
         longest = max(item.options, key=len)
         prompts = [f"{prompt} {longest}"] if isinstance(prompt, str) else [prompt, longest]
         return sum(window.count(prompts)) <= most
 
-    if fits(len(ends)):
+    if fits(ends[-1]):
         return item
-    n = max(bisect_left(range(1, len(ends)), True, key=lambda n: not fits(n)), 1)
-    return _shortened(item, ends[n - 1])
+    if not fits(ends[0]):
+        ends = words
+    n = bisect_left(ends, True, key=lambda end: not fits(end))
+    return _shortened(item, ends[max(n, 1) - 1])
 
 
 def _reply(victim: Victim) -> int:
