@@ -28,6 +28,7 @@ from medstress.metrics.counts import is_answered, is_eligible, is_flipped, unit_
 from medstress.metrics.evidence import evidence
 from medstress.metrics.success import asr
 from medstress.report.passages import passage_plots
+from medstress.results.formats import probability
 from medstress.stats.paired import unite
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -166,7 +167,13 @@ def parts(found: Mapping[str, Any]) -> dict[str, str]:
         "gains": table(
             ["group", "with passage", "without", "gain", "p"],
             [
-                [g["group"], g["accuracy_open"], g["accuracy_closed"], g["gain"], round(g["p"], 4)]
+                [
+                    g["group"],
+                    g["accuracy_open"],
+                    g["accuracy_closed"],
+                    g["gain"],
+                    probability(g["p"]),
+                ]
                 for g in found["gains"]
                 if g["passages"] == "all"
             ],
