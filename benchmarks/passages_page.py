@@ -53,6 +53,7 @@ PROBES = {
     "passage_none": "no passage",
 }
 COLOURS = "svg{color:#222;--rule:#ccc;--series-1:#0b6fb3;--series-2:#c2410c;background:#fff}"
+COMPARED = ("accuracy_open", "accuracy_closed", "gain")
 SHARES = ("follows the passage", "keeps the key", "other")
 THIRDS = ("nearest third", "middle third", "farthest third")
 Rows = Sequence[TrialRow]
