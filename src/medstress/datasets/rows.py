@@ -3,7 +3,7 @@
 A row holds `id`; `question`, or `context` and `stem`; `options`, a list or ``{"A": ...}``; the
 key as `answer_idx` (a letter or a 0-based position), else as `answer` (a letter, else the exact
 text of one option); and optionally `passage` and `mentions`. A null counts as absent. Further
-fields become metadata. `columns` gives the file's own names of these fields.
+fields become metadata. `columns` renames fields.
 """
 
 from __future__ import annotations
@@ -246,10 +246,8 @@ def _question_from_parquet(row: dict[str, Any]) -> Question:
 
 
 def _missing(row: Mapping[str, Any], name: str, expected: str) -> DataError:
-    unused = [field for field in row if field not in _FIELDS and field != "answer"]
-    return DataError(
-        f"field {name!r}: expected {expected}, got nothing{did_you_mean(name, unused)}"
-    )
+    hint = did_you_mean(name, [each for each in row if each not in _FIELDS and each != "answer"])
+    return DataError(f"field {name!r}: expected {expected}, got nothing{hint}")
 
 
 def _identifier(row: Mapping[str, Any]) -> str:

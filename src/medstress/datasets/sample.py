@@ -36,4 +36,9 @@ def load(options: DatasetOptions) -> Loaded:
             lambda line: question_from_row(parse_line(line)),
             options.on_bad_row,
         )
-        return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path))
+        return Loaded(
+            questions=questions,
+            skipped=skipped,
+            source_hash=hash_files(path),
+            has_optional_passages=True,
+        )

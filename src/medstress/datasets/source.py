@@ -69,6 +69,8 @@ class Loaded:
     """Content hash of the files."""
     notes: tuple[str, ...] = ()
     """One sentence for each kind of content that was skipped within rows."""
+    has_optional_passages: bool = False
+    """True if its questions are meant to be asked without their passages too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
         if victim.on(part.label).prompt is not None and victim.on(part.label).shows("passage")
     ]
     notes = []
-    if n_passages and not readers:
+    if n_passages and not readers and not getattr(part.loaded, "has_optional_passages", False):
         notes.append(
             f"{n_passages} questions have a passage, but no victim's prompt shows it: set prompt = "
             '"open_book" or "open_book_cloze", or place {{ passage }} in a prompt of yours'
