@@ -66,16 +66,17 @@ def main(*folders: str) -> None:
         found = measured(Run(run), Run(probes), figures)
         DATA.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
         draw(Run(run))
-    PAGE.write_text(
-        fill(PAGE.read_text("utf-8"), parts(json.loads(DATA.read_text("utf-8")))), "utf-8"
-    )
+    PAGE.write_text(render(), "utf-8")
+
+
+def render() -> str:
+    """The committed page with the committed numbers."""
+    return fill(PAGE.read_text("utf-8"), parts(json.loads(DATA.read_text("utf-8"))))
 
 
 def measured(run: Run, probes: Run, figures: Path) -> dict[str, Any]:
     """The numbers of the page."""
-    probed = [*PROBES, CONTROL]
-    rows = [row for row in run.rows() if row.attack not in probed]
-    rows += [row for row in probes.rows() if row.attack in probed]
+    rows = [*run.rows(), *probes.rows()]
     passages = run.summary()["passages"]
     found: dict[str, Any] = {"gains": passages["gains"], "losses": [], "probes": [], "distance": []}
     for group in GROUPS:
@@ -146,12 +147,10 @@ def draw(run: Run) -> None:
     """Write the report's panels as pictures with colours of their own."""
     FIGURE.parent.mkdir(exist_ok=True)
     summary = run.summary()["passages"]
-    names = [attack for attack in WORDS if attack != CONTROL]
-    shown = {**summary, "accuracies": [r for r in summary["accuracies"] if r["attack"] in names]}
-    named = [{**row, "attack": WORDS[row["attack"]]} for row in shown["accuracies"]]
+    named = [{**row, "attack": WORDS[row["attack"]]} for row in summary["accuracies"]]
     for gain, plot in zip(
-        [g for g in shown["gains"] if g["passages"] == "all"],
-        passage_plots({**shown, "accuracies": named}),
+        [g for g in summary["gains"] if g["passages"] == "all"],
+        passage_plots({**summary, "accuracies": named}),
         strict=True,
     ):
         head, sep, rest = str(plot.svg).partition(">")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -45,6 +48,21 @@ def published() -> Callable[[str], Path]:
         return folder / name
 
     return find
+
+
+@pytest.fixture(scope="session")
+def workbench() -> ModuleType:
+    """The module tests/replay/workbench.py."""
+    name = "replay_workbench"
+    if name not in sys.modules:
+        path = Path(__file__).parent / "replay" / "workbench.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # dataclasses look their module up
+        spec.loader.exec_module(module)
+    return sys.modules[name]
 
 
 STORE = Path(__file__).with_name("sentences.json")

@@ -11,7 +11,7 @@ import pytest
 
 Script = Callable[[str], ModuleType]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("results/araujo.md", "results/xian-medmcqa.md", "performance.md")
+PAGES = ("results/araujo.md", "results/passages.md", "results/xian-medmcqa.md", "performance.md")
 
 PAGE = (
     "# A\n\nBy hand.\n\n<!-- a -->\nold\n<!-- /a -->\n\nBy hand too.\n\n<!-- b -->\n<!-- /b -->\n"
@@ -69,3 +69,8 @@ def test_a_page_begins_with_question_answer_figure_and_what_it_does_not_show(nam
 def test_the_page_on_xian_is_that_of_its_committed_files(script: Script) -> None:
     page = script("xian_page")
     assert page.PAGE.read_text("utf-8") == page.render(), "run: python benchmarks/xian_page.py"
+
+
+def test_the_page_on_passages_is_that_of_its_committed_numbers(script: Script) -> None:
+    page = script("passages_page")
+    assert page.PAGE.read_text("utf-8") == page.render(), "run: python benchmarks/passages_page.py"

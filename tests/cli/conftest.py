@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from medstress.cli.app import medstress_cli
-
-REPLAY = Path(__file__).parents[1] / "replay"
 
 
 @dataclass(frozen=True)
@@ -22,19 +16,6 @@ class Told:
     code: int
     out: str
     err: str
-
-
-@pytest.fixture(scope="session")
-def workbench() -> ModuleType:
-    name = "replay_workbench"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, REPLAY / "workbench.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # dataclasses look their module up
-        spec.loader.exec_module(module)
-    return sys.modules[name]
 
 
 @pytest.fixture

@@ -6,11 +6,9 @@ query-efficient sampling attacks", TMLR 2025, Algorithm 1.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.choices import (
@@ -46,8 +44,8 @@ from medstress.attacks.spans import (
 )
 from medstress.core.errors import UsageError
 from medstress.core.items import TEXTS, Candidate, Mention, Question
-from medstress.core.outcomes import Prediction, parse_goal
-from medstress.core.queries import Ask, Predict, Steps
+from medstress.core.outcomes import parse_goal
+from medstress.core.queries import LOOKAHEAD, Predict, Steps, ask_in_turn
 from medstress.core.resources import Exclusions, Resources
 
 if TYPE_CHECKING:
@@ -60,9 +58,6 @@ NAME = "entity_substitution"
 MAX_BUDGET = 1000
 UNBOUNDED = 1_000_000_000
 """Budget of `exhaustive`: more than any vocabulary holds."""
-LOOKAHEAD = 32
-"""Queries built ahead, so that a large budget takes no more memory than a small one. Back ends
-compute fewer than this early, because an answer may make the rest needless."""
 EXHAUSTIVE_LOOKAHEAD = 128
 """The same for `exhaustive`, which asks every query: enough for one batch."""
 _SAMPLERS = ("random", "pdws", "nearest", "farthest", "exhaustive")
@@ -282,7 +277,8 @@ class EntitySubstitution(Attack):
             Predict(base.edit(span, copy_case(names.names[i], original))) for i in map(int, drawn)
         )
         lookahead = EXHAUSTIVE_LOOKAHEAD if self.sampler == "exhaustive" else LOOKAHEAD
-        return (yield from ask_in_turn(queries, lookahead))
+        reached: Candidate | None = yield from ask_in_turn(queries, lookahead)
+        return reached
 
     def _spans(self, item: Question, resources: Resources) -> Sequence[Mention]:
         """Return the spans that at least one name may replace."""
@@ -295,26 +291,3 @@ class EntitySubstitution(Attack):
             rule=self.rule,
             copy_case=case_copy(self.choices),
         )
-
-
-def ask_in_turn(queries: Iterator[Predict], lookahead: int) -> Steps[Candidate | None]:
-    """Ask one query after another until one reaches the goal.
-
-    Args:
-        queries: built lazily.
-        lookahead: how many are held at a time, including the one asked.
-
-    Returns:
-        The candidate that reached the goal, or None.
-    """
-    waiting = deque(islice(queries, lookahead))
-    while waiting:
-        query = waiting.popleft()
-        # The same as `ask`, without one more generator per query.
-        (answer,) = yield Ask((query,), tuple(waiting))
-        assert isinstance(answer, Prediction)
-        if answer.reached_goal:
-            reached: Candidate = query.candidate
-            return reached
-        waiting.extend(islice(queries, 1))
-    return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.attacks.choices import check_budget
 from medstress.attacks.protocol import Attack, AttackTraits, Validity
 from medstress.core.items import Candidate, Question
-from medstress.core.queries import Predict, Steps, ask
+from medstress.core.queries import Predict, Steps, ask_in_turn
 from medstress.core.resources import Resources
 from medstress.core.sentence_splitting import ABBREVIATIONS
 from medstress.core.text import Edit
@@ -89,13 +89,9 @@ class NoOp(Attack):
     def run(self, item: Question, rng: Generator, resources: Resources) -> Steps[Candidate | None]:
         """Ask one variant after another."""
         drawn = islice(variants(places(item), rng), self.budget)
-        queries = [Predict(Candidate(item=item, edits=edits)) for edits in drawn]
-        for i, query in enumerate(queries):
-            (answer,) = yield from ask([query], then=queries[i + 1 :])
-            if answer.reached_goal:
-                picked: Candidate = query.candidate
-                return picked
-        return None
+        candidates = (Candidate(item=item, edits=edits) for edits in drawn)
+        reached: Candidate | None = yield from ask_in_turn(map(Predict, candidates))
+        return reached
 
 
 def n_variants(n_places: int) -> int:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar, cast
 
 from medstress.core.calls import Answer, Call
 from medstress.core.frozen import fast_init
 from medstress.core.hashing import canonical_json
 from medstress.core.outcomes import Prediction
+
+LOOKAHEAD = 32
+"""Queries built ahead, so that a large budget takes no more memory than a small one. Back ends
+compute fewer than this early, because an answer may make the rest needless."""
 
 
 @fast_init
@@ -87,6 +93,31 @@ def ask(
     """
     replies = yield Ask(tuple(queries), tuple(then))
     return cast(tuple[Prediction, ...], replies)
+
+
+def ask_in_turn(
+    queries: Iterable[Predict], lookahead: int = LOOKAHEAD
+) -> Generator[Step, Replies, Any]:
+    """Ask one query after another until one reaches the goal.
+
+    Args:
+        queries: may be built lazily.
+        lookahead: how many are held at a time, including the one asked.
+
+    Returns:
+        The candidate that reached the goal, or None.
+    """
+    left = iter(queries)
+    waiting = deque(islice(left, lookahead))
+    while waiting:
+        query = waiting.popleft()
+        # The same as `ask`, without one more generator per query.
+        (answer,) = yield Ask((query,), tuple(waiting))
+        assert isinstance(answer, Prediction)
+        if answer.reached_goal:
+            return query.candidate
+        waiting.extend(islice(left, 1))
+    return None
 
 
 def consult(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from medstress.attacks.protocol import Attack, AttackTraits, Validity
 from medstress.core.items import Candidate, Question
 from medstress.core.passages import named_at
-from medstress.core.queries import Predict, Steps, ask
+from medstress.core.queries import Predict, Steps, ask_in_turn
 from medstress.core.resources import Resources
 from medstress.core.text import Edit, copy_case
 from medstress.core.validity import EVIDENCE_CHANGED, RULE
@@ -91,13 +91,8 @@ class PassageProbe(Attack):
     def run(self, item: Question, rng: Generator, resources: Resources) -> Steps[Candidate | None]:
         """Ask one candidate after another."""
         drawn = islice(self.candidates(item, rng, resources), self.most)
-        queries = [Predict(candidate) for candidate in drawn]
-        for i, query in enumerate(queries):
-            (answer,) = yield from ask([query], then=queries[i + 1 :])
-            if answer.reached_goal:
-                picked: Candidate = query.candidate
-                return picked
-        return None
+        reached: Candidate | None = yield from ask_in_turn(map(Predict, drawn))
+        return reached
 
 
 def distractors(item: Question) -> str:
