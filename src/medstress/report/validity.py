@@ -13,6 +13,8 @@ from medstress.stats.estimates import read_score
 def valid_cell(row: Row) -> Cell:
     """Return a cell with `asr_valid` and who vouches for it, or "unknown" with the bounds.
 
+    If every success is refuted and none was cut off, no success is valid, and that is known.
+
     The estimate in summaries of format 1 rests on rules, which vouch for nothing. It counts as
     unknown too, without bounds.
     """
@@ -23,8 +25,11 @@ def valid_cell(row: Row) -> Cell:
     bounds = (between,) * bool(between)
     valid = row.get("asr_valid")
     if not valid or "vouched_by" not in valid:
-        nothing = not number(row, "n_flipped")
-        return Cell(value="no success" if nothing else "unknown", lines=bounds + notes)
+        if not number(row, "n_flipped"):
+            return Cell(value="no success", lines=bounds + notes)
+        if not unknown and max(row.get("asr_valid_bounds") or (1,)) == 0:
+            return Cell(value="none valid", lines=notes)
+        return Cell(value="unknown", lines=bounds + notes)
     flipped = count(number(row, "n_flipped"))
     labels = f"{valid['vouched_by']}: {count(valid['n_labels'])} of {flipped} successes"
     return Cell(value=read_score(valid), lines=(labels, *bounds, *notes))

@@ -48,3 +48,12 @@ def test_a_summary_of_format_1_has_a_page(samples) -> None:
 def test_without_a_success_there_is_nothing_to_be_known() -> None:
     row = {"asr_valid": None, "n_flipped": 0, "asr_valid_bounds": [0.0, 0.0, 0.0]}
     assert valid_cell(row).value == "no success"
+
+
+def test_where_every_success_is_refuted_that_none_is_valid_is_known() -> None:
+    row = {"asr_valid": None, "n_flipped": 5, "asr_valid_bounds": [0.0, 0.0, 0.0]}
+    assert (valid_cell(row).value, valid_cell(row).lines) == ("none valid", ())
+    censored = {**row, "n_censored": 2, "asr_valid_bounds": [0.0, 0.0, 0.2]}
+    assert valid_cell(censored).value == "unknown"
+    rounded = {**row, "n_validity_unknown": 1}
+    assert valid_cell(rounded).value == "unknown"

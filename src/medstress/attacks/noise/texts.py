@@ -114,7 +114,7 @@ def perturb_question(
     """Perturb one field of a question; the others stay.
 
     Entities are those of `marks_of`. Of options all are perturbed, the key too, because a typo
-    leaves it what it is; an edit that would make two options equal is not made.
+    does not change what an option says. An edit that would make two options equal is not made.
     """
     edits: list[Edit] = []
     for name in texts_of(item, field):

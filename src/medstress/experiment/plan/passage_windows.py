@@ -76,7 +76,7 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
 
 def _fitting(item: Question, victim: Victim, window: Window) -> Question:
     """Return the item with as many sentences of its passage as fit."""
-    if not item.passage:
+    if not item.passage.strip():
         return item
     most = window.tokens - ROOM - _reply(victim)
     ends = [end for _, end in sentence_spans(item.passage)]
