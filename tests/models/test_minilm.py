@@ -7,7 +7,7 @@ import pytest
 
 from medstress.core.errors import UsageError
 from medstress.entities import encoders
-from medstress.entities.embeddings import Embedder, embed_names
+from medstress.entities.embeddings import Embedder
 
 pytestmark = [
     pytest.mark.models,
@@ -25,9 +25,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "vectors"
 
 
+def embedded(names: list[str], embedding: str) -> np.ndarray:
+    """Vectors of names that are their own corpus."""
+    return Embedder(embedding, corpus=names).vectors(names)
+
+
 def test_synonyms_lie_closer_than_unrelated_diseases():
     names = ["heart attack", "myocardial infarction", "scurvy"]
-    attack, infarction, scurvy = embed_names(names, "minilm")
+    attack, infarction, scurvy = embedded(names, "minilm")
     assert attack @ infarction > attack @ scurvy + 0.2
 
 
@@ -45,11 +50,11 @@ def test_vectors_have_unit_length_and_keep_the_order_of_the_names(monkeypatch):
 
 
 def test_vectors_from_disk_need_no_model(monkeypatch):
-    first = embed_names(["gout", "scurvy"], "minilm")
+    first = embedded(["gout", "scurvy"], "minilm")
     monkeypatch.setattr(
         encoders.TransformerEncoder, "__init__", lambda *_: pytest.fail("loaded again")
     )
-    assert (embed_names(["gout", "scurvy"], "minilm") == first).all()
+    assert (embedded(["gout", "scurvy"], "minilm") == first).all()
 
 
 def test_the_poolings_differ_and_so_do_their_identities():
@@ -71,7 +76,7 @@ def test_loading_prints_nothing(capfd):
 
 def test_a_hub_model_that_is_not_here_is_refused_offline():
     with pytest.raises(UsageError) as error:
-        embed_names(["gout"], "nobody/no-such-model")
+        embedded(["gout"], "nobody/no-such-model")
     assert str(error.value) == (
         "embedding 'nobody/no-such-model': expected minilm, ngram, a folder or a hub id such as "
         "'thenlper/gte-base'; the model is not on this machine and cannot be fetched "
@@ -87,14 +92,14 @@ def test_weights_that_cannot_be_read_are_refused(tmp_path):
     )
     (folder / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(UsageError, match="transformers cannot load the model"):
-        embed_names(["gout"], str(folder))
+        embedded(["gout"], str(folder))
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(UsageError, match="transformers cannot load the model"):
-        embed_names(["gout"], str(tmp_path))
+        embedded(["gout"], str(tmp_path))
 
 
 def test_a_model_that_also_decodes_is_refused(tmp_path):
@@ -108,7 +113,7 @@ def test_a_model_that_also_decodes_is_refused(tmp_path):
     BartModel(BartConfig(**sizes, **layers, **heads)).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(str(encoders.minilm_folder())).save_pretrained(tmp_path)
     with pytest.raises(UsageError) as error:
-        embed_names(["gout"], str(tmp_path))
+        embedded(["gout"], str(tmp_path))
     assert str(error.value) == (
         f"embedding: expected an encoder (such as BERT) in {tmp_path}, got BartModel; "
         "give another model"

