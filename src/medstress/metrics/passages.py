@@ -6,8 +6,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from medstress.core.rows import TrialRow
-from medstress.metrics.accuracies import accuracy_after
-from medstress.metrics.counts import clean_items, is_answered, is_eligible, unit_of
+from medstress.core.validity import EVIDENCE_CHANGED
+from medstress.metrics.counts import (
+    clean_items,
+    is_answered,
+    is_eligible,
+    is_flipped,
+    unit_of,
+)
 from medstress.stats.paired import unite
 from medstress.stats.shares import rate
 
@@ -78,7 +84,11 @@ def passage_gains(
 def accuracies_by_attack(
     trials: Iterable[TrialRow], free: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return accuracy before and after each attack on the items of every group.
+    """Return accuracy before and after each attack, on the same items for all attacks of a group.
+
+    An item that an attack cannot edit keeps its clean answer, so that attacks with other
+    attackable items can stand in one figure. Attacks that change the evidence are left out: what
+    they take is no error.
 
     Args:
         trials: the rows of a run.
@@ -87,35 +97,58 @@ def accuracies_by_attack(
             attacks of that group.
 
     Returns:
-        A row for each data set, group, victim and attack: `accuracy` and `accuracy_after`.
+        A row for each data set, group, victim and attack with an attackable item: `accuracy`, and
+        `accuracy_after` over all seeds.
     """
     by_arm: dict[tuple[str, str, str, str], list[TrialRow]] = {}
     for row in trials:
         by_arm.setdefault((row.dataset, row.victim, row.group, row.attack), []).append(row)
     places = dict.fromkeys((dataset, group) for dataset, _, group, _ in by_arm)
     with_names = {dataset for dataset, group in places if group not in free}
-    named = [place for place in places if place[1] not in free or place[0] not in with_names]
     found = []
-    for dataset, group in named:
-        asked: dict[str, set[str]] = {}
-        for (data, victim, of_group, _), rows in by_arm.items():
-            if (data, of_group) == (dataset, group):
-                asked.setdefault(victim, set()).update(r.item_id for r in rows if is_answered(r))
+    for dataset, group in places:
+        if group in free and dataset in with_names:
+            continue
+        clean = _clean_by_victim(by_arm, dataset, group)
         for (data, victim, of_group, attack), rows in by_arm.items():
-            if data != dataset or victim not in asked or of_group not in (group, *free):
+            if data != dataset or victim not in clean or of_group not in (group, *free):
                 continue
-            on_items = [row for row in rows if row.item_id in asked[victim]]
+            if any(map(_changes_evidence, rows)) or not any(map(is_answered, rows)):
+                continue
+            met = [(clean[victim][r.item_id], r) for r in rows if r.item_id in clean[victim]]
+            items = {before.item_id: before for before, _ in met}
             found.append(
                 {
                     "dataset": dataset,
                     "group": group,
                     "victim": victim,
                     "attack": attack,
-                    "accuracy": _accuracy([row for row in on_items if is_answered(row)]),
-                    "accuracy_after": accuracy_after(on_items).as_json(),
+                    "accuracy": _accuracy([*items.values()]),
+                    "accuracy_after": rate(
+                        (unit_of(before), is_eligible(before) and not is_flipped(after))
+                        for before, after in met
+                    ).as_json(),
                 }
             )
     return found
+
+
+def _clean_by_victim(
+    by_arm: Mapping[tuple[str, str, str, str], Sequence[TrialRow]], dataset: str, group: str
+) -> dict[str, dict[str, TrialRow]]:
+    """Return victim -> item id -> a trial with the clean answer, for the items of a group."""
+    by_victim: dict[str, list[TrialRow]] = {}
+    for (data, victim, of_group, _), rows in by_arm.items():
+        if (data, of_group) == (dataset, group):
+            by_victim.setdefault(victim, []).extend(rows)
+    return {
+        victim: {row.item_id: row for row in clean_items(rows) if is_answered(row)}
+        for victim, rows in by_victim.items()
+    }
+
+
+def _changes_evidence(row: TrialRow) -> bool:
+    return row.supported is not None or row.validity_reason == EVIDENCE_CHANGED
 
 
 def _accuracy(rows: Sequence[TrialRow]) -> dict[str, Any]:

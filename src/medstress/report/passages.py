@@ -190,6 +190,10 @@ def _data(
         caption=f"Accuracy before and after each attack, {title}",
         columns=(*columns(Format.TEXT, "Attack"), *columns(Format.SHARE, *victims)),
         rows=tuple(as_row(label, *shares) for label, shares in lines),
+        notes=(
+            "All attacks on the same items: one that an attack cannot edit keeps its answer. "
+            "Attacks after which the text no longer supports the key are left out.",
+        ),
     )
 
 

@@ -26,7 +26,8 @@ def valid_cell(row: Row) -> Cell:
     valid = row.get("asr_valid")
     if not valid or "vouched_by" not in valid:
         if not number(row, "n_flipped"):
-            return Cell(value="no success", lines=bounds + notes)
+            possible = bounds * any(row.get("asr_valid_bounds") or ())
+            return Cell(value="no success", lines=possible + notes)
         if not unknown and max(row.get("asr_valid_bounds") or (1,)) == 0:
             return Cell(value="none valid", lines=notes)
         return Cell(value="unknown", lines=bounds + notes)

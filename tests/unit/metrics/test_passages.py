@@ -101,3 +101,39 @@ def test_attacks_without_names_are_shown_on_the_items_of_each_group(trial) -> No
     }
     alone = accuracies_by_attack([row for row in trials if row.group == "all"], free=["all"])
     assert {(row["group"], row["victim"]) for row in alone} == {("all", "open"), ("all", "closed")}
+
+
+def test_items_that_an_attack_cannot_edit_keep_their_answers(trial) -> None:
+    near = answered(trial, "open", "abc", items="abcd", attack="near")
+    noise = [
+        trial(victim="open", item_id="a", attack="noise", verdict=Verdict.FLIPPED),
+        *(
+            trial(victim="open", item_id=item, attack="noise", verdict=Verdict.NOT_ATTACKABLE)
+            for item in "bcd"
+        ),
+    ]
+    after = {r["attack"]: r["accuracy_after"] for r in accuracies_by_attack([*near, *noise])}
+    assert (after["near"]["value"], after["near"]["n"]) == (3 / 4, 4)
+    # Of its own single item nothing is left; of the four that the figure compares, half.
+    assert (after["noise"]["value"], after["noise"]["n"]) == (2 / 4, 4)
+
+
+def test_every_seed_counts_after_an_attack_and_each_item_once_before(trial) -> None:
+    rows = [
+        trial(victim="open", item_id=item, seed=seed, verdict=verdict)
+        for item in "ab"
+        for seed, verdict in ((0, Verdict.HELD), (1, Verdict.FLIPPED))
+    ]
+    (row,) = accuracies_by_attack(rows)
+    assert (row["accuracy"]["value"], row["accuracy"]["n"]) == (1, 2)
+    assert (row["accuracy_after"]["value"], row["accuracy_after"]["n"]) == (1 / 2, 4)
+
+
+def test_what_changes_the_evidence_takes_nothing_that_this_figure_counts(trial) -> None:
+    swapped = trial(victim="open", item_id="a", attack="swap", verdict=Verdict.HELD, supported="B")
+    taken = trial(
+        **{"victim": "open", "item_id": "a", "attack": "none", "verdict": Verdict.FLIPPED},
+        **{"valid": False, "validity_reason": "evidence_changed"},
+    )
+    near = answered(trial, "open", "a", items="a", attack="near")
+    assert [r["attack"] for r in accuracies_by_attack([swapped, taken, *near])] == ["near"]
