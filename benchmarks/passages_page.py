@@ -1,11 +1,10 @@
-"""What docs/results/passages.md shows of its runs, between its marks.
+"""What docs/results/passages.md shows of its run, between its marks.
 
-    python benchmarks/passages_page.py RUN PROBES FIGURES
+    python benchmarks/passages_page.py RUN FIGURES
     python benchmarks/passages_page.py
 
-RUN and PROBES are the folders of benchmarks/passages/medmcqa.toml and probes.toml, FIGURES what
-`medstress figures` made of RUN. Their numbers go to benchmarks/results/passages.json; without them
-the page is written anew.
+RUN is the folder of benchmarks/passages/medmcqa.toml, FIGURES what `medstress figures` made of it.
+Their numbers go to benchmarks/results/passages.json; without them the page is written anew.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ Rows = Sequence[TrialRow]
 def main(*folders: str) -> None:
     """Read the run, if it is given, and write the page."""
     if folders:
-        run, probes, figures = map(Path, folders)
-        found = measured(Run(run), Run(probes), figures)
+        run, figures = map(Path, folders)
+        found = measured(Run(run), figures)
         DATA.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
         draw(Run(run))
     PAGE.write_text(render(), "utf-8")
@@ -74,9 +73,9 @@ def render() -> str:
     return fill(PAGE.read_text("utf-8"), parts(json.loads(DATA.read_text("utf-8"))))
 
 
-def measured(run: Run, probes: Run, figures: Path) -> dict[str, Any]:
+def measured(run: Run, figures: Path) -> dict[str, Any]:
     """The numbers of the page."""
-    rows = [*run.rows(), *probes.rows()]
+    rows = run.rows()
     passages = run.summary()["passages"]
     found: dict[str, Any] = {"gains": passages["gains"], "losses": [], "probes": [], "distance": []}
     for group in GROUPS:
@@ -103,7 +102,7 @@ def measured(run: Run, probes: Run, figures: Path) -> dict[str, Any]:
                         "evidence": evidence(arms[probe]),
                     }
                 )
-    found["distance"] = by_distance(probes, [r for r in rows if r.attack == "passage_swap"])
+    found["distance"] = by_distance(run, [row for row in rows if row.attack == "passage_swap"])
     found["claims"] = claims(figures / "claims.csv")
     return found
 
@@ -147,7 +146,8 @@ def draw(run: Run) -> None:
     """Write the report's panels as pictures with colours of their own."""
     FIGURE.parent.mkdir(exist_ok=True)
     summary = run.summary()["passages"]
-    named = [{**row, "attack": WORDS[row["attack"]]} for row in summary["accuracies"]]
+    shown = [row for row in summary["accuracies"] if row["attack"] in WORDS]
+    named = [{**row, "attack": WORDS[row["attack"]]} for row in shown]
     for gain, plot in zip(
         [g for g in summary["gains"] if g["passages"] == "all"],
         passage_plots({**summary, "accuracies": named}),
@@ -279,6 +279,6 @@ def _net(attacked: Rows, control: Rows) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (1, 4):
+    if len(sys.argv) not in (1, 3):
         sys.exit(__doc__)
     main(*sys.argv[1:])
