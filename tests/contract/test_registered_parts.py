@@ -10,7 +10,7 @@ import pytest
 
 from fault_server import FaultServer
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
-from medstress.attacks.no_op import NoOp
+from medstress.attacks.controls.no_op import NoOp
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.passages.distractor import PassageDistractor
 from medstress.attacks.passages.other import PassageNone, PassageOther

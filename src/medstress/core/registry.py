@@ -42,7 +42,7 @@ ATTACKS = {
 _PASSAGES = "medstress.attacks.passages"
 ATTACKS |= {
     "no_op": Entry(
-        "medstress.attacks.no_op:NoOp",
+        "medstress.attacks.controls.no_op:NoOp",
         "control: spaces, a full stop, quotation marks; nothing with a meaning changes",
     ),
     "passage_swap": Entry(

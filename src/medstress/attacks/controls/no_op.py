@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import chain, combinations, islice
+from dataclasses import dataclass
+from itertools import chain, combinations
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
-from medstress.attacks.choices import check_budget
-from medstress.attacks.protocol import Attack, AttackTraits, Validity
+from medstress.attacks.controls.control import Control
 from medstress.core.items import Candidate, Question
-from medstress.core.queries import Predict, Steps, ask_in_turn
+from medstress.core.queries import Predict
 from medstress.core.resources import Resources
 from medstress.core.sentence_splitting import ABBREVIATIONS
 from medstress.core.text import Edit
-from medstress.core.validity import RULE
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-NAME = "no_op"
-MAX_BUDGET = 1000
 MOST_PLACES = 3
 """Most edits of one variant."""
 _FIELDS = ("context", "stem")
@@ -38,7 +34,7 @@ _FEW = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoOp(Attack):
+class NoOp(Control):
     """Ask variants of a question that mean exactly what it means.
 
     An edit is one more space between two words, a full stop added or removed at the end of the
@@ -47,51 +43,21 @@ class NoOp(Attack):
     drawn without replacement until the victim errs or the budget is used. Nothing is edited inside
     a word or a number; options and passage stay. A question of 8 words has at least 63 variants.
 
-    A victim that loses an answer here loses it to chance, so its rate at the same budget is what
-    the rate of any other attack has to be read against.
-
     Edits are of the item: the letter case of the prompt's instruction is out of reach.
     """
 
-    budget: int = 8
-    """Variants asked, 1 to 1,000."""
+    name: ClassVar[str] = "no_op"
+    edits_only: ClassVar[frozenset[str]] = frozenset(_FIELDS)
+    lack: ClassVar[str] = "it has no place for an edit without meaning"
 
-    def __post_init__(self) -> None:
-        check_budget(NAME, self.budget, MAX_BUDGET)
+    def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Predict]:
+        """Yield all variants, in random order."""
+        for edits in variants(places(item), rng):
+            yield Predict(Candidate(item=item, edits=edits))
 
-    @property
-    def traits(self) -> AttackTraits:
-        """See `AttackTraits`."""
-        return AttackTraits(
-            stream=NAME,
-            budget=self.budget,
-            needs_entities=False,
-            may_be_refuted=False,
-            edits_only=frozenset(_FIELDS),
-        )
-
-    def spec(self) -> dict[str, Any]:
-        """Return the parameters."""
-        return {"name": NAME, **asdict(self)}
-
-    def obstacle(self, item: Question, resources: Resources) -> str | None:
-        """Return why the item cannot be attacked, or None."""
-        return None if places(item) else "it has no place for an edit without meaning"
-
-    def most_queries(self, item: Question, resources: Resources) -> int:
-        """Return the budget, or the number of variants if it is smaller."""
-        return min(self.budget, n_variants(len(places(item))))
-
-    def validity(self, candidate: Candidate, resources: Resources) -> Validity:
-        """Leave the validity unknown: the rules of the edits were kept, and rules do not vouch."""
-        return Validity(valid=None, reason=RULE)
-
-    def run(self, item: Question, rng: Generator, resources: Resources) -> Steps[Candidate | None]:
-        """Ask one variant after another."""
-        drawn = islice(variants(places(item), rng), self.budget)
-        candidates = (Candidate(item=item, edits=edits) for edits in drawn)
-        reached: Candidate | None = yield from ask_in_turn(map(Predict, candidates))
-        return reached
+    def n_variants(self, item: Question, resources: Resources) -> int:
+        """Return the number of variants."""
+        return n_variants(len(places(item)))
 
 
 def n_variants(n_places: int) -> int:
