@@ -94,6 +94,11 @@ class ControlArm(Attack):
         return (yield from _numbered(steps))
 
 
+def control_arm(control: Control, attack: Attack) -> ControlArm:
+    """Put a control beside an attack; see `Control.beside`."""
+    return ControlArm(control=control.beside(attack), of=attack)
+
+
 def _numbered(steps: Steps[Candidate | None]) -> Generator[Step, Replies, Candidate | None]:
     """Give every query the number of its attempt, from 1."""
     n, reply = 0, None

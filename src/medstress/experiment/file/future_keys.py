@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 ATTACKS = (
-    "repeat",
     "same_type",
     "paraphrase",
     "neutral_insertion",
