@@ -5,7 +5,6 @@ from __future__ import annotations
 ATTACKS = (
     "same_type",
     "paraphrase",
-    "neutral_insertion",
     "option_shuffle",
     "option_order",
     "none_of_the_others",
