@@ -12,6 +12,7 @@ from fault_server import FaultServer
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
 from medstress.attacks.controls.neutral_insertion import NeutralInsertion
 from medstress.attacks.controls.no_op import NoOp
+from medstress.attacks.controls.paraphrase import Paraphrase
 from medstress.attacks.controls.repeat import Repeat
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.passages.distractor import PassageDistractor
@@ -85,6 +86,7 @@ ATTACKS: dict[str, list[Any]] = {
     "no_op": [NoOp(), NoOp(budget=1), NoOp(budget=300)],
     "repeat": [Repeat(), Repeat(budget=40)],
     "neutral_insertion": [NeutralInsertion(), NeutralInsertion(budget=300, sentences=3)],
+    "paraphrase": [Paraphrase(), Paraphrase(budget=100)],
     "passage_swap": [PassageSwap(), PassageSwap(distractor="B")],
     "passage_distractor": [
         PassageDistractor(),

@@ -53,6 +53,10 @@ ATTACKS |= {
         "medstress.attacks.controls.neutral_insertion:NeutralInsertion",
         "control: sentences more that bear on no question",
     ),
+    "paraphrase": Entry(
+        "medstress.attacks.controls.paraphrase:Paraphrase",
+        "control: the same facts in other words, at least a fifth of them changed",
+    ),
     "passage_swap": Entry(
         f"{_PASSAGES}.swap:PassageSwap", "the passage names a distractor where it named the key"
     ),

@@ -47,6 +47,9 @@ class Control(Attack):
     @property
     def traits(self) -> AttackTraits:
         """See `AttackTraits`."""
+        return self._traits()
+
+    def _traits(self) -> AttackTraits:
         return AttackTraits(
             stream=self.name,
             budget=self.budget,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 ATTACKS = (
     "same_type",
-    "paraphrase",
     "option_shuffle",
     "option_order",
     "none_of_the_others",
