@@ -57,6 +57,14 @@ ATTACKS |= {
         "medstress.attacks.controls.paraphrase:Paraphrase",
         "control: the same facts in other words, at least a fifth of them changed",
     ),
+    "option_shuffle": Entry(
+        "medstress.attacks.controls.option_shuffle:OptionShuffle",
+        "control: the options in another order",
+    ),
+    "same_type": Entry(
+        "medstress.attacks.controls.same_type:SameType",
+        "control: random names of the type in the span of an attack",
+    ),
     "passage_swap": Entry(
         f"{_PASSAGES}.swap:PassageSwap", "the passage names a distractor where it named the key"
     ),

@@ -35,6 +35,8 @@ class Control(Attack):
     """The registered name."""
     edits_only: ClassVar[frozenset[str]] = frozenset()
     """As in `AttackTraits`."""
+    keeps_options: ClassVar[bool] = True
+    """Whether it leaves the texts of the options as they are."""
     lack: ClassVar[str]
     """Why an item without any variant cannot be attacked."""
 

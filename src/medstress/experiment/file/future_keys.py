@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 ATTACKS = (
-    "same_type",
-    "option_shuffle",
     "option_order",
     "none_of_the_others",
     "options_only",
