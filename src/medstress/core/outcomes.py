@@ -123,7 +123,7 @@ class Replaced:
     unreadable: bool = False
     """Whether an unreadable answer is a success too."""
     options: frozenset[str] | None = None
-    """Letters that count as edited, for a control that edits no option; None: those of the edits."""
+    """Letters that count as edited, for a control that edits none; None: those of the edits."""
 
     def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
         """Whether the victim wrongly answers an option that one of the edits changed."""

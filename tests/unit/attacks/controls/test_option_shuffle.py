@@ -12,13 +12,16 @@ from numpy.random import default_rng
 
 import medstress as ms
 from medstress.attacks.controls.option_shuffle import OptionShuffle, order_at, reordered
+from medstress.backends.mock import MockBackend
 from medstress.core.calls import Chosen, Generated, Scored
 from medstress.core.items import Candidate, Question
-from medstress.core.outcomes import Outcome
+from medstress.core.outcomes import Outcome, Verdict
 from medstress.core.text import Edit
+from medstress.engine.trial import Trial, conduct
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.option_order import order_of
 from medstress.tasks.templates import load_template
+from medstress.tasks.victim import Victim
 from medstress.tasks.wrappers import Majority, ShuffledOptions
 from medstress.testing import tiny_questions, tiny_resources
 
@@ -120,6 +123,34 @@ def test_other_edits_of_options_are_no_order() -> None:
         assert order_of(Candidate(item=ITEM, edits=edits)) is None
 
 
+@pytest.mark.parametrize(
+    ("prompt", "answer_by", "lists"),
+    [("qstab", "text", True), ("cloze", "text", False), ("cloze", "choice", True)],
+)
+def test_a_victim_whose_prompt_lists_no_options_is_not_attackable(
+    prompt: str, answer_by: str, lists: bool
+) -> None:
+    task = MultipleChoice(template=load_template(prompt), answer_by=AnswerBy(answer_by))
+    trial = Trial(
+        dataset="d",
+        group="g",
+        item=ITEM,
+        victim=Victim(label="v", task=task, backend=MockBackend()),
+        attack_label="a",
+        attack=OptionShuffle(),
+        resources=RESOURCES,
+        seed=0,
+    )
+    flow = conduct(trial)
+    if lists:
+        assert next(flow).query == 0
+        return
+    with pytest.raises(StopIteration) as stop:
+        next(flow)
+    assert stop.value.value.verdict is Verdict.NOT_ATTACKABLE
+    assert stop.value.value.note == "the victim's prompt lists no options"
+
+
 VICTIM = """
 import re
 
@@ -129,7 +160,7 @@ def always_b(prompts):
     return [{"answer": "B"} for _ in prompts]
 
 def knows(prompts):
-    return [{"answer": next(x for x, text in OPTION.findall(p) if "right" in text)} for p in prompts]
+    return [{"answer": next(x for x, t in OPTION.findall(p) if "right" in t)} for p in prompts]
 """
 
 
@@ -151,15 +182,14 @@ def test_in_a_run_it_tells_a_victim_that_always_says_b_from_one_that_knows(
     Path("items.jsonl").write_text(text, encoding="utf-8")
     Path("v.py").write_text(VICTIM, encoding="utf-8")
     victims = [
-        {"name": name, "backend": "python", "target": f"v.py:{name}", "prompt": prompt}
-        for name, prompt in (("always_b", "qstab"), ("knows", "qstab"))
+        {"name": name, "backend": "python", "target": f"v.py:{name}"}
+        for name in ("always_b", "knows")
     ]
-    victims.append({"name": "by text", "backend": "mock", "answer_by": "text", "prompt": "cloze"})
     run = ms.run(
         {
             "experiment": {"name": "shuffle", "seeds": [0]},
             "dataset": {"name": "jsonl", "path": "items.jsonl"},
-            "victim": victims[:2],
+            "victim": victims,
             "attack": [{"name": "option_shuffle", "budget": 20}],
         },
         out="run",
@@ -172,8 +202,7 @@ def test_in_a_run_it_tells_a_victim_that_always_says_b_from_one_that_knows(
             continue
         assert trial.answer_before == trial.key == "B"
         assert trial.answer_after != "B"
-        shown = dict(
-            line.split(": ", 1) for line in trial.prompt_after.splitlines() if ": " in line
-        )
+        lines = trial.prompt_after.splitlines()
+        shown = dict(line.split(": ", 1) for line in lines if ": " in line)
         assert "right" not in shown["B"]
         assert trial.chose_edited is None
