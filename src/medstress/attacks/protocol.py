@@ -83,6 +83,8 @@ class AttackTraits:
     """Whether items that are wrong at baseline are attacked too; no rate counts them."""
     puts_one_name: bool = False
     """Whether every candidate holds one name of the vocabulary, which bounds its length."""
+    adds_bytes: int | None = None
+    """The most bytes that its edits add to a prompt; None if that is unknown or `puts_one_name`."""
     reasoning_tokens: int | None = None
     """Most tokens of the victim's reasoning, for attacks that hold a conversation with it
     (`Attack.turns`); None for those that ask single questions."""

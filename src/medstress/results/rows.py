@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -187,7 +188,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         victim=trial.victim,
         attack=trial.attack,
         attack_spec=trial.spec,
-        arm="attack",
+        arm=_arm(trial.spec),
         seed=trial.seed,
         repeat=trial.repeat,
         verdict=Verdict(trial.verdict),
@@ -228,6 +229,13 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         supported=result.get("supported"),
         chose_edited=_chose_edited(trial.verdict, item, candidate, after),
     )
+
+
+@lru_cache(maxsize=256)
+def _arm(spec: str) -> str:
+    """Return `attack`, or the name of a control that stands beside an attack."""
+    parameters = json.loads(spec)
+    return str(parameters["name"]) if "control_of" in parameters else "attack"
 
 
 def _chose_edited(

@@ -27,7 +27,13 @@ from medstress.experiment.file.reading import (
 from medstress.experiment.file.sources import find_source
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.attack_checks import check_budgets, check_scores
-from medstress.experiment.plan.controls import with_controls
+from medstress.experiment.plan.controls import (
+    began_without,
+    control_arms,
+    fitting_arms,
+    named_on_sentences,
+    noise_controls,
+)
 from medstress.experiment.plan.conversations import check_conversations
 from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.mentions import GIVEN, recognise_mentions
@@ -101,6 +107,7 @@ def prepare(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
+    controls: bool = True,
 ) -> Prepared:
     """Read and check an experiment and load everything but the models.
 
@@ -110,6 +117,7 @@ def prepare(
         overrides: as the command line's --set.
         watcher: callbacks for progress.
         complete: fills in what the command decides, before the tables are checked.
+        controls: False for commands whose attacks have no control arms.
 
     Raises:
         UsageError, DataError: one sentence.
@@ -117,7 +125,9 @@ def prepare(
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack, base)
-    check_roles(checked.role, attacks, checked.test)
+    wanted = checked.experiment.controls if controls else False
+    arms, controlled = control_arms(attacks, wanted)
+    check_roles(checked.role, [*attacks, *arms], checked.test)
     check_tests(checked, attacks, base)
     check_scores(attacks, checked.victim)
     check_prices(checked)
@@ -128,9 +138,10 @@ def prepare(
     kind = kind_of_datasets(loaded)
     classes = kind.classes(item for part in loaded for item in part.all_items)
     check_kind(checked, attacks, kind, classes)
-    if checked.experiment.controls:
-        attacks = with_controls(attacks, kind)
     if not kind.draws_names:
+        named_on_sentences(wanted, kind)
+        if wanted:
+            attacks = [*attacks, *noise_controls(attacks, kind)]
         return Prepared(
             experiment=checked,
             given={"experiment": given, "overrides": list(overrides)},
@@ -147,16 +158,20 @@ def prepare(
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
     is_noisy = any(isinstance(part.attack, SentenceAttack) for part in attacks)
     noise = sentence_resources(attacks, datasets, base) if is_noisy else None
-    unnamed = free_group(attacks, noise)
+    unnamed = free_group([*attacks, *arms], noise)
     groups = with_roles([*groups, *unnamed], checked.role)
     check_budgets(attacks, groups)
+    arms, controlled = fitting_arms(arms, controlled, datasets, groups, wanted)
+    for sentence in controlled.notes():
+        watcher.note(sentence)
     return Prepared(
         experiment=checked,
         given={"experiment": given, "overrides": list(overrides)},
         base=base,
         datasets=datasets,
         groups=groups,
-        attacks=attacks,
+        attacks=[*attacks, *arms],
+        controls=controlled,
         kind=kind,
         recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
@@ -310,6 +325,8 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
     known = store.manifest()
     if known:
+        if began_without(prepared.controls, known):
+            prepared.drop_controls()
         keep_synonyms(prepared, known["attacks"])
         keep_prompts(prepared, known["parts"]["attacks"])
         keep_labels(prepared, known["parts"]["attacks"])

@@ -65,7 +65,12 @@ def plan_tuning(
     if isinstance(experiment, Experiment):
         experiment = experiment.model_dump(mode="json", exclude_none=True)
     prepared = prepare(
-        experiment, limit=limit, overrides=overrides, watcher=watcher, complete=tune_every_n
+        experiment,
+        limit=limit,
+        overrides=overrides,
+        watcher=watcher,
+        complete=tune_every_n,
+        controls=False,
     )
     plan = TuningPlan(prepared=prepared, table=prepared.experiment.tune or TuneTable())
     check_plan(plan)

@@ -56,8 +56,9 @@ class ControlArm(Attack):
         )
 
     def spec(self) -> dict[str, Any]:
-        """Return the parameters: those of the control and, under `of`, those of the attack."""
-        return {**self.control.spec(), "budget": self.traits.budget, "of": self.of.spec()}
+        """Return the control's parameters and, under `control_of`, those of the attack."""
+        own = {**self.control.spec(), "budget": self.traits.budget}
+        return {**own, "control_of": self.of.spec()}
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return why the attack or the control cannot be used on the item, or None."""
@@ -92,6 +93,11 @@ class ControlArm(Attack):
         if not self.traits.in_turns:
             return (yield from steps)
         return (yield from _numbered(steps))
+
+
+def control_arm(control: Control, attack: Attack) -> ControlArm:
+    """Return the arm of a control beside an attack."""
+    return ControlArm(control=control, of=attack)
 
 
 def _numbered(steps: Steps[Candidate | None]) -> Generator[Step, Replies, Candidate | None]:

@@ -35,6 +35,8 @@ class Control(Attack):
     """The registered name."""
     edits_only: ClassVar[frozenset[str]] = frozenset()
     """As in `AttackTraits`."""
+    adds_bytes: ClassVar[int | None] = None
+    """As in `AttackTraits`."""
     lack: ClassVar[str]
     """Why an item without any variant cannot be attacked."""
 
@@ -53,6 +55,7 @@ class Control(Attack):
             needs_entities=False,
             may_be_refuted=False,
             edits_only=self.edits_only,
+            adds_bytes=self.adds_bytes,
         )
 
     @abstractmethod

@@ -67,9 +67,11 @@ class ExperimentTable(TomlTable):
     """openai: time limit of one whole request, in seconds."""
     cache: NonEmpty | None = None
     """Folder of answers that runs share, or `default`; default: each run keeps its own."""
-    controls: bool = False
-    """Tagged texts: add to every perturbed copy a control arm with as much noise outside
-    entities."""
+    controls: bool | Annotated[tuple[NonEmpty, ...], Field(min_length=1)] | None = None
+    """Control arms beside every attack. Questions: a list such as `["no_op", "paraphrase"]`, true
+    for all that fit, false for none; default `["no_op"]` (MedFuzz: `["neutral_insertion"]`).
+    Tagged texts: true adds to every perturbed copy an arm with as much noise outside entities;
+    default false."""
     flip_check: bool = True
     """Ask every success again, alone."""
     group_readable: bool = False
@@ -79,6 +81,15 @@ class ExperimentTable(TomlTable):
     def access(self) -> Access:
         """Who may read the run folder."""
         return Access.GROUP if self.group_readable else Access.OWNER
+
+    @field_validator("controls", mode="before")
+    @classmethod
+    def _controls(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            if len(set(map(str, value))) != len(value):
+                raise ValueError("controls repeat")
+            return tuple(value)
+        return value
 
     @field_validator("seeds", mode="before")
     @classmethod
