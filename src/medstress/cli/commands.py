@@ -37,8 +37,7 @@ def demo_cli(args: argparse.Namespace) -> int:
     with finished.opened() as stored:
         page = _write_report(stored, None)
         summary = summarise_run(stored)
-        for warning in summary["warnings"]:
-            print(f"! {one_line(warning)}")
+        _print_first(summary)
         for shown in (overview_table(summary["passages"]), short_gain_table(summary["passages"])):
             print(f"{shown.caption}:")
             print_table(shown)
@@ -308,17 +307,19 @@ def _show(stored: StoredRun) -> int:
     from medstress.experiment.file.config import LIMITS
     from medstress.metrics.sentences.surrogates import name_lines
     from medstress.metrics.unreadable import victims_unread
+    from medstress.report.controls import controls_table
     from medstress.report.evidence import evidence_table
-    from medstress.report.sections import by_seed_and_pooled, summary_table
+    from medstress.report.sections import by_seed_and_pooled, headline_rows, summary_table
     from medstress.report.sentence_scores import score_table
     from medstress.report.training import comparison
     from medstress.report.tuning import tuning_lines
 
     summary = summarise_run(stored)
-    for warning in summary["warnings"]:
-        print(f"! {one_line(warning)}")
+    _print_first(summary)
     rows = by_seed_and_pooled(summary)
     print_table(summary_table(rows))
+    if beside := controls_table(headline_rows(summary)):
+        print_table(beside)
     if evidence := evidence_table(rows):
         print_table(evidence)
     if scores := score_table(rows):
@@ -339,6 +340,14 @@ def _show(stored: StoredRun) -> int:
         print(f"not complete; run the same command again{raised} to resume")
     unread = bool(victims_unread(summary))  # the warnings name the victims
     return max(_failures(stored, summary, settings["max_failed"]), int(unread))
+
+
+def _print_first(summary: dict[str, Any]) -> None:
+    """Print what is to be read before any number."""
+    for sentence in summary["headlines"]:
+        print(one_line(sentence))
+    for warning in summary["warnings"]:
+        print(f"! {one_line(warning)}")
 
 
 def _failures(stored: StoredRun, summary: dict[str, Any], allowed: int) -> int:

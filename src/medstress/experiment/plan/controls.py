@@ -10,6 +10,7 @@ from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
 from medstress.attacks.controls.control import Control
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, control_of
 from medstress.attacks.protocol import QUESTIONS, make_attack
+from medstress.core.controls import CONTROLS
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.experiment.plan.parts import AttackPart, DatasetPart, GroupPart
 from medstress.kinds import Kind
@@ -18,8 +19,6 @@ PREFIX = "control of "
 """Prefix of the label of an added arm of noise outside entities."""
 DEFAULT, IN_TURNS = "no_op", "neutral_insertion"
 """The default control of attacks on questions, and of those that hold a conversation."""
-NAMES = ("repeat", "no_op", "same_type", "neutral_insertion", "paraphrase", "option_shuffle")
-"""The controls of attacks on questions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,7 @@ def control_arms(
     for part in attacks:
         if wanted is False or not _is_controlled(part):
             continue
-        of_attack = NAMES if wanted is True else names or (_default(part),)
+        of_attack = CONTROLS if wanted is True else names or (_default(part),)
         for name in of_attack:
             control: Control = make_attack(name, {})  # type: ignore[assignment]
             if (reason := control.unfit(part.attack)) is not None:
@@ -98,10 +97,10 @@ def _is_controlled(part: AttackPart) -> bool:
 
 
 def _check_name(name: str) -> None:
-    if name not in NAMES:
+    if name not in CONTROLS:
         raise UsageError(
             f"[experiment] controls: {name!r} is no control of attacks on questions; expected "
-            f"some of {', '.join(NAMES)}{did_you_mean(name, NAMES)}"
+            f"some of {', '.join(CONTROLS)}{did_you_mean(name, CONTROLS)}"
         )
 
 

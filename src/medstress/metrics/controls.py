@@ -1,0 +1,141 @@
+"""An attack beside its control arms: what it takes that a harmless change does not.
+
+On the items that both arms asked, let A be "the attack flips the answer within B queries" and C
+the same for the control, with shares a and c. If noise never repairs an answer that the edit took,
+and takes as many answers under either arm, the share that the edit itself takes is at least a - c
+and at most a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from medstress.core.rows import TrialRow
+from medstress.metrics.bounds import (
+    Bounds,
+    asr_bounds,
+    certainly_lost,
+    may_be_eligible,
+    possibly_lost,
+)
+from medstress.metrics.counts import flipped_within, is_eligible, unit_of
+from medstress.metrics.pairs import Pair, pair_trials
+from medstress.stats.estimates import unknown
+from medstress.stats.loss import abbott, loss_bounds
+from medstress.stats.paired import unite
+from medstress.stats.shares import rate
+
+AT_BUDGET = ("control", "control_bounds", "asr_net", "asr_net_bounds", "loss_bounds", "abbott")
+"""The fields by control that a row and every entry of its `asr_at` hold."""
+FIELDS = (*AT_BUDGET, "control_table")
+"""The fields by control that a row holds."""
+
+
+def beside(attack: Sequence[TrialRow], control: Sequence[TrialRow], budget: int) -> dict[str, Any]:
+    """Compare an attack with its control within `budget` queries, on the trials of both.
+
+    Args:
+        attack: trials of the attack on one data set, group and victim.
+        control: trials of its control arm on the same.
+        budget: perturbed queries per item within which success counts, for both.
+
+    Returns:
+        The fields of `FIELDS`. `control_table` counts the paired trials that both flip, only the
+        attack, only the control, and neither.
+
+    References:
+        Abbott, "A method of computing the effectiveness of an insecticide", 1925.
+    """
+    hit = partial(flipped_within, budget=budget)
+    pairs = pair_trials(attack, control, hit)
+    net = unite(pairs).estimate
+    ours = rate((unit_of(row), hit(row)) for row in attack if is_eligible(row))
+    return {
+        "control": rate((unit, second) for unit, _, second in pairs).as_json(),
+        "control_bounds": asr_bounds(control, budget),
+        "asr_net": net.as_json(),
+        "asr_net_bounds": _net_bounds(attack, control, budget),
+        "loss_bounds": list(loss_bounds(ours, net)),
+        "abbott": abbott(pairs).as_json(),
+        "control_table": _table(pairs),
+    }
+
+
+def _net_bounds(attack: Sequence[TrialRow], control: Sequence[TrialRow], budget: int) -> Bounds:
+    """Return the ends of a - c with open answers for the control, and for the attack."""
+    surely = partial(certainly_lost, budget=budget)
+    maybe = partial(possibly_lost, budget=budget)
+    least = unite(pair_trials(attack, control, surely, maybe, may_be_eligible))
+    most = unite(pair_trials(attack, control, maybe, surely, may_be_eligible))
+    return [least.estimate.low, most.estimate.high]
+
+
+def _table(pairs: Iterable[Pair]) -> list[int]:
+    counts = [0, 0, 0, 0]
+    for _, first, second in pairs:
+        counts[2 * (not first) + (not second)] += 1
+    both, only_attack, only_control, neither = counts
+    return [both, only_attack, only_control, neither]
+
+
+def control_fields(
+    attack: Sequence[TrialRow],
+    controls: Mapping[str, Sequence[TrialRow]],
+    budget: int,
+    left_out: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return the fields of a row that hold one value for each control; empty without any.
+
+    Args:
+        attack: trials of the attack.
+        controls: trials of its control arms, by name.
+        budget: perturbed queries per item.
+        left_out: controls that the attack has not -> why; their estimates are null with that
+            reason.
+    """
+    found = {name: beside(attack, rows, budget) for name, rows in controls.items()}
+    for name, reason in (left_out or {}).items():
+        null = unknown(reason).as_json()
+        found[name] = dict.fromkeys(FIELDS) | dict.fromkeys(("control", "asr_net", "abbott"), null)
+    return _by_field(found, FIELDS)
+
+
+def with_controls(
+    points: Sequence[Mapping[str, Any]],
+    attack: Sequence[TrialRow],
+    controls: Mapping[str, Sequence[TrialRow]],
+) -> list[dict[str, Any]]:
+    """Return the points of `asr_at` with the fields of `AT_BUDGET`."""
+    steps = {row.first_success for rows in (attack, *controls.values()) for row in rows}
+    steps = {step for step in steps if step is not None}
+    filled: list[dict[str, Any]] = []
+    known: dict[str, Any] = {}
+    last = 0
+    for point in points:
+        b = point["budget"]
+        # Between two first successes nothing changes.
+        if not known or any(last < step <= b for step in steps):
+            known = _by_field({k: beside(attack, rows, b) for k, rows in controls.items()})
+        last = b
+        filled.append({**point, **known})
+    return filled
+
+
+def _by_field(
+    found: Mapping[str, Mapping[str, Any]], fields: Sequence[str] = AT_BUDGET
+) -> dict[str, Any]:
+    if not found:
+        return {}
+    return {field: {name: each[field] for name, each in found.items()} for field in fields}
+
+
+def is_control(row: TrialRow) -> bool:
+    """Return True if a trial belongs to a control arm that stands beside an attack."""
+    return row.arm != "attack"
+
+
+def attacks_only(trials: Iterable[TrialRow]) -> list[TrialRow]:
+    """Return the trials that belong to no control arm."""
+    return [row for row in trials if not is_control(row)]
