@@ -108,8 +108,8 @@ def with_controls(
     controls: Mapping[str, Sequence[TrialRow]],
 ) -> list[dict[str, Any]]:
     """Return the points of `asr_at` with the fields of `AT_BUDGET`."""
-    steps = {row.first_success for rows in (attack, *controls.values()) for row in rows}
-    steps = {step for step in steps if step is not None}
+    firsts = (row.first_success for rows in (attack, *controls.values()) for row in rows)
+    steps = {first for first in firsts if first is not None}
     filled: list[dict[str, Any]] = []
     known: dict[str, Any] = {}
     last = 0

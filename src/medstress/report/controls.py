@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from medstress.metrics.success import at_budget
 from medstress.report.labels import LABELS, Row, labels
 from medstress.results.formats import count, interval
 from medstress.results.table import Format, Table, as_row, columns
+from medstress.results.table import Row as TableRow
 from medstress.stats.estimates import read_score, read_share
 
 
@@ -46,7 +46,7 @@ def controls_table(rows: Sequence[Row]) -> Table | None:
     )
 
 
-def _lines(row: Row) -> Iterator[tuple[Any, ...]]:
+def _lines(row: Row) -> Iterator[TableRow]:
     tables = row.get("control_table") or {}
     for name, table in tables.items():
         if table is None:

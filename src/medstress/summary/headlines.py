@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from medstress.core.controls import MEANINGS
+from medstress.core.controls import CONTROLS, MEANINGS
 from medstress.results.formats import plural
 
 Row = Mapping[str, Any]
@@ -39,11 +40,9 @@ def headlines(pooled: Sequence[Row], manifest: Mapping[str, Any]) -> list[str]:
 
 
 def _is_attacked(row: Row) -> bool:
-    return (
-        bool(row["n_eligible"])
-        and row["n_measured"] < row["n_eligible"]
-        and row["chance"] is not None
-    )
+    """Return whether right answers were attacked: not by a control, nor with new evidence."""
+    is_asked = bool(row["n_eligible"]) and row["chance"] is not None and not row.get("evidence")
+    return is_asked and json.loads(row["attack_spec"])["name"] not in CONTROLS
 
 
 def _place(row: Row) -> tuple[str, str, str]:
