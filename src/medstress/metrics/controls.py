@@ -8,8 +8,11 @@ and at most a.
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from statistics import stdev
 from typing import Any
 
 from medstress.core.rows import TrialRow
@@ -20,15 +23,17 @@ from medstress.metrics.bounds import (
     may_be_eligible,
     possibly_lost,
 )
-from medstress.metrics.counts import flipped_within, is_eligible, unit_of
+from medstress.metrics.counts import flipped_within, is_eligible, is_flipped, unit_of
 from medstress.metrics.pairs import Pair, pair_trials
-from medstress.stats.estimates import unknown
+from medstress.stats.estimates import Estimate, unknown
 from medstress.stats.loss import abbott, loss_bounds
 from medstress.stats.paired import unite
 from medstress.stats.shares import rate
 
 AT_BUDGET = ("control", "control_bounds", "asr_net", "asr_net_bounds", "loss_bounds", "abbott")
 """The fields by control that a row and every entry of its `asr_at` hold."""
+LEAST_NO_OPS = 8
+"""No-ops that an item needs before the spread of its margins is read."""
 FIELDS = (*AT_BUDGET, "control_table")
 """The fields by control that a row holds."""
 
@@ -80,6 +85,52 @@ def _table(pairs: Iterable[Pair]) -> list[int]:
     return [both, only_attack, only_control, neither]
 
 
+def near_boundary(attack: Sequence[TrialRow], no_ops: Sequence[TrialRow]) -> Estimate:
+    """Estimate the share of an attack's flips on items that were close to flipping anyway.
+
+    An item is near the boundary if a no-op flipped it, or if the margin of the key in its clean
+    answer, log P(key) - log P(best other option), is less than two standard deviations of its
+    margins under at least `LEAST_NO_OPS` no-ops of all seeds. What is lost beyond is knowledge.
+    Items with fewer no-ops are left out.
+
+    Args:
+        attack: trials of the attack on one data set, group and victim.
+        no_ops: trials of its control `no_op` on the same.
+    """
+    of_item: dict[str, list[TrialRow]] = defaultdict(list)
+    for row in no_ops:
+        of_item[row.item_id].append(row)
+    near = {item: _is_near(rows) for item, rows in of_item.items()}
+    flips = [(row, near.get(row.item_id)) for row in attack if is_flipped(row)]
+    known = [(unit_of(row), is_near) for row, is_near in flips if is_near is not None]
+    if known:
+        return rate(known)
+    has_scores = any(row.margin_before is not None for row in no_ops)
+    why = f"no flipped item has {LEAST_NO_OPS} answers to no-ops" if flips else "no flip"
+    return unknown(why if has_scores else "the victim gives no scores")
+
+
+def _is_near(rows: Sequence[TrialRow]) -> bool | None:
+    clean = next((row.margin_before for row in rows if row.margin_before is not None), None)
+    if clean is None:
+        return None
+    if any(map(is_flipped, rows)):
+        return True
+    margins = [margin for row in rows if row.margins for margin in json.loads(row.margins)]
+    return clean < 2 * stdev(margins) if len(margins) >= LEAST_NO_OPS else None
+
+
+def repaired(control: Sequence[TrialRow]) -> dict[str, Any]:
+    """Return how one query of a control turns answers, in either direction.
+
+    Returns:
+        `right_to_wrong`: of right clean answers; `wrong_to_right`: of wrong ones that were asked.
+    """
+    right = ((unit_of(row), flipped_within(row, 1)) for row in control if is_eligible(row))
+    wrong = ((unit_of(row), row.corrected) for row in control if row.corrected is not None)
+    return {"right_to_wrong": rate(right).as_json(), "wrong_to_right": rate(wrong).as_json()}
+
+
 def control_fields(
     attack: Sequence[TrialRow],
     controls: Mapping[str, Sequence[TrialRow]],
@@ -96,10 +147,11 @@ def control_fields(
             reason.
     """
     found = {name: beside(attack, rows, budget) for name, rows in controls.items()}
+    near = near_boundary(attack, controls["no_op"]).as_json() if "no_op" in controls else None
     for name, reason in (left_out or {}).items():
         null = unknown(reason).as_json()
         found[name] = dict.fromkeys(FIELDS) | dict.fromkeys(("control", "asr_net", "abbott"), null)
-    return _by_field(found, FIELDS)
+    return _by_field(found, FIELDS) | ({"near_boundary": near} if near else {})
 
 
 def with_controls(

@@ -15,7 +15,7 @@ from medstress.metrics.attempts import attempt_fields
 from medstress.metrics.bounds import accuracy_after_bounds, accuracy_bounds, asr_bounds
 from medstress.metrics.cautions import cautions
 from medstress.metrics.chance import above_chance, chance_of
-from medstress.metrics.controls import control_fields, is_control, with_controls
+from medstress.metrics.controls import control_fields, is_control, repaired, with_controls
 from medstress.metrics.counts import check_trial, count_verdicts, seed_order
 from medstress.metrics.diversity import both_diversities
 from medstress.metrics.pairs import attack_tests
@@ -163,7 +163,7 @@ def _beside_controls(
     """
     attack, trials = keys[0][3], [trial for key in keys for trial in rows[key]]
     if is_control(trials[0]):
-        return {"control_of": attack.removesuffix(f" / {trials[0].arm}")}
+        return {"control_of": attack.removesuffix(f" / {trials[0].arm}"), **repaired(trials)}
     arms: dict[str, list[TrialRow]] = defaultdict(list)
     for dataset, group, victim, _, seed in keys:
         for name in CONTROLS:

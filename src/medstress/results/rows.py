@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, cast
 
 from medstress.core.clusters import clusters_by_dataset, document_of
 from medstress.core.errors import StoreError
-from medstress.core.items import Edited, Item
-from medstress.core.outcomes import Verdict
+from medstress.core.items import Edited, Item, Question
+from medstress.core.outcomes import Verdict, key_margin
 from medstress.core.rows import TrialRow
 from medstress.core.text import WHOLE, edit_distance, edit_rows, edits_of
 from medstress.core.validity import EVIDENCE_CHANGED, REVIEW, known_validity
@@ -226,9 +226,19 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         n_probes=len(result.get("probes", ())),
         n_unchanged=result.get("n_unchanged"),
         n_ties=result.get("n_ties"),
+        margin_before=_margin(item, before),
+        margins=json.dumps(result["margins"]) if result.get("margins") else None,
+        corrected=result.get("corrected"),
         supported=result.get("supported"),
         chose_edited=_chose_edited(trial.verdict, item, candidate, after),
     )
+
+
+def _margin(item: Item, before: Sequence[Any] | None) -> float | None:
+    """Return the margin of the key in the clean answer; None without scores or for sentences."""
+    if not before or before[1] is None or not isinstance(item, Question):
+        return None
+    return key_margin(item, before[1])
 
 
 @lru_cache(maxsize=256)

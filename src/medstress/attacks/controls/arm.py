@@ -26,7 +26,8 @@ LEAST_FILLED = 0.95
 class ControlArm(Attack):
     """A control beside one attack, with its items, goal, seeds and number of queries.
 
-    It asks, item by item, at most as many perturbed queries as the attack could have asked there.
+    It asks, item by item, at most as many perturbed queries as the attack could have asked there,
+    and one about an item that is wrong at baseline.
     The first success ends it: what the attack does after a success changes no rate. The draws are
     those of the control, so the arms of attacks with equal budget, goal and seeds ask the same and
     pay once.
@@ -52,6 +53,8 @@ class ControlArm(Attack):
             needs_passages=ours.needs_passages or theirs.needs_passages,
             repeats=theirs.repeats,
             search_on=SearchOn.NEVER,
+            asks_wrong=not theirs.in_turns,
+            keeps_margins=True,
             reasoning_tokens=theirs.reasoning_tokens,
         )
 
