@@ -114,7 +114,7 @@ class Bench:
         self.out = root / "run"
         self.log = root / "log.jsonl"
         self.tables: dict[str, Any] = {
-            "experiment": {"name": "bench", "seeds": [0, 1]},
+            "experiment": {"controls": False, "name": "bench", "seeds": [0, 1]},
             "dataset": [{"name": "jsonl", "path": "items.jsonl", "label": "cases"}],
             "entities": [
                 {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},

@@ -43,7 +43,7 @@ def test_names_and_labels_of_a_group_are_unique_and_every_meaning_is_a_sentence(
 
 def test_every_estimate_and_count_of_a_summary_is_defined(tmp_path: Path) -> None:
     experiment = {
-        "experiment": {"name": "x", "seeds": [0, 1]},
+        "experiment": {"controls": False, "name": "x", "seeds": [0, 1]},
         "dataset": {"name": "sample", "limit": 8},
         "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
         "victim": {"backend": "mock"},
