@@ -25,7 +25,7 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any
     (tmp_path / "data.iob").write_text(IOB)
     (tmp_path / "names.txt").write_text("aspirin sulfate\nHTNX\n")
     return {
-        "experiment": {"controls": False, "name": "old", "controls": True},
+        "experiment": {"name": "old", "controls": True},
         "dataset": {"name": "iob", "path": "data.iob"},
         "victim": {"backend": "python", "target": "v.py:tag"},
         "attack": [

@@ -135,7 +135,8 @@ def test_a_template_of_the_users_own_that_never_ends_stops_the_run_with_a_senten
 ) -> None:
     (tmp_path / "mine.jinja").write_text("{{ stem }}{{ 'a' * 10**10 }}", "utf-8")
     (tmp_path / "e.toml").write_text(
-        '[experiment]\ncontrols = false\nname = "x"\n[dataset]\nname = "sample"\n[entities]\ntype = "drugs"\n'
+        '[experiment]\ncontrols = false\nname = "x"\n'
+        '[dataset]\nname = "sample"\n[entities]\ntype = "drugs"\n'
         'vocabulary = "drugs"\n[victim]\nbackend = "mock"\nprompt = "mine.jinja"\n'
         '[attack]\nname = "entity_substitution"\nsampler = "random"\n',
         "utf-8",

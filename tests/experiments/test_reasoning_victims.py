@@ -64,7 +64,7 @@ def swaps(tmp_path):
 
     def build(server, attack=None, **victim):
         return {
-            "experiment": {"controls": False, "name": "x", "seeds": [0], "controls": False},
+            "experiment": {"controls": False, "name": "x", "seeds": [0]},
             "dataset": {"name": "jsonl", "path": str(path)},
             "entities": {
                 "type": "drugs",

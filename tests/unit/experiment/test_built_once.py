@@ -105,7 +105,8 @@ def test_every_attack_is_built_once(
 def test_what_an_attack_refuses_is_told_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "e.toml"
     file.write_text(
-        '[experiment]\ncontrols = false\nname = "x"\n[[dataset]]\nname = "sample"\n[[victim]]\nbackend = "mock"\n'
+        '[experiment]\ncontrols = false\nname = "x"\n'
+        '[[dataset]]\nname = "sample"\n[[victim]]\nbackend = "mock"\n'
         '[[entities]]\ntype = "drugs"\nvocabulary = "drugs"\n'
         '[[attack]]\nname = "entity_substitution"\nsampler = "pdws"\nn = [1, 2]\nbudget = 0\n'
     )
