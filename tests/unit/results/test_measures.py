@@ -43,13 +43,20 @@ def test_names_and_labels_of_a_group_are_unique_and_every_meaning_is_a_sentence(
 
 def test_every_estimate_and_count_of_a_summary_is_defined(tmp_path: Path) -> None:
     experiment = {
-        "experiment": {"controls": False, "name": "x", "seeds": [0, 1]},
+        "experiment": {"name": "x", "seeds": [0, 1]},
         "dataset": {"name": "sample", "limit": 8},
         "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
         "victim": {"backend": "mock"},
         "attack": {"name": "entity_substitution", "sampler": "random", "budget": 2},
     }
-    (row,) = ms.run(experiment, out=tmp_path / "run").summary()["pooled"]
+    row, control = ms.run(experiment, out=tmp_path / "run").summary()["pooled"]
+    by_control = [
+        name
+        for name, value in row.items()
+        if isinstance(value, dict) and is_estimate(value.get("no_op"))
+    ]
+    assert {"control", "asr_net", "abbott"} <= set(by_control)
+    assert [n for n in [*by_control, *estimates(control)] if not is_defined(n)] == []
     counts = [name for name in row if name.startswith("n_")]
     nested = [f"queries.{name}" for name in LEDGER_FIELDS]
     found = [*estimates(row), *counts, *nested, "chance", "asr_valid"]
