@@ -94,8 +94,8 @@ CONTROLS = (
         (
             "control",
             "Changed by the control",
-            "by control: the share of eligible trials, of those that both ran, that it flips within "
-            "the same number of queries",
+            "by control: the share of eligible trials that it flips within the same number of "
+            "queries, of those that both ran",
         ),
         (
             "near_boundary",

@@ -107,7 +107,6 @@ def prepare(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
-    controls: bool = True,
 ) -> Prepared:
     """Read and check an experiment and load everything but the models.
 
@@ -117,7 +116,6 @@ def prepare(
         overrides: as the command line's --set.
         watcher: callbacks for progress.
         complete: fills in what the command decides, before the tables are checked.
-        controls: False for commands whose attacks have no control arms.
 
     Raises:
         UsageError, DataError: one sentence.
@@ -125,7 +123,7 @@ def prepare(
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack, base)
-    wanted = checked.experiment.controls if controls else False
+    wanted = checked.experiment.controls
     arms, controlled = control_arms(attacks, wanted)
     check_roles(checked.role, [*attacks, *arms], checked.test)
     check_tests(checked, attacks, base)
