@@ -15,6 +15,7 @@ from medstress.store.run_store import FILE
 
 RANDOM = {"name": "entity_substitution", "sampler": "random", "budget": 4, "label": "random"}
 NEAR = {"name": "entity_substitution", "n": -20, "budget": 4, "label": "near"}
+LOST = "not_attackable"
 NEAREST = {"name": "entity_substitution", "sampler": "nearest", "budget": 2, "label": "nearest"}
 
 
@@ -49,12 +50,12 @@ def test_arms_share_items_and_seeds_and_ask_no_more_than_their_attack_could(tmp_
     run = ms.run(experiment(RANDOM, NEAREST), out=tmp_path / "run")
     rows = run.rows()
     for attack, most in (("random", 4), ("nearest", 2)):
-        own = {
-            (r.item_id, r.seed, r.verdict == "not_attackable") for r in rows if r.attack == attack
-        }
-        beside = [r for r in rows if r.attack == f"{attack} / no_op"]
-        assert {(r.item_id, r.seed, r.verdict == "not_attackable") for r in beside} == own
-        assert max(r.n_asked for r in beside.values()) <= most
+        own, beside = (
+            {(r.item_id, r.seed, r.verdict == LOST): r.n_asked for r in rows if r.attack == name}
+            for name in (attack, f"{attack} / no_op")
+        )
+        assert beside.keys() == own.keys()
+        assert max(beside.values()) <= most
 
 
 def test_arms_with_equal_budget_and_seeds_cost_once(tmp_path: Path) -> None:
