@@ -143,9 +143,8 @@ def misses_of(
         _, below = wilson_misses(hits / f["asr"], n / f["asr"], loss)
     else:
         below = np.asarray((loss == 1) & (hits < n))
-    # The low end is max(0, low end of a - c), which is never above a loss of 0 or more by itself.
-    at = of_net(loss)
-    above = (at > Z) & ((attack - control) / n > loss) if loss > 0 else np.zeros_like(below)
+    # max(0, low end of a - c) exceeds a loss of 0 or more where the low end itself does.
+    above = of_net(loss) > Z if loss < 1 else np.zeros_like(below)
     found["loss"] = (above, below)
     return found
 

@@ -363,7 +363,7 @@ def draw(found: Found) -> None:
         figure, axes = plt.subplots(figsize=(7.2, 4.4))
         for i, ((_, layout), cells) in enumerate(rows):
             y = len(rows) - i
-            x = [cell["coverage"] for cell in cells]
+            x = sorted({round(cell["coverage"], 4) for cell in cells})
             shift = [((j * 0.618034) % 1 - 0.5) * 0.5 for j in range(len(x))]
             places = [y + each for each in shift]
             axes.scatter(x, places, s=5, alpha=0.35, color="#0b6fb3", linewidths=0)
