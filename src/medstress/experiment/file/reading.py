@@ -18,9 +18,11 @@ from medstress.experiment.file.config import (
     EntitiesTable,
     Experiment,
     ExperimentTable,
+    RequireTable,
     RolesTable,
     RoleTable,
     SignificanceTable,
+    SlicesTable,
     TrainTable,
     TuneTable,
     VictimTable,
@@ -31,7 +33,7 @@ from medstress.experiment.file.table import TomlTable
 from medstress.files.reading import check_toml, parse_toml
 from medstress.kinds.victim_prompts import unknown_dataset
 
-ARRAYS = ("dataset", "entities", "victim", "attack")
+ARRAYS = ("dataset", "entities", "victim", "attack", "require")
 TABLES_BUILT: dict[str, type[TomlTable]] = {
     "experiment": ExperimentTable,
     "dataset": DatasetTable,
@@ -43,6 +45,8 @@ TABLES_BUILT: dict[str, type[TomlTable]] = {
     "train": TrainTable,
     "analysis": AnalysisTable,
     "test": SignificanceTable,
+    "require": RequireTable,
+    "slices": SlicesTable,
 }
 
 
@@ -124,7 +128,7 @@ def check_experiment(
         for i in used:
             _check_built(table, kept[i], where, i)
         where.used[table] = used
-        if table in ARRAYS and kept and not used:
+        if table in ARRAYS and table != "require" and kept and not used:
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
         cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
     require_tables(cleaned, needs, where.file)
