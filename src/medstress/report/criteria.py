@@ -111,7 +111,7 @@ def faults(summary: Mapping[str, Any], allowed: int) -> Iterator[Case]:
     unread = list(victims_unread(summary))
     found = f"every answer of {', '.join(unread)} is unreadable" if unread else "answers are read"
     yield _case("answers", not unread, found)
-    is_final = bool(summary["experiment"]["complete"]) or summary.get("decided") is not None
+    is_final = bool(summary["experiment"]["complete"]) or bool(summary["experiment"].get("decided"))
     yield _case(COMPLETE, is_final, "complete" if is_final else "the run is not complete")
 
 

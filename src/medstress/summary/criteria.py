@@ -28,6 +28,7 @@ from medstress.results.table import Format
 from medstress.running.baselines import baseline_of, outcomes, victim_there
 from medstress.running.criteria import KEY
 from medstress.stats.shrinkage import SHRINKAGE
+from medstress.summary.looks import decided, settler
 
 _SHOWN = 3
 
@@ -112,11 +113,11 @@ def _requirements(
             measure(name.rpartition(".")[2]).format is Format.SHARE or name == "asr_valid"
         ),
         compare=compare,
+        settle=settler(run, by_place, budgets),
     )
     judged = [judge(criterion, evidence) for criterion in fixed["criteria"]]
-    if found["experiment"]["complete"]:
-        return judged
-    return [{**each, "met": None, "reason": NOT_COMPLETE} for each in judged]
+    final = decided(run, judged, found["experiment"]["complete"])
+    return final or [{**each, "met": None, "reason": NOT_COMPLETE} for each in judged]
 
 
 class _Baselines:
