@@ -6,7 +6,7 @@ completion a rate would be wrong nearly always, because flips end first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from medstress.core.hashing import digest
@@ -130,16 +130,14 @@ def observed(
         controls: trials of its control, for `control` and `asr_net`.
     """
     if metric == "asr_net":
-        known = {_key(row): row for row in controls}
-        pairs = [(row, known.get(_key(row)) or known.get(_any_seed(row))) for row in rows]
         return [
             (
                 unit_of(row),
                 surely_flipped(row, budget) - _possibly(other, budget),
                 _possibly(row, budget) - surely_flipped(other, budget),
             )
-            for row, other in pairs
-            if other is not None and _may_be_eligible(row) and _may_be_eligible(other)
+            for row, other in with_control(rows, controls)
+            if _may_be_eligible(row) and _may_be_eligible(other)
         ]
     counts, least, most = _RULES[metric]
     return [
@@ -147,6 +145,17 @@ def observed(
         for row in (controls if metric == "control" else rows)
         if counts(row)
     ]
+
+
+def with_control(
+    rows: Iterable[TrialRow], controls: Iterable[TrialRow]
+) -> Iterator[tuple[TrialRow, TrialRow]]:
+    """Yield the trials of an attack with those of its control on the same item and seed."""
+    known = {_key(row): row for row in controls}
+    for row in rows:
+        other = known.get(_key(row)) or known.get(_any_seed(row))
+        if other is not None:
+            yield row, other
 
 
 def _key(row: TrialRow) -> tuple[str, str, int | None, int]:

@@ -30,6 +30,8 @@ def verdict(summary: Mapping[str, Any]) -> str | None:
     if missed:
         is_are = "is" if len(missed) == 1 else "are"
         reasons = "; ".join(f"{name_of(each)}: {found_in(each)}" for each in missed)
+        if len(judged) == 1:
+            return f"The criterion is missed: {reasons}."
         return f"{len(missed)} of {_criteria(len(judged))} {is_are} missed: {reasons}."
     if any(each["met"] is None for each in judged):
         return f"{_criteria(len(judged))}, not judged yet: the run is not complete."

@@ -65,8 +65,7 @@ def _add_slices(
         item = items[row.dataset, row.item_id]
         return list(slices_of(item, described, row.dataset, row.group))
 
-    attacked = [row for row in trials if row.attack not in controls]
-    found["slices"] = rows = slice_rows(attacked, of_trial, budgets)
+    found["slices"] = rows = slice_rows(trials, of_trial, budgets, controls)
     found["slicing"] = {
         "by": list(described["by"]),
         "label": described["label"],

@@ -112,8 +112,8 @@ def _sequence(alpha: float, n: int) -> str:
 
 def _control(trials: Trials, reading: Reading) -> Sequence[TrialRow]:
     name = reading.more.get("control")
-    *place, attack = reading.place
-    return trials.get((*place, f"{attack}{BETWEEN}{name}"), ()) if name else ()
+    dataset, group, victim, attack = reading.place
+    return trials.get((dataset, group, victim, f"{attack}{BETWEEN}{name}"), ()) if name else ()
 
 
 def _watched(
