@@ -76,10 +76,8 @@ def _check_watched(criteria: Sequence[RequireTable]) -> None:
 def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
     known = known_metrics()
     if criterion.metric not in known:
-        raise UsageError(
-            f"{name}: no row has the estimate {criterion.metric!r}"
-            f"{did_you_mean(criterion.metric, known)} (there are: {', '.join(known)})"
-        )
+        hint = did_you_mean(criterion.metric, known) or f" (there are: {', '.join(known)})"
+        raise UsageError(f"{name}: no row has the estimate {criterion.metric!r}{hint}")
     places = list(places_of(prepared))
     for key, label in criterion.where.items():
         labels = sorted({place[PLACES.index(key)] for place in places} - {""})
