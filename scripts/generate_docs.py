@@ -117,6 +117,8 @@ def schema_page() -> str:
         "TuneTable": ("phase_tables", "[tune]"),
         "AnalysisTable": ("phase_tables", "[analysis]"),
         "SignificanceTable": ("phase_tables", "[test]"),
+        "RequireTable": ("criteria_tables", "[[require]]"),
+        "SlicesTable": ("criteria_tables", "[slices]"),
     }
     training = SOURCE / "experiment" / "file" / "training_table.py"
     parts = [f"{HEAD}# Schema\n", "## The experiment file\n"]

@@ -32,7 +32,8 @@ NULLS = ("matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k"
 STATISTICS = ("key_probability", "share_correct", "confidence")
 
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
-max_failed; 2 an error you can fix (one sentence says how); 130 interrupted, nothing lost"""
+max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
+([[require]]); 130 interrupted, nothing lost"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -101,6 +102,7 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
     _running(run)
+    _verdict_flags(run)
 
 
 def _tune(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -158,6 +160,11 @@ def _running(run: _Parser) -> None:
     run.add_argument("--quiet", action="store_true", help="no progress display")
 
 
+def _verdict_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--junit", metavar="FILE", help="write the verdicts as JUnit XML")
+    command.add_argument("--markdown", metavar="FILE", help="write the verdicts as Markdown")
+
+
 def _experiment_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--limit", type=int, metavar="N", help="at most N items of each data set")
     _settings_flag(command)
@@ -210,6 +217,7 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     summary = commands.add_parser("summary", help="the numbers of a run")
     summary.add_argument("folder", metavar="DIR")
     summary.add_argument("--json", action="store_true", help="as JSON (format 1)")
+    _verdict_flags(summary)
     report = commands.add_parser("report", help="one self-contained HTML file, readable offline")
     report.add_argument("folder", metavar="DIR")
     report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
