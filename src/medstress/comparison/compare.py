@@ -26,7 +26,7 @@ from medstress.comparison.rows import (
     net_row,
     share_row,
 )
-from medstress.comparison.sides import Arm, Side, left_out, match_arms
+from medstress.comparison.sides import Arm, Side, left_out
 from medstress.comparison.verdicts import FAIL, fails, verdict_of, worst
 from medstress.comparison.words import sentence_of
 from medstress.core.errors import UsageError
@@ -281,7 +281,7 @@ def _settle(rows: Sequence[Row], settings: Settings) -> None:
 
 
 def _incomplete(first: Side, second: Side) -> Iterator[str]:
-    for side in dict.fromkeys((first, second)) if first is not second else (first,):
+    for side in (first, second):
         if not side.manifest["complete"]:
             yield (
                 f"the run of {side.name} is not complete: what both hold is compared, and trials "
