@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
 
 from medstress.comparison.compare import ADJUSTMENTS, Comparison
 from medstress.comparison.names import SENTENCE
 from medstress.comparison.rows import Row
 from medstress.comparison.sides import Arm
 from medstress.results.formats import decimal, plural
-from medstress.results.markdown import escape, markdown_table
+from medstress.results.junit import Case, Outcome
 from medstress.results.table import Cell, Column, Format, Table, as_row, columns
-
-Shown: TypeAlias = str | int | float | None
 
 
 def comparison_table(found: Comparison) -> Table:
@@ -93,21 +90,6 @@ def place_of(row: Row) -> str:
     return ", ".join(filter(None, _place(row)))
 
 
-def comparison_markdown(found: Comparison) -> str:
-    """Return the comparison as a Markdown document."""
-    a, b = found.sides
-    head = [
-        f"# Comparison: {found.verdict}",
-        "",
-        f"A: {escape(_origin(a.source, found, 0))}",
-        "",
-        f"B: {escape(_origin(b.source, found, 1))}",
-        "",
-    ]
-    lines = [f"- {escape(line)}" for line in lines_of(found)]
-    return "\n".join([*head, *lines, "", markdown_table(comparison_table(found)), ""])
-
-
 def _origin(source: str, found: Comparison, side: int) -> str:
     manifest = found.sides[side].manifest
     arms = dict.fromkeys(_arm(row, side) for row in found.rows)
@@ -129,3 +111,15 @@ def labels_of(arms: Sequence[Arm]) -> str:
 def origins_of(found: Comparison) -> list[str]:
     """Return a line for each side: its folder, victims and attacks."""
     return [f"{side.name}: {_origin(side.source, found, i)}" for i, side in enumerate(found.sides)]
+
+
+def cases_of(found: Comparison) -> list[Case]:
+    """Return a case for each row that decides: failed where its verdict is one to stop at."""
+    return [
+        Case(
+            name=f"{row.label}: {place_of(row)}",
+            outcome=Outcome.FAILED if found.row_fails(row) else Outcome.OK,
+            message=row.sentence,
+        )
+        for row in found.primary_rows
+    ]

@@ -56,7 +56,9 @@ from medstress.experiment.plan.targets import (
     claim_answers,
     named_backends,
 )
+from medstress.running import criteria
 from medstress.running.analyses import finish
+from medstress.running.baselines import check_baselines
 from medstress.running.comparing import check_arms, check_factor
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
@@ -132,7 +134,7 @@ def prepare(
     if checked.experiment.controls:
         attacks = with_controls(attacks, kind)
     if not kind.draws_names:
-        return Prepared(
+        sentences = Prepared(
             experiment=checked,
             given={"experiment": given, "overrides": list(overrides)},
             base=base,
@@ -143,6 +145,7 @@ def prepare(
             kind=kind,
             classes=classes,
         )
+        return criteria.checked(sentences)
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
@@ -151,7 +154,7 @@ def prepare(
     unnamed = free_group(attacks, noise)
     groups = with_roles([*groups, *unnamed], checked.role)
     check_budgets(attacks, groups)
-    return Prepared(
+    prepared = Prepared(
         experiment=checked,
         given={"experiment": given, "overrides": list(overrides)},
         base=base,
@@ -161,6 +164,7 @@ def prepare(
         kind=kind,
         recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
+    return criteria.checked(prepared)
 
 
 def resolve(
@@ -272,6 +276,7 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
         prepared.datasets = [
             with_fitting_passages(part, prepared.victims) for part in prepared.datasets
         ]
+        check_baselines(prepared)
         yield
     finally:
         own = [part.backend for part in prepared.roles if not part.is_shared]
@@ -335,6 +340,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
         {
             **described,
             **({} if known else fixed_family(prepared.experiment.test)),
+            **criteria.fixed(store, prepared, known),
             "started": known.get("started") or manifests.now(),
             "finished": None,
             "complete": False,

@@ -19,9 +19,11 @@ from medstress.experiment.file.config import (
     EntitiesTable,
     Experiment,
     ExperimentTable,
+    RequireTable,
     RolesTable,
     RoleTable,
     SignificanceTable,
+    SlicesTable,
     TrainTable,
     TuneTable,
     VictimTable,
@@ -32,7 +34,7 @@ from medstress.experiment.file.table import TomlTable
 from medstress.files.reading import check_toml, parse_toml
 from medstress.kinds.victim_prompts import unknown_dataset
 
-ARRAYS = ("dataset", "entities", "victim", "attack")
+ARRAYS = ("dataset", "entities", "victim", "attack", "require")
 TABLES_BUILT: dict[str, type[TomlTable]] = {
     "experiment": ExperimentTable,
     "dataset": DatasetTable,
@@ -45,6 +47,8 @@ TABLES_BUILT: dict[str, type[TomlTable]] = {
     "analysis": AnalysisTable,
     "compare": CompareTable,
     "test": SignificanceTable,
+    "require": RequireTable,
+    "slices": SlicesTable,
 }
 
 
@@ -126,7 +130,7 @@ def check_experiment(
         for i in used:
             _check_built(table, kept[i], where, i)
         where.used[table] = used
-        if table in ARRAYS and kept and not used:
+        if table in ARRAYS and table != "require" and kept and not used:
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
         cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
     require_tables(cleaned, needs, where.file)
