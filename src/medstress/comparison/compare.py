@@ -189,6 +189,7 @@ def compare_sides(
         rows=tuple(sorted(rows, key=lambda row: row.role != PRIMARY)),
         notes=(
             *notes,
+            *_at_worst(rows),
             *_incomplete(first, second),
             *_held_by_both(first, second, pairs),
             *(f"{a.victim}, {a.attack}: the same in both, so left out" for a, _ in same),
@@ -278,6 +279,21 @@ def _settle(rows: Sequence[Row], settings: Settings) -> None:
             row.p_adjusted = p
     for row in rows:
         row.verdict = verdict_of(row.claims, row.p_adjusted)
+
+
+def _at_worst(rows: Sequence[Row]) -> Iterator[str]:
+    worst_of = max((row.n_worst for row in rows if row.role == PRIMARY), default=0)
+    lost = max((row.n_lost for row in rows if row.role == PRIMARY), default=0)
+    if worst_of:
+        yield (
+            f"an unreadable or failed answer counts against the victim in {plural(worst_of, 'trial')} "
+            "of the primary rows, so shares differ from those of summary"
+        )
+    if lost:
+        yield (
+            f"a failed call leaves {plural(lost, 'pair')} of the primary rows open: a verdict holds "
+            "only if it holds with these counted for A, and for B"
+        )
 
 
 def _incomplete(first: Side, second: Side) -> Iterator[str]:

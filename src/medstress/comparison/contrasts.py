@@ -42,6 +42,8 @@ class Contrast:
     """Whether a trial is good for the victim; unreadable and failed answers are not."""
     lost: Callable[[TrialRow], bool]
     """Whether a failed or missing answer leaves that open."""
+    plain: Callable[[TrialRow], bool]
+    """Whether a trial is good as `summary` counts it: an unreadable answer is no success."""
     is_rate_of_good: bool
     """True if the measure is the share of good trials, False if of the others."""
 
@@ -63,6 +65,10 @@ class Contrast:
     def n_lost(self, pairs: Iterable[Pair]) -> int:
         """Count the pairs that a failed answer leaves open."""
         return sum(self.lost(pair.a) or self.lost(pair.b) for pair in pairs)
+
+    def n_worst(self, pairs: Iterable[Pair]) -> int:
+        """Count the pairs in which an unreadable or failed answer counts against a victim."""
+        return sum(self.good(row) != self.plain(row) for pair in pairs for row in pair[1:3] if row)
 
 
 def _right_after(row: TrialRow) -> bool:
@@ -101,6 +107,7 @@ CONTRASTS: Mapping[str, Contrast] = {
             takes=lambda _: True,
             good=_right_after,
             lost=_lost_anywhere,
+            plain=lambda row: is_eligible(row) and not is_flipped(row),
             is_rate_of_good=True,
         ),
         Contrast(
@@ -109,6 +116,7 @@ CONTRASTS: Mapping[str, Contrast] = {
             takes=lambda _: True,
             good=is_eligible,
             lost=is_failed_at_baseline,
+            plain=is_eligible,
             is_rate_of_good=True,
         ),
         Contrast(
@@ -117,6 +125,7 @@ CONTRASTS: Mapping[str, Contrast] = {
             takes=_both_right,
             good=_held,
             lost=_lost_under_attack,
+            plain=lambda row: not is_flipped(row),
             is_rate_of_good=False,
         ),
     )

@@ -45,6 +45,8 @@ class Row:
     """What sentences call the measure."""
     n_items: int
     """Items of the pairs."""
+    n_worst: int
+    """Trials of the pairs that an unreadable or failed answer turns against the victim."""
     n_lost: int
     """Pairs that a failed answer leaves open."""
     values: tuple[Estimate, Estimate]
@@ -65,7 +67,7 @@ class Row:
     """What holds as read, and with every failed answer settled for A and for B."""
     names: Estimate | None = None
     """The difference for names like these, items and names resampled together."""
-    names_reason: str | None = None
+    names_reason: str | None = "only the primary row has one"
     """Why there is none."""
     p_adjusted: float | None = None
     """The p-value, adjusted over the family."""
@@ -88,6 +90,7 @@ class Row:
             "sentence": self.sentence,
             "n_items": self.n_items,
             "n_pairs": len(self.pairs),
+            "n_worst": self.n_worst,
             "n_lost": self.n_lost,
             "value_a": self.values[0].as_json(),
             "value_b": self.values[1].as_json(),
@@ -137,6 +140,7 @@ def share_row(
         role=SECONDARY,
         label=contrast.label,
         n_items=len({pair.a.item_id for pair in kept}),
+        n_worst=contrast.n_worst(kept),
         n_lost=contrast.n_lost(kept),
         values=(
             rate((unit, a == same) for unit, _, a in hits),
@@ -169,6 +173,7 @@ def net_row(
         role=SECONDARY,
         label=f"ASR net of {control} on items right in both",
         n_items=len({pair.a.item_id for pair in pairs}),
+        n_worst=CONTRASTS["asr"].n_worst(pairs),
         n_lost=CONTRASTS["asr"].n_lost(pairs),
         values=(each[0].estimate, each[1].estimate),
         only_a=None,
