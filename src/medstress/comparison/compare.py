@@ -285,14 +285,16 @@ def _at_worst(rows: Sequence[Row]) -> Iterator[str]:
     worst_of = max((row.n_worst for row in rows if row.role == PRIMARY), default=0)
     lost = max((row.n_lost for row in rows if row.role == PRIMARY), default=0)
     if worst_of:
+        trials = plural(worst_of, "trial")
         yield (
-            f"an unreadable or failed answer counts against the victim in {plural(worst_of, 'trial')} "
-            "of the primary rows, so shares differ from those of summary"
+            f"an unreadable or failed answer counts against the victim in {trials} of the primary "
+            "rows, so shares differ from those of summary"
         )
     if lost:
+        pairs = plural(lost, "pair")
         yield (
-            f"a failed call leaves {plural(lost, 'pair')} of the primary rows open: a verdict holds "
-            "only if it holds with these counted for A, and for B"
+            f"a failed call leaves {pairs} of the primary rows open: a verdict holds only if it "
+            "holds with these counted for A, and for B"
         )
 
 
