@@ -66,7 +66,7 @@ class Row:
     claims: Sequence[frozenset[str]]
     """What holds as read, and with every failed answer settled for A and for B."""
     names: Estimate | None = None
-    """The difference for names like these, items and names resampled together."""
+    """The difference for names like these: items and names both taken to be drawn."""
     names_reason: str | None = "only the primary row has one"
     """Why there is none."""
     p_adjusted: float | None = None

@@ -18,6 +18,9 @@ from medstress.results.rows import trial_rows
 __all__ = ["check_compared", "compare_folders", "compare_within", "compared_arms"]
 
 
+_PLACE = "[compare]: "
+
+
 def compare_folders(first: Path, second: Path, settings: Settings) -> Comparison:
     """Compare two run folders.
 
@@ -70,7 +73,8 @@ def compare_within(run: StoredRun, settings: Settings) -> Comparison:
             raise UsageError(f"[compare]: no trial of {label!r} has finished in {run.folder}")
     arms = match_arms(*(each.arms() for each in sides))
     first, second = sides
-    return compare_sides(first, second, arms, settings, NameReader((run, run)), table.get("factor"))
+    names, factor = NameReader((run, run)), table.get("factor")
+    return compare_sides(first, second, arms, settings, names, factor, _PLACE)
 
 
 def _of(side: Side, what: str, label: str) -> list[Any]:
@@ -147,4 +151,4 @@ def check_compared(manifest: Mapping[str, Any]) -> None:
         raise UsageError(
             f"[compare]: nothing differs between a = {table['a']!r} and b = {table['b']!r}"
         )
-    one_factor(found, table.get("factor"))
+    one_factor(found, table.get("factor"), _PLACE)
