@@ -38,7 +38,7 @@ COMPARISON = """## `compare --json`: format 1
 | `a`, `b` | `dataset`, `group`, `victim`, `attack` of the arms |
 | `metric`, `control` | `accuracy_after`, `accuracy`, `asr`, `asr_net`; the control of `asr_net` |
 | `role` | `primary`, `secondary`; `exploratory` where the file fixes the primary |
-| `verdict`, `sentence` | what is shown of B against A, after adjustment; in words with its numbers |
+| `verdict`, `sentence` | what is shown of B against A after adjustment; in words with numbers |
 | `n_items`, `n_pairs` | items, and pairs of trials with the same item, part, repeat and seed |
 | `n_worst` | trials that an unreadable or failed answer turns against the victim |
 | `n_lost` | pairs that a failed answer leaves open |
