@@ -71,8 +71,8 @@ def compare_within(run: StoredRun, settings: Settings) -> Comparison:
     for each, label in zip(sides, (table["a"], table["b"]), strict=True):
         if not each.arms():
             raise UsageError(
-                f"[compare]: no trial of {label!r} has finished in {run.folder}; or it is a control "
-                "arm, which asr_net of the summary sets against its attack"
+                f"[compare]: no trial of {label!r} has finished in {run.folder}; or it is a "
+                "control, which asr_net of the summary sets against its attack"
             )
     arms = match_arms(*(each.arms() for each in sides))
     first, second = sides
