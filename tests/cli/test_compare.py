@@ -182,3 +182,21 @@ def test_the_dry_run_says_what_the_planned_items_can_show(two, medstress):
     two.tables["compare"]["accuracy"] = 0.8
     given = medstress(*two.arguments("--dry-run", out=two.root / "a"))
     assert "39 planned items x accuracy .800 ([compare] accuracy) = 31 eligible" in given.out
+
+
+def test_the_primary_is_fixed_by_the_file_that_a_run_began_with(two, medstress):
+    path = two.write()
+    text = path.read_text("utf-8")
+    named = text.replace("seeds = [0, 1]", 'seeds = [0, 1]\nprimary = {metric = "asr"}')
+    path.write_text(named, encoding="utf-8")
+    for folder in ("first", "second"):
+        assert medstress("run", path, "--out", folder, "--quiet").code == 0
+    found = json.loads(medstress("compare", "first", "second", "--json").out)
+    assert found["primary"]["fixed_in_the_file"] is True
+    assert [row["role"] for row in found["rows"]] == ["primary", "exploratory", "exploratory"]
+    assert found["rows"][0]["metric"] == "asr"
+    # One that joins a run that has begun is post hoc.
+    assert medstress("run", path, "--out", "b", "--quiet").code == 0
+    late = json.loads(medstress("compare", "first", "b", "--json").out)
+    assert late["primary"]["fixed_in_the_file"] is False
+    assert "post hoc" in late["primary"]["why"]

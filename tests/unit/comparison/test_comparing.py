@@ -246,7 +246,12 @@ def test_net_of_the_control_is_secondary_or_fixed_as_primary(side: Any, compared
     assert (net.role, net.control, found.verdict) == ("secondary", "no_op", "undecided")
     assert [each.value for each in net.values] == pytest.approx([0.1, 0.4])
     assert (net.difference.value, net.verdict) == (pytest.approx(0.3), "worse")
-    fixed = {"config.experiment.primary": {"metric": "asr_net", "control": "no_op"}}
+    primary = {"metric": "asr_net", "control": "no_op"}
+    named = {"config.experiment.primary": primary}
+    fixed = {**named, "primary": primary}
+    late = compared(a, b, {**NEW_MODEL, **fixed}, named)
+    assert (late.verdict, late.primary.is_fixed) == ("worse", False)
+    assert any("after a run had begun" in note for note in late.notes)
     found = compared(a, b, {**NEW_MODEL, **fixed}, fixed)
     assert (found.verdict, found.primary.is_fixed) == ("worse", True)
     assert {row.role for row in found.rows if row.metric != "asr_net"} == {"exploratory"}
