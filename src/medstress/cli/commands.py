@@ -13,6 +13,7 @@ from medstress import recipes
 from medstress.api.results import report_of
 from medstress.api.run import Run, run
 from medstress.cli.caching import cache_cli as cache_cli
+from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display, print_table
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
@@ -288,13 +289,18 @@ def _check_limit(args: argparse.Namespace) -> None:
 
 def _dry_run(args: argparse.Namespace) -> int:
     from medstress.costs.experiment import estimate
+    from medstress.costs.power import power_lines
+    from medstress.running.comparing import check_arms, check_factor
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(
             Path(args.experiment), limit=args.limit, overrides=args.set, watcher=watcher
         )
+        check_arms(prepared)
+        folder = run_folder(prepared, args.out)
         with opened_victims(prepared, watcher.note):
-            costs = estimate(prepared, run_folder(prepared, args.out))
+            check_factor(prepared)
+            costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
             lines = [*costs, *dry_run_remarks(prepared)]
     for line in lines:
         print(one_line(line))

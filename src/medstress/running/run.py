@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.noise.attack import SentenceAttack
+from medstress.comparison.primary import fixed_primary
 from medstress.core.errors import StoreError, UsageError
 from medstress.engine.backend_queue import release
 from medstress.engine.progress import DRAIN_SECONDS, Progress
@@ -64,6 +65,7 @@ from medstress.experiment.plan.targets import (
 from medstress.running import criteria
 from medstress.running.analyses import finish
 from medstress.running.baselines import check_baselines
+from medstress.running.comparing import check_arms, check_factor
 from medstress.running.deciding import Decider
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
@@ -245,6 +247,7 @@ def run_experiment(
     """
     watcher = watcher or Watcher()
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    check_arms(prepared)
     folder = run_folder(prepared, out)
     if fresh and folder.exists() and not (folder / FILE).is_file():
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
@@ -346,12 +349,14 @@ def _start(store: RunStore, prepared: Prepared) -> None:
                 # Documents may be named later; they do not change a sentence's identity.
                 store.renew_items(part.label, part.questions)
     described = manifests.describe(prepared, parts)
+    check_factor(prepared, described)
     # The trials of former victims stay readable.
     described["victims"] |= {label: known["victims"][label] for label in former}
     store.write_manifest(
         {
             **described,
             **({} if known else fixed_family(prepared.experiment.test)),
+            **({} if known else fixed_primary(prepared.experiment.experiment.primary)),
             **criteria.fixed(store, prepared, known),
             "started": known.get("started") or manifests.now(),
             "finished": None,

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from medstress.attacks.protocol import Attack, make_attack
 from medstress.backends.options import ANSWER_SECONDS
 from medstress.core.label_schemes import Scheme
+from medstress.experiment.file.comparison_tables import CompareTable, PrimaryTable
 from medstress.experiment.file.criteria_tables import RequireTable, SlicesTable
 from medstress.experiment.file.model_tables import RolesTable, RoleTable, VictimTable
 from medstress.experiment.file.phase_tables import (
@@ -28,6 +29,7 @@ __all__ = [
     "RELEASED_GRID",
     "AnalysisTable",
     "AttackTable",
+    "CompareTable",
     "DatasetTable",
     "EntitiesTable",
     "Experiment",
@@ -79,6 +81,10 @@ class ExperimentTable(TomlTable):
     default false."""
     flip_check: bool = True
     """Ask every success again, alone."""
+    primary: PrimaryTable | None = None
+    """The one endpoint that `medstress compare` decides by, such as `{metric = "asr_net",
+    control = "no_op"}`; everything else is then labelled exploratory. Default: what fits the factor
+    that differs."""
     group_readable: bool = False
     """Let the owner's group read the run folder; default: only the owner."""
 
@@ -317,6 +323,8 @@ class Experiment(TomlTable):
     """Settings of `medstress train`; other commands do not read them."""
     analysis: AnalysisTable = AnalysisTable()
     """Analyses that ask more queries after the trials."""
+    compare: CompareTable | None = None
+    """Two arms of this run to compare (`medstress compare DIR`)."""
     test: SignificanceTable | None = None
     """Significance tests of successes; `run` does them if the table is present."""
     require: tuple[RequireTable, ...] = ()
