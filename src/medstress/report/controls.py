@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from medstress.metrics.success import at_budget
 from medstress.report.labels import LABELS, Row, labels
+from medstress.results.estimands import tip_of
 from medstress.results.formats import count, interval
-from medstress.results.table import Format, Table, as_row, columns
+from medstress.results.measures import measure
+from medstress.results.table import Column, Format, Table, as_row, columns
 from medstress.results.table import Row as TableRow
 from medstress.stats.estimates import read_score, read_share
 
@@ -27,10 +29,9 @@ def controls_table(rows: Sequence[Row]) -> Table | None:
             *LABELS,
             *columns(Format.TEXT, "Control"),
             *columns(Format.COUNT, "Queries"),
-            *columns(Format.SHARE, "Changed by it", "ASR"),
-            *columns(Format.SCORE, "ASR net"),
-            *columns(Format.TEXT, "Lost to the attack"),
-            *columns(Format.SCORE, "Abbott"),
+            *(measure(name).column for name in ("control", "asr", "asr_net")),
+            Column(heading="Lost to the attack", tip=tip_of("loss_bounds")),
+            measure("abbott").column,
             *columns(Format.TEXT, "Both / only attack / only control / neither"),
         ),
         rows=tuple(lines),
