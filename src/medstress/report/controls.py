@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from medstress.metrics.success import at_budget
-from medstress.report.labels import LABELS, Row, labels
+from medstress.report.labels import LABELS, Row, labels, measured
 from medstress.results.estimands import tip_of
 from medstress.results.formats import count, interval
 from medstress.results.measures import measure
@@ -44,6 +44,24 @@ def controls_table(rows: Sequence[Row]) -> Table | None:
             "independently of each other. The last column counts trials.",
         ),
         n_labels=len(LABELS) + 1,
+    )
+
+
+def turned_table(rows: Sequence[Row]) -> Table | None:
+    """Return how one query of each control turns answers in either direction; None without any.
+
+    Args:
+        rows: rows of the summary, control arms among them.
+    """
+    arms = [row for row in rows if "control_of" in row and row["n_eligible"]]
+    if not arms:
+        return None
+    return measured(
+        "turned",
+        "One query of a control: right answers that become wrong, and wrong ones that become right",
+        arms,
+        [measure("right_to_wrong"), measure("wrong_to_right")],
+        "Noise works both ways. An attack is counted only where it takes right answers.",
     )
 
 
