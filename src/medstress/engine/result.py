@@ -80,6 +80,10 @@ class TrialResult:
     listings: list[str] | None = None
     """The prompts of the clean item, of the pick, and of the first success if it is not the pick;
     None unless they have to be stored."""
+    margins: list[float] = field(default_factory=list)
+    """The margin of the key in every answer with scores, if the attack keeps them."""
+    corrected: bool | None = None
+    """Whether the one edit asked of an item that is wrong at baseline made the answer right."""
     supported: str | None = None
     """Letter of the option that the pick's evidence supports, if the attack changes it."""
     n_excluded: dict[str, int] | None = None
@@ -127,6 +131,8 @@ class TrialResult:
             "first_success_attempt": self.first_success_attempt,
             "records": self.records,
             "listings": self.listings,
+            "margins": self.margins,
+            "corrected": self.corrected,
             "supported": self.supported,
         }
         return {name: value for name, value in record.items() if value not in (None, [])}

@@ -22,7 +22,7 @@ from medstress.core.registry import place_of
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
 from medstress.engine.asking import Flows, OutOfTimeError, UnansweredError, consult, predict
-from medstress.engine.referee import AnswerRecorder, Judge, Referee
+from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee
 from medstress.engine.requests import CallRound, Purpose
 from medstress.engine.result import TrialResult
 from medstress.engine.session import Session
@@ -130,6 +130,8 @@ def conduct(trial: Trial) -> TrialFlow:
         result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
         if traits.attack_all:
             return (yield from _attack_wrong_item(trial, result, result.verdict))
+        if wrong and traits.asks_wrong:
+            yield from _ask_wrong_item(trial, result)
     if result.verdict is not Verdict.HELD:
         if is_static:
             yield from _ask_copy(trial, result)
@@ -192,6 +194,18 @@ def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> Tria
         n_ties=result.n_ties,
         probes=result.probes,
     )
+
+
+def _ask_wrong_item(
+    trial: Trial, result: TrialResult
+) -> Generator[CallRound, tuple[Reply, ...], None]:
+    """Ask one edit of an item whose clean answer was wrong; its verdict stays."""
+    try:
+        yield from _attack(trial, result, OneAnswer(result))
+    except MedstressError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the per-trial guard
+        result.note = _describe_error(error)
 
 
 def _turn_record(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from medstress.metrics.accuracies import accuracy, accuracy_after
 from medstress.metrics.chance import above_chance, binomial_above, chance_level, chance_of
 from medstress.metrics.diversity import gini_simpson, name_diversity, replacement_diversity
-from medstress.metrics.pairs import attack_tests, benjamini_hochberg, difference_of, pair_trials
+from medstress.metrics.pairs import attack_tests, difference_of, pair_trials
 from medstress.metrics.success import (
     asr,
     asr_at,
@@ -22,6 +22,7 @@ from medstress.metrics.vouched import (
     asr_valid_bounds_at,
 )
 from medstress.stats.estimates import Estimate, wilson
+from medstress.stats.multiplicity import benjamini_hochberg
 from medstress.stats.paired import Difference, paired_difference
 from medstress.stats.shares import rate, share, slice_shares
 

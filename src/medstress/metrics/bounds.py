@@ -37,14 +37,15 @@ def surely_flipped(row: TrialRow, budget: int) -> bool:
 
 def possibly_flipped(row: TrialRow, budget: int) -> bool:
     """Return True if the trial succeeded, or may have: an answer is unreadable or missing."""
-    return flipped_within(row, budget) or _lacks_answers(row)
+    return flipped_within(row, budget) or lacks_answers(row)
 
 
 def _is_by_unreadable(row: TrialRow) -> bool:
     return row.n_options > 0 and row.n_unreadable > 0 and row.first_success_answer is None
 
 
-def _lacks_answers(row: TrialRow) -> bool:
+def lacks_answers(row: TrialRow) -> bool:
+    """Return True if an answer under attack is unreadable or missing."""
     lost = row.verdict in (Verdict.FAILED, Verdict.CUT_SHORT)
     return lost or row.n_unreadable > 0 or row.n_failed > 0
 
@@ -60,7 +61,7 @@ def settled(trials: Iterable[TrialRow], *, hits: bool) -> list[TrialRow]:
     def settle(row: TrialRow) -> TrialRow:
         if not is_eligible(row):
             return row
-        if hits and _lacks_answers(row):
+        if hits and lacks_answers(row):
             return replace(row, verdict=Verdict.FLIPPED, first_success=1)
         if not hits and is_flipped(row) and _is_by_unreadable(row):
             return replace(row, verdict=Verdict.HELD, first_success=None)
@@ -80,11 +81,26 @@ def asr_bounds(trials: Sequence[TrialRow], budget: int) -> Bounds:
     An item whose clean answer was unreadable or failed may be eligible, so it counts as eligible:
     as held for the lower end, as flipped for the upper end.
     """
-    met = [row for row in trials if is_eligible(row) or _is_open_at_baseline(row)]
+    met = [row for row in trials if may_be_eligible(row)]
     return _bounds(
-        ((unit_of(row), is_eligible(row) and surely_flipped(row, budget)) for row in met),
-        ((unit_of(row), not is_eligible(row) or possibly_flipped(row, budget)) for row in met),
+        ((unit_of(row), certainly_lost(row, budget)) for row in met),
+        ((unit_of(row), possibly_lost(row, budget)) for row in met),
     )
+
+
+def may_be_eligible(row: TrialRow) -> bool:
+    """Return True if the clean answer was right, or unreadable or missing and so perhaps right."""
+    return is_eligible(row) or is_open_at_baseline(row)
+
+
+def certainly_lost(row: TrialRow, budget: int) -> bool:
+    """Return True if a right answer was flipped by a readable one within the budget."""
+    return is_eligible(row) and surely_flipped(row, budget)
+
+
+def possibly_lost(row: TrialRow, budget: int) -> bool:
+    """Return True unless all answers were readable and none flipped; of `may_be_eligible` rows."""
+    return not is_eligible(row) or possibly_flipped(row, budget)
 
 
 def accuracy_bounds(trials: Sequence[TrialRow]) -> Bounds:
@@ -92,7 +108,7 @@ def accuracy_bounds(trials: Sequence[TrialRow]) -> Bounds:
     met = [row for row in trials if is_answered(row) or is_failed_at_baseline(row)]
     return _bounds(
         ((unit_of(row), is_eligible(row)) for row in met),
-        ((unit_of(row), is_eligible(row) or _is_open_at_baseline(row)) for row in met),
+        ((unit_of(row), is_eligible(row) or is_open_at_baseline(row)) for row in met),
     )
 
 
@@ -104,14 +120,15 @@ def accuracy_after_bounds(trials: Sequence[TrialRow], budget: int) -> Bounds:
         (
             (
                 unit_of(row),
-                _is_open_at_baseline(row) or (is_eligible(row) and not surely_flipped(row, budget)),
+                is_open_at_baseline(row) or (is_eligible(row) and not surely_flipped(row, budget)),
             )
             for row in met
         ),
     )
 
 
-def _is_open_at_baseline(row: TrialRow) -> bool:
+def is_open_at_baseline(row: TrialRow) -> bool:
+    """Return True if the clean answer was unreadable or missing, so that it may have been right."""
     return row.verdict == Verdict.UNREADABLE or is_failed_at_baseline(row)
 
 

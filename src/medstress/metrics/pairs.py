@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import Any, TypeAlias
-
-from scipy.stats import false_discovery_control
 
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.arms import spec_of
 from medstress.metrics.counts import is_eligible, is_flipped, unit_of
+from medstress.stats.multiplicity import benjamini_hochberg
 from medstress.stats.paired import Difference, unite
 from medstress.stats.shares import Unit
 
@@ -38,6 +37,7 @@ def pair_trials(
     second: Iterable[TrialRow],
     hit: Hit = is_flipped,
     hit_of_second: Hit | None = None,
+    met: Hit = is_eligible,
 ) -> list[Pair]:
     """Pair the eligible trials of two attacks on the same items, entities, seeds and repeats.
 
@@ -49,24 +49,10 @@ def pair_trials(
         second: trials of another attack on the same.
         hit: what counts as a hit.
         hit_of_second: what counts as a hit of the second, if it differs.
+        met: which trials are paired, if not the eligible ones.
     """
-    return list(_pairs(_outcomes(first, hit), _outcomes(second, hit_of_second or hit)))
-
-
-def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values so that rejecting those below q keeps the false discovery rate at q.
-
-    The i-th smallest of m becomes min over j >= i of p_(j) m / j.
-
-    >>> [round(p, 6) for p in benjamini_hochberg([0.04, 0.01, 0.03])]
-    [0.04, 0.03, 0.04]
-
-    References:
-        Benjamini and Hochberg, "Controlling the false discovery rate", 1995.
-    """
-    if not p_values:
-        return []
-    return [float(p) for p in false_discovery_control(p_values, method="bh")]
+    ours = _outcomes(first, hit, met)
+    return list(_pairs(ours, _outcomes(second, hit_of_second or hit, met)))
 
 
 def attack_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
@@ -144,10 +130,10 @@ def difference_of(
     return unite(pair_trials(first, second, hit))
 
 
-def _outcomes(trials: Iterable[TrialRow], hit: Hit) -> Outcomes:
+def _outcomes(trials: Iterable[TrialRow], hit: Hit, met: Hit = is_eligible) -> Outcomes:
     found: dict[tuple[str, str, int], dict[int | None, tuple[Unit, bool]]] = defaultdict(dict)
     for row in trials:
-        if is_eligible(row):
+        if met(row):
             found[row.item_id, row.unit, row.repeat][row.seed] = (unit_of(row), hit(row))
     return found
 

@@ -16,8 +16,9 @@ from markupsafe import Markup
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.significance.tests import FAMILY
-from medstress.report import examples, overview, sections
+from medstress.report import criteria, examples, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
+from medstress.report.controls import controls_table, turned_table
 from medstress.report.evidence import evidence_table
 from medstress.report.labels import PLACE, Row
 from medstress.report.passages import gain_table, passage_plots
@@ -61,7 +62,10 @@ def render_report(
             name=summary["experiment"]["name"],
             glossary=overview.glossary(rows),
             complete=bool(summary["experiment"].get("complete")),
+            headlines=summary.get("headlines") or (),
             warnings=summary.get("warnings") or (),
+            verdict=criteria.verdict(summary),
+            misses=criteria.misses(summary),
             state=overview.state(summary),
             what_was_run=overview.what_was_run(summary, rows),
             performance=overview.performance(summary),
@@ -107,23 +111,27 @@ def _environment() -> Environment:
 
 
 def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table | None]:
-    by_seed: Sequence[Row] = summary.get("results") or ()
+    by_seed = [row for row in summary.get("results") or () if "control_of" not in row]
+    arms = sections.all_rows(summary)
     more = len(by_seed) > len(rows)
     each_seed = replace(
         sections.rates_table(by_seed), name="rates-by-seed", caption="The same, seed by seed"
     )
-    slices = summary.get("slices") or ()
+    slices, slicing = summary.get("slices") or (), summary.get("slicing")
     requirements = summary.get("requirements") or ()
     return {
         "rates": sections.rates_table(rows),
         "rates_by_seed": each_seed if more else None,
-        "verdicts": sections.verdicts_table(rows),
-        "queries": sections.queries_table(rows),
+        "controls": controls_table(rows),
+        "turned": turned_table(arms),
+        "verdicts": sections.verdicts_table(arms),
+        "queries": sections.queries_table(arms),
         "diversity": sections.diversity_table(rows),
         "variants": sections.variants_table(rows),
         "evidence": evidence_table(rows),
-        "slices": sections.slices_table(slices) if slices else None,
-        "requirements": sections.requirements_table(requirements) if requirements else None,
+        "slices": criteria.slices_table(slices, slicing) if slices else None,
+        "worst_slices": criteria.worst_table(slicing) if slicing else None,
+        "requirements": criteria.requirements_table(requirements) if requirements else None,
         "tests": sections.tests_table(
             [each for each in summary.get("tests") or () if each.get("family") != FAMILY]
         ),

@@ -6,13 +6,13 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.noise.attack import SentenceAttack
+from medstress.comparison.primary import fixed_primary
 from medstress.core.errors import StoreError, UsageError
-from medstress.core.hashing import content_hash
 from medstress.engine.backend_queue import release
 from medstress.engine.progress import DRAIN_SECONDS, Progress
 from medstress.engine.scheduler import Scheduler
@@ -27,11 +27,17 @@ from medstress.experiment.file.reading import (
 from medstress.experiment.file.sources import find_source
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.attack_checks import check_budgets, check_scores
-from medstress.experiment.plan.controls import with_controls
+from medstress.experiment.plan.controls import (
+    began_without,
+    control_arms,
+    fitting_arms,
+    named_on_sentences,
+    noise_controls,
+)
 from medstress.experiment.plan.conversations import check_conversations
 from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.mentions import GIVEN, recognise_mentions
-from medstress.experiment.plan.old_rules import keep_prompts, keep_rules
+from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.old_synonyms import keep_synonyms
 from medstress.experiment.plan.parts import (
     load_datasets,
@@ -56,7 +62,11 @@ from medstress.experiment.plan.targets import (
     claim_answers,
     named_backends,
 )
+from medstress.running import criteria
 from medstress.running.analyses import finish
+from medstress.running.baselines import check_baselines
+from medstress.running.comparing import check_arms, check_factor
+from medstress.running.deciding import Decider
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
 from medstress.significance.checks import check_items, check_tests
@@ -117,7 +127,9 @@ def prepare(
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack, base)
-    check_roles(checked.role, attacks, checked.test)
+    wanted = checked.experiment.controls
+    arms, controlled = control_arms(attacks, wanted)
+    check_roles(checked.role, [*attacks, *arms], checked.test)
     check_tests(checked, attacks, base)
     check_scores(attacks, checked.victim)
     check_prices(checked)
@@ -128,10 +140,11 @@ def prepare(
     kind = kind_of_datasets(loaded)
     classes = kind.classes(item for part in loaded for item in part.all_items)
     check_kind(checked, attacks, kind, classes)
-    if checked.experiment.controls:
-        attacks = with_controls(attacks, kind)
     if not kind.draws_names:
-        return Prepared(
+        named_on_sentences(wanted, kind)
+        if wanted:
+            attacks = [*attacks, *noise_controls(attacks, kind)]
+        sentences = Prepared(
             experiment=checked,
             given={"experiment": given, "overrides": list(overrides)},
             base=base,
@@ -142,24 +155,30 @@ def prepare(
             kind=kind,
             classes=classes,
         )
+        return criteria.checked(sentences)
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
     is_noisy = any(isinstance(part.attack, SentenceAttack) for part in attacks)
     noise = sentence_resources(attacks, datasets, base) if is_noisy else None
-    unnamed = free_group(attacks, noise)
+    unnamed = free_group([*attacks, *arms], noise)
     groups = with_roles([*groups, *unnamed], checked.role)
     check_budgets(attacks, groups)
-    return Prepared(
+    arms, controlled = fitting_arms(arms, controlled, datasets, groups, wanted)
+    for sentence in controlled.notes():
+        watcher.note(sentence)
+    prepared = Prepared(
         experiment=checked,
         given={"experiment": given, "overrides": list(overrides)},
         base=base,
         datasets=datasets,
         groups=groups,
-        attacks=attacks,
+        attacks=[*attacks, *arms],
+        controls=controlled,
         kind=kind,
         recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
+    return criteria.checked(prepared)
 
 
 def resolve(
@@ -228,6 +247,7 @@ def run_experiment(
     """
     watcher = watcher or Watcher()
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    check_arms(prepared)
     folder = run_folder(prepared, out)
     if fresh and folder.exists() and not (folder / FILE).is_file():
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
@@ -270,6 +290,7 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
         prepared.datasets = [
             with_fitting_passages(part, prepared.victims) for part in prepared.datasets
         ]
+        check_baselines(prepared)
         yield
     finally:
         own = [part.backend for part in prepared.roles if not part.is_shared]
@@ -310,6 +331,8 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
     known = store.manifest()
     if known:
+        if began_without(prepared.controls, known):
+            prepared.drop_controls()
         keep_synonyms(prepared, known["attacks"])
         keep_prompts(prepared, known["parts"]["attacks"])
         keep_labels(prepared, known["parts"]["attacks"])
@@ -326,12 +349,15 @@ def _start(store: RunStore, prepared: Prepared) -> None:
                 # Documents may be named later; they do not change a sentence's identity.
                 store.renew_items(part.label, part.questions)
     described = manifests.describe(prepared, parts)
+    check_factor(prepared, described)
     # The trials of former victims stay readable.
     described["victims"] |= {label: known["victims"][label] for label in former}
     store.write_manifest(
         {
             **described,
             **({} if known else fixed_family(prepared.experiment.test)),
+            **({} if known else fixed_primary(prepared.experiment.experiment.primary)),
+            **criteria.fixed(store, prepared, known),
             "started": known.get("started") or manifests.now(),
             "finished": None,
             "complete": False,
@@ -343,20 +369,8 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     store.commit()
 
 
-def keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
-    """Let attacks with a default label keep the label that the folder gave them.
-
-    A default label grows longer when another attack of the same name joins.
-    """
-    labels = {value: label for label, value in known.items()}
-    taken = {part.label for part in prepared.attacks}
-    for i, part in enumerate(prepared.attacks):
-        old = labels.get(content_hash(part.attack.spec()))
-        if old is not None and old not in taken and not part.is_labelled:
-            prepared.attacks[i] = replace(part, label=old)
-
-
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
+    settings = prepared.experiment.experiment
     prepared.started, prepared.drain_seconds = time.monotonic(), watcher.drain_seconds
     encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
     roles = {part.name: part.backend for part in prepared.roles}
@@ -369,8 +383,11 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     )
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(victim.backend.counters) for victim in prepared.victims]
+    decider = Decider(store, prepared) if settings.stop_when else None
     try:
-        progress = scheduler.run(prepared.trials(), n_planned)
+        progress = scheduler.run((decider or prepared).trials(), n_planned)
+        if decider is not None:
+            store.write_manifest(decider.entry(is_limited=progress.stopped))
         done = progress.n_done + progress.n_skipped == n_planned and finish(
             store, prepared, encoder, watcher.note, watcher.announce, watcher.progress
         )

@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binomtest
 
-from medstress.stats.estimates import Estimate, Z, unknown
+from medstress.stats.estimates import Estimate, unknown
 from medstress.stats.shares import Unit, linearised_effect, mean_size, parts_of
 
 Level: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
@@ -33,22 +34,30 @@ class Difference:
     """Pairs in which only the first has a hit."""
     only_second: int
     """Pairs in which only the second has a hit."""
+    effect: float = 1.0
+    """The design effect f: how many pairs are worth one independent pair, at least 1."""
 
 
 def paired_difference(
-    only_first: ArrayLike, only_second: ArrayLike, counts: ArrayLike
+    only_first: ArrayLike, only_second: ArrayLike, counts: ArrayLike, level: float = 0.95
 ) -> Difference:
     """Estimate a paired difference by Tango's score interval at the effective sample size.
 
     With b and c discordant pairs of the two kinds, N pairs and the design effect f
     (`pair_effect`): Tango's interval of (b/f, c/f, N/f), and p from its statistic at 0,
-    (b - c) / sqrt(f (b + c)), so that p < .05 if the interval excludes 0.
+    (b - c) / sqrt(f (b + c)), so that p < .05 if the 95 % interval excludes 0. Where each item
+    occurs once, p is that of McNemar's test without correction for continuity.
 
     Args:
         only_first: pairs of each unit (item, or document if known) in which only the first arm
             has a hit, shape (n,).
         only_second: the same for the second arm.
         counts: pairs of each unit; units without any are left out.
+        level: how sure the interval is, in (0, 1); .9 for a verdict of equivalence. Whatever it
+            is, the fields of the estimate keep their names, and `method` says the level.
+
+    Raises:
+        ValueError: the level is not inside (0, 1).
 
     >>> found = paired_difference([1] * 12 + [0] * 38, [0] * 48 + [1] * 2, [1] * 50)
     >>> found.estimate.value, round(found.estimate.low, 3), round(found.estimate.high, 3)
@@ -63,23 +72,24 @@ def paired_difference(
     first, second, size = (
         np.asarray(values, dtype=np.float64) for values in (only_first, only_second, counts)
     )
-    return _difference([(first[size > 0], second[size > 0], size[size > 0])])
+    return _difference([(first[size > 0], second[size > 0], size[size > 0])], level)
 
 
-def _difference(levels: Sequence[Level]) -> Difference:
+def _difference(levels: Sequence[Level], level: float) -> Difference:
     """Estimate with the largest design effect of several levels of units, widest first."""
     first, second, size = levels[0]
     units, n = size.shape[0], round(float(size.sum()))
     if n == 0:
         return Difference(estimate=unknown("no pair"), p=None, only_first=0, only_second=0)
-    f = max(pair_effect(*level) for level in levels)
+    f = max(pair_effect(*each) for each in levels)
     b, c = float(first.sum()), float(second.sum())
-    low, high = -_upper_end(c / f, b / f, n / f), _upper_end(b / f, c / f, n / f)
+    z = quantile(level)
+    low, high = -_upper_end(c / f, b / f, n / f, z), _upper_end(b / f, c / f, n / f, z)
     p = 1.0 if b + c == 0 else 2 * NormalDist().cdf(-abs(b - c) / sqrt(f * (b + c)))
     what = "pairs, each item once" if units == n else f"pairs of {units} items (documents)"
-    method = f"Tango's score interval 95 %, {n} {what}"
+    method = f"Tango's score interval {100 * level:g} %, {n} {what}"
     estimate = Estimate(value=(b - c) / n, n=n, low=low, high=high, method=method)
-    return Difference(estimate=estimate, p=p, only_first=round(b), only_second=round(c))
+    return Difference(estimate=estimate, p=p, only_first=round(b), only_second=round(c), effect=f)
 
 
 def pair_effect(
@@ -107,20 +117,21 @@ def pair_effect(
     return min(max(1.0, *effects), k)
 
 
-def unite(pairs: Sequence[tuple[Unit, bool, bool]]) -> Difference:
+def unite(pairs: Sequence[tuple[Unit, bool, bool]], level: float = 0.95) -> Difference:
     """Estimate the difference of two arms from pairs of answers.
 
     The design effect is the largest of those with documents, items and entities as clusters.
 
     Args:
         pairs: unit, the first arm's hit, the second's; all units have equally many parts.
+        level: how sure the interval is, in (0, 1).
 
     >>> unite([("q1", True, False), ("q2", True, True)]).only_first
     1
     """
     named = [(parts_of(unit), first, second) for unit, first, second in pairs]
     depth = max((len(unit) for unit, *_ in named), default=1)
-    return _difference([_tally(named, parts) for parts in range(1, depth + 1)])
+    return _difference([_tally(named, parts) for parts in range(1, depth + 1)], level)
 
 
 def _tally(pairs: Sequence[tuple[tuple[str, ...], bool, bool]], parts: int) -> Level:
@@ -133,7 +144,41 @@ def _tally(pairs: Sequence[tuple[tuple[str, ...], bool, bool]], parts: int) -> L
     return only_first, only_second, counts
 
 
-def _upper_end(b: float, c: float, n: float) -> float:
+def mcnemar_exact(only_first: int, only_second: int) -> float:
+    """Return McNemar's exact two-sided p-value, to compare with what other tools print.
+
+    It assumes that each item occurs once. `paired_difference` gives the p-value that belongs to
+    the interval; this one may lie on the other side of .05.
+
+    Args:
+        only_first: pairs in which only the first has a hit.
+        only_second: pairs in which only the second has a hit.
+
+    >>> mcnemar_exact(5, 1)
+    0.21875
+    """
+    n = only_first + only_second
+    return float(binomtest(only_first, n).pvalue) if n else 1.0
+
+
+def quantile(level: float) -> float:
+    """Return the normal quantile of a two-sided interval.
+
+    Args:
+        level: how sure the interval is, in (0, 1).
+
+    Raises:
+        ValueError: the level is not inside (0, 1).
+
+    >>> round(quantile(0.9), 4)
+    1.6449
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"expected a level between 0 and 1, such as 0.95; got {level}")
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def _upper_end(b: float, c: float, n: float, z: float) -> float:
     """Return the largest difference that Tango's statistic does not reject.
 
     With q the probability of the second kind, estimated at the difference x as the larger root of
@@ -145,7 +190,7 @@ def _upper_end(b: float, c: float, n: float) -> float:
         linear = -b - c + (2 * n - b + c) * x
         root = linear * linear + 8 * n * c * x * (1 - x)
         q = max(0.0, (sqrt(max(root, 0.0)) - linear) / (4 * n))
-        return (b - c - n * x) ** 2 <= Z * Z * n * (2 * q + x * (1 - x))
+        return (b - c - n * x) ** 2 <= z * z * n * (2 * q + x * (1 - x))
 
     kept, out = (b - c) / n, 1.0
     if is_kept(out):

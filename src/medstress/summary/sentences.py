@@ -11,8 +11,8 @@ from medstress.core.clusters import clusters_by_dataset
 from medstress.core.outcomes import Verdict
 from medstress.core.text import edits_of
 from medstress.kinds.scores import DatasetScores, Json, Place, ScoredArm
-from medstress.metrics.pairs import benjamini_hochberg
 from medstress.results.load import StoredRun, kind_of_run
+from medstress.stats.multiplicity import benjamini_hochberg
 
 
 def add_scores(run: StoredRun, summary: Json) -> None:

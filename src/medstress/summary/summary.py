@@ -15,6 +15,9 @@ from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
+from medstress.summary.criteria import add_decisions
+from medstress.summary.headlines import headlines
+from medstress.summary.looks import saved
 from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
 from medstress.summary.sentences import add_scores
@@ -48,6 +51,8 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
+    if (left := saved(run, trials)) is not None:
+        experiment["decided"] = left
     budgets = _budgets(trials)
     found = summarise(
         trials,
@@ -66,8 +71,10 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         },
         budgets,
         run.role_counts(),
+        (manifest.get("controls") or {}).get("left_out"),
     )
     found["warnings"] = [*about_answers(run, found), *found["warnings"]]
+    found["headlines"] = headlines(found["pooled"], manifest)
     add_scores(run, found)
     tuning = describe_tuning(run, trials)
     if tuning is not None:
@@ -93,6 +100,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         found["passages"] = passages
         if not passages["gains"]:
             found["warnings"].append(NO_GAIN)
+    add_decisions(run, trials, found, budgets)
     # Only kinds whose attacks draw names have analyses.
     analysed = trials if kind_of_run(run).draws_names else ()
     return {**found, "analysis": analyse(run, analysed, found["pooled"], budgets)}

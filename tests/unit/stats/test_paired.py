@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
+from statsmodels.stats.contingency_tables import mcnemar
 
 from medstress.metrics import paired_difference
-from medstress.stats.paired import unite
+from medstress.stats.paired import mcnemar_exact, unite
 
 Z = norm.ppf(0.975)
 
@@ -46,6 +47,34 @@ def test_the_interval_inverts_the_score_statistic(b: int, c: int, n: int) -> Non
     assert (found.only_first, found.only_second) == (b, c)
 
 
+@pytest.mark.parametrize("level", [0.8, 0.9, 0.99])
+def test_other_levels_invert_the_same_statistic(level: float) -> None:
+    found = paired_difference(*once(12, 2, 50), level=level)
+    z = norm.ppf((1 + level) / 2)
+    low = brentq(lambda x: statistic(x, 12, 2, 50) - z, -0.9999, 0.2)
+    high = brentq(lambda x: statistic(x, 12, 2, 50) + z, 0.2, 0.9999)
+    assert (found.estimate.low, found.estimate.high) == pytest.approx((low, high), abs=2e-4)
+    assert f"{100 * level:g} %" in found.estimate.method
+    assert found.p == paired_difference(*once(12, 2, 50)).p  # the level is the interval's alone
+
+
+@pytest.mark.parametrize("level", [0, 1, 95])
+def test_a_level_outside_0_to_1_is_refused(level: float) -> None:
+    with pytest.raises(ValueError, match="level between 0 and 1"):
+        unite([("q1", True, False)], level=level)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(1, 100))
+def test_p_is_mcnemars_of_statsmodels_where_items_occur_once(b: int, c: int, rest: int) -> None:
+    table = [[rest, b], [c, 0]]
+    found = paired_difference(*once(b, c, b + c + rest))
+    if b + c:
+        expected = mcnemar(table, exact=False, correction=False).pvalue
+        assert found.p == pytest.approx(expected, abs=1e-12)
+    assert mcnemar_exact(b, c) == pytest.approx(mcnemar(table, exact=True).pvalue, abs=1e-9)
+
+
 def test_without_a_discordant_pair_the_interval_is_wide_and_p_is_1() -> None:
     found = paired_difference(*once(0, 0, 40))
     end = Z**2 / (40 + Z**2)
@@ -67,6 +96,7 @@ def test_pairs_of_one_item_are_worth_one_pair_where_they_agree() -> None:
     fivefold = paired_difference([5] * 9 + [0] * 21, [0] * 28 + [5] * 2, [5] * 30)
     assert fivefold.estimate.low == pytest.approx(alone.estimate.low, abs=1e-9)
     assert fivefold.p == pytest.approx(alone.p)
+    assert (alone.effect, fivefold.effect) == pytest.approx((30 / 29, 5 * 30 / 29), rel=0.05)
 
 
 def test_three_sentences_of_four_entities_are_three_items() -> None:

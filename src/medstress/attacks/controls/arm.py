@@ -26,7 +26,8 @@ LEAST_FILLED = 0.95
 class ControlArm(Attack):
     """A control beside one attack, with its items, goal, seeds and number of queries.
 
-    It asks, item by item, at most as many perturbed queries as the attack could have asked there.
+    It asks, item by item, at most as many perturbed queries as the attack could have asked there,
+    and one about an item that is wrong at baseline.
     The first success ends it: what the attack does after a success changes no rate. The draws are
     those of the control, so the arms of attacks with equal budget, goal and seeds ask the same and
     pay once.
@@ -52,12 +53,15 @@ class ControlArm(Attack):
             needs_passages=ours.needs_passages or theirs.needs_passages,
             repeats=theirs.repeats,
             search_on=SearchOn.NEVER,
+            asks_wrong=not theirs.in_turns,
+            keeps_margins=True,
             reasoning_tokens=theirs.reasoning_tokens,
         )
 
     def spec(self) -> dict[str, Any]:
-        """Return the parameters: those of the control and, under `of`, those of the attack."""
-        return {**self.control.spec(), "budget": self.traits.budget, "of": self.of.spec()}
+        """Return the control's parameters and, under `control_of`, those of the attack."""
+        own = {**self.control.spec(), "budget": self.traits.budget}
+        return {**own, "control_of": self.of.spec()}
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return why the attack or the control cannot be used on the item, or None."""

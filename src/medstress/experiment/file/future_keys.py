@@ -1,4 +1,4 @@
-"""Planned attacks and tables that this version lacks; they raise errors."""
+"""Planned attacks that this version lacks; they raise errors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,3 @@ ATTACKS = (
     "challenge",
 )
 """Planned attacks."""
-
-TABLES = ("require",)
-"""Planned tables."""

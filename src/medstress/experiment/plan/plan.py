@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from medstress.attacks.controls.arm import ControlArm
 from medstress.core.hashing import content_hash
 from medstress.engine.progress import DRAIN_SECONDS
 from medstress.engine.trial import Trial
 from medstress.experiment.file.config import Experiment
+from medstress.experiment.plan.controls import ControlPlan
 from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.plan.parts import AttackPart, DatasetPart, GroupPart
 from medstress.experiment.plan.roles import RolePart
@@ -40,6 +42,8 @@ class Portion:
     """More entries of the manifest."""
     may_lack: frozenset[str] = frozenset()
     """Victims that may be in the folder but no longer in the experiment."""
+    is_judged: bool = True
+    """Whether the criteria of `[[require]]` are about it."""
     n_queries: int = 0
     """Calls of the command's other runs; they count against its limits."""
     n_tokens: int = 0
@@ -65,7 +69,9 @@ class Prepared:
     groups: Sequence[GroupPart | SentenceGroupPart]
     """With their vectors."""
     attacks: list[AttackPart]
-    """With their labels."""
+    """With their labels; control arms last."""
+    controls: ControlPlan = field(default_factory=ControlPlan)
+    """Which control arms are among the attacks by default, and which are left out."""
     recognisers: list[dict[str, Any]] = field(default_factory=list)
     """What recognised the mentions of each group, in the order of groups."""
     victims: list[Victim] = field(default_factory=list)
@@ -85,6 +91,11 @@ class Prepared:
     drain_seconds: float = DRAIN_SECONDS
     """Time for calls in flight after the run is stopped."""
 
+    def drop_controls(self) -> None:
+        """Leave out all control arms, as in a folder that began without any."""
+        self.attacks = [p for p in self.attacks if not isinstance(p.attack, ControlArm)]
+        self.controls = ControlPlan(is_default=True)
+
     @property
     def question_groups(self) -> list[GroupPart]:
         """The groups of questions; empty if the data are sentences."""
@@ -101,8 +112,14 @@ class Prepared:
         experiment = self.experiment.model_copy(update={"victim": tuple(t for t, _ in kept)})
         return replace(self, experiment=experiment, victims=[victim for _, victim in kept])
 
-    def trials(self) -> Iterator[Trial]:
-        """Yield all trials, item by item, so that back ends can share prefixes."""
+    def trials(
+        self, order: Callable[[DatasetPart], Iterable[Any]] = lambda part: part.questions
+    ) -> Iterator[Trial]:
+        """Yield all trials, item by item, so that back ends can share prefixes.
+
+        Args:
+            order: gives the items of a data set in the order in which they enter.
+        """
         settings = self.experiment.experiment
         for victim, dataset in product(self.victims, self.datasets):
             selected = [
@@ -115,7 +132,7 @@ class Prepared:
             ]
             name = self.portion.names.get(victim.label, victim.label)
             on_dataset = replace(victim.on(dataset.label), label=name)
-            for item in dataset.questions:
+            for item in order(dataset):
                 if not self.portion.asks(victim.label, item):
                     continue
                 for (group, ids, resources), part in product(selected, self.attacks):

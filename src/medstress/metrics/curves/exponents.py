@@ -23,8 +23,8 @@ from medstress.metrics.arms import (
 )
 from medstress.metrics.counts import units_of
 from medstress.metrics.item_means import item_mean
-from medstress.metrics.pairs import benjamini_hochberg
 from medstress.stats.estimates import unknown
+from medstress.stats.multiplicity import benjamini_hochberg
 from medstress.stats.resampling import (
     RESAMPLES,
     around,

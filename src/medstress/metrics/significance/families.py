@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from medstress.metrics.pairs import benjamini_hochberg
 from medstress.stats.monte_carlo import ControlPlan
+from medstress.stats.multiplicity import benjamini_hochberg
 
 LEVEL = 0.05
 """A single success is called significant if p is no larger."""

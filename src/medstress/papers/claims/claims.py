@@ -16,7 +16,6 @@ from medstress.metrics.contrasts import (
     success_difference,
     success_gain,
 )
-from medstress.metrics.pairs import benjamini_hochberg
 from medstress.papers.arms import METHODS, NO_ITEMS, Arm
 from medstress.papers.claims.across_victims import across_victims
 from medstress.papers.claims.record import (
@@ -45,6 +44,7 @@ from medstress.papers.exponents import (
     tuning_items,
     zoo_searches,
 )
+from medstress.stats.multiplicity import benjamini_hochberg
 
 _NEARBY: Judge = partial(inside, low=1 / NEAR, high=NEAR)
 

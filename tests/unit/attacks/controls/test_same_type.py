@@ -133,7 +133,7 @@ def test_rules_for_names_hold_for_random_names_too() -> None:
     assert arm.validity(candidate, RESOURCES) == marked.validity(candidate, RESOURCES)
     assert arm.traits.may_be_refuted
     assert arm.spec()["name"] == "same_type"
-    assert arm.spec()["of"]["sampler"] == "pdws"
+    assert arm.spec()["control_of"]["sampler"] == "pdws"
     assert arm.traits.needs_entities
 
 
