@@ -43,7 +43,7 @@ _PASSAGES = "medstress.attacks.passages"
 ATTACKS |= {
     "no_op": Entry(
         "medstress.attacks.controls.no_op:NoOp",
-        "control: spaces, a full stop, quotation marks; nothing with a meaning changes",
+        "control: white space, a full stop, quotation marks, letter case; no meaning changes",
     ),
     "repeat": Entry(
         "medstress.attacks.controls.repeat:Repeat",

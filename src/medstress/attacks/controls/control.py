@@ -37,8 +37,8 @@ class Control(Attack):
     """As in `AttackTraits`."""
     keeps_options: ClassVar[bool] = True
     """Whether it leaves the texts of the options as they are."""
-    adds_bytes: ClassVar[int | None] = None
-    """As in `AttackTraits`."""
+    most_bytes: ClassVar[int | None] = None
+    """As `adds_bytes` in `AttackTraits`."""
     lack: ClassVar[str]
     """Why an item without any variant cannot be attacked."""
 
@@ -60,7 +60,7 @@ class Control(Attack):
             needs_entities=False,
             may_be_refuted=False,
             edits_only=self.edits_only,
-            adds_bytes=self.adds_bytes,
+            adds_bytes=self.most_bytes,
         )
 
     @abstractmethod

@@ -31,7 +31,7 @@ class OptionShuffle(Control):
 
     name: ClassVar[str] = "option_shuffle"
     edits_only: ClassVar[frozenset[str]] = frozenset(("options",))
-    adds_bytes: ClassVar[int | None] = 0
+    most_bytes: ClassVar[int | None] = 0
     lack: ClassVar[str] = ""  # two options already have another order
 
     def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Predict]:
