@@ -35,7 +35,7 @@ from medstress.experiment.plan.controls import (
     noise_controls,
 )
 from medstress.experiment.plan.conversations import check_conversations
-from medstress.experiment.plan.free_group import free_group
+from medstress.experiment.plan.free_group import free_group, with_names
 from medstress.experiment.plan.mentions import GIVEN, recognise_mentions
 from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.old_synonyms import keep_synonyms
@@ -162,7 +162,8 @@ def prepare(
     is_noisy = any(isinstance(part.attack, SentenceAttack) for part in attacks)
     noise = sentence_resources(attacks, datasets, base) if is_noisy else None
     unnamed = free_group([*attacks, *arms], noise)
-    groups = with_roles([*groups, *unnamed], checked.role)
+    groups = with_names([*groups, *unnamed], [*attacks, *arms])
+    groups = with_roles(groups, checked.role)
     check_budgets(attacks, groups)
     arms, controlled = fitting_arms(arms, controlled, datasets, groups, wanted)
     for sentence in controlled.notes():
