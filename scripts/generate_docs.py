@@ -143,6 +143,8 @@ def schema_page() -> str:
         "AnalysisTable": ("phase_tables", "[analysis]"),
         "CompareTable": ("comparison_tables", "[compare]"),
         "SignificanceTable": ("phase_tables", "[test]"),
+        "RequireTable": ("criteria_tables", "[[require]]"),
+        "SlicesTable": ("criteria_tables", "[slices]"),
     }
     training = SOURCE / "experiment" / "file" / "training_table.py"
     parts = [f"{HEAD}# Schema\n", "## The experiment file\n"]

@@ -92,9 +92,15 @@ def toml(tables: Mapping[str, Any]) -> str:
     for table, value in tables.items():
         for row in value if isinstance(value, list) else [value]:
             lines.append(f"[[{table}]]" if isinstance(value, list) else f"[{table}]")
-            lines += [f"{key} = {json.dumps(entry)}" for key, entry in row.items()]
+            lines += [f"{key} = {_value(entry)}" for key, entry in row.items()]
             lines.append("")
     return "\n".join(lines)
+
+
+def _value(entry: Any) -> str:
+    if isinstance(entry, dict):
+        return "{" + ", ".join(f"{key} = {_value(value)}" for key, value in entry.items()) + "}"
+    return json.dumps(entry)
 
 
 @dataclass(frozen=True)

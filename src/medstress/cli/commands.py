@@ -323,6 +323,7 @@ def _show(stored: StoredRun) -> int:
     from medstress.metrics.unreadable import victims_unread
     from medstress.report.criteria import verdict
     from medstress.report.evidence import evidence_table
+    from medstress.report.overview import decided_sentence
     from medstress.report.sections import by_seed_and_pooled, summary_table
     from medstress.report.sentence_scores import score_table
     from medstress.report.training import comparison
@@ -351,7 +352,9 @@ def _show(stored: StoredRun) -> int:
     if usd is not None:
         print(f"spent: ${usd:,.4f}; by victim: summary --json, performance.spending")
     settings = stored.manifest["config"]["experiment"]
-    if not summary["experiment"]["complete"]:
+    if early := summary["experiment"].get("decided"):
+        print(decided_sentence(early))
+    elif not summary["experiment"]["complete"]:
         limits = [key for key in LIMITS if key in settings]
         raised = f", with a higher {' or '.join(limits)}" if limits else ""
         print(f"not complete; run the same command again{raised} to resume")

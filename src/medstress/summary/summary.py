@@ -16,6 +16,7 @@ from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.criteria import add_decisions
+from medstress.summary.looks import saved
 from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
 from medstress.summary.sentences import add_scores
@@ -49,6 +50,8 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
+    if (left := saved(run, trials)) is not None:
+        experiment["decided"] = left
     budgets = _budgets(trials)
     found = summarise(
         trials,

@@ -1,4 +1,4 @@
-"""Planned attacks and tables that this version lacks; they raise errors."""
+"""Planned attacks that this version lacks; they raise errors."""
 
 from __future__ import annotations
 
@@ -18,6 +18,3 @@ ATTACKS = (
     "challenge",
 )
 """Planned attacks."""
-
-TABLES: tuple[str, ...] = ()
-"""Planned tables."""
