@@ -81,7 +81,7 @@ class Row:
 
     @property
     def p_exact(self) -> float | None:
-        """McNemar's exact p-value, which other tools print; None where items repeat, and for net."""
+        """McNemar's exact p-value, as other tools print; None where items repeat, and for net."""
         if self.only_a is None or self.only_b is None or self.n_items != len(self.pairs):
             return None
         return mcnemar_exact(self.only_a, self.only_b)
