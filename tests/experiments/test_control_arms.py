@@ -173,5 +173,5 @@ def test_a_primary_endpoint_is_net_of_a_control_that_is_asked(tmp_path: Path) ->
         in (run.summary()["headlines"][-1])
     )
     primary["control"] = "paraphrase"
-    with pytest.raises(UsageError, match="no attack has this control .they have: no_op."):
+    with pytest.raises(UsageError, match=r"no attack has this control \(they have: no_op\)"):
         ms.run(experiment(RANDOM, primary=primary), out=tmp_path / "other")

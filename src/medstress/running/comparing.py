@@ -37,8 +37,9 @@ def check_primary(prepared: Prepared) -> None:
     known = dict.fromkeys(arm.control.name for arm in arms)
     if table.control not in known:
         raise UsageError(
-            f"[experiment] primary: {table.metric} net of {table.control!r}, but no attack has this "
-            f"control (they have: {', '.join(known) or 'none'}); add it to [experiment] controls"
+            f"[experiment] primary: {table.metric} is net of {table.control!r}, but no attack has "
+            f"this control (they have: {', '.join(known) or 'none'}); add it to [experiment] "
+            "controls"
         )
 
 
