@@ -48,7 +48,7 @@ def answer(prompts):
 
 
 def _answer(prompt):
-    key = "ABCD"[int(re.search(r"case ([0-9]+)", prompt)[1]) % 4]
+    key = "ABCD"[int(re.search(r"case +([0-9]+)", prompt.replace('\\n', ' '))[1]) % 4]
     luck = hashlib.sha256(prompt.encode()).digest()[0]
     if luck < 12:
         return "no idea"
@@ -120,7 +120,7 @@ class Bench:
         self.out = root / "run"
         self.log = root / "log.jsonl"
         self.tables: dict[str, Any] = {
-            "experiment": {"name": "bench", "seeds": [0, 1]},
+            "experiment": {"controls": False, "name": "bench", "seeds": [0, 1]},
             "dataset": [{"name": "jsonl", "path": "items.jsonl", "label": "cases"}],
             "entities": [
                 {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},

@@ -81,8 +81,15 @@ class AttackTraits:
     """Whether its rules may refute a success: such a success is asked again, as the first is."""
     attack_all: bool = False
     """Whether items that are wrong at baseline are attacked too; no rate counts them."""
+    asks_wrong: bool = False
+    """Whether an item that is wrong at baseline is asked once, to see whether the edit makes the
+    answer right."""
+    keeps_margins: bool = False
+    """Whether the margin of the key in every answer is kept with the trial."""
     puts_one_name: bool = False
     """Whether every candidate holds one name of the vocabulary, which bounds its length."""
+    adds_bytes: int | None = None
+    """The most bytes that its edits add to a prompt; None if that is unknown or `puts_one_name`."""
     reasoning_tokens: int | None = None
     """Most tokens of the victim's reasoning, for attacks that hold a conversation with it
     (`Attack.turns`); None for those that ask single questions."""

@@ -13,6 +13,7 @@ from medstress import recipes
 from medstress.api.results import report_of
 from medstress.api.run import Run, run
 from medstress.cli.caching import cache_cli as cache_cli
+from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display, print_table
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
@@ -38,8 +39,7 @@ def demo_cli(args: argparse.Namespace) -> int:
     with finished.opened() as stored:
         page = _write_report(stored, None)
         summary = summarise_run(stored)
-        for warning in summary["warnings"]:
-            print(f"! {one_line(warning)}")
+        _print_first(summary)
         for shown in (overview_table(summary["passages"]), short_gain_table(summary["passages"])):
             print(f"{shown.caption}:")
             print_table(shown)
@@ -289,13 +289,18 @@ def _check_limit(args: argparse.Namespace) -> None:
 
 def _dry_run(args: argparse.Namespace) -> int:
     from medstress.costs.experiment import estimate
+    from medstress.costs.power import power_lines
+    from medstress.running.comparing import check_arms, check_factor
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(
             Path(args.experiment), limit=args.limit, overrides=args.set, watcher=watcher
         )
+        check_arms(prepared)
+        folder = run_folder(prepared, args.out)
         with opened_victims(prepared, watcher.note):
-            costs = estimate(prepared, run_folder(prepared, args.out))
+            check_factor(prepared)
+            costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
             lines = [*costs, *dry_run_remarks(prepared)]
     for line in lines:
         print(one_line(line))
@@ -313,10 +318,11 @@ def _show(stored: StoredRun) -> int:
     from medstress.experiment.file.config import LIMITS
     from medstress.metrics.sentences.surrogates import name_lines
     from medstress.metrics.unreadable import victims_unread
+    from medstress.report.controls import controls_table
     from medstress.report.criteria import verdict
     from medstress.report.evidence import evidence_table
     from medstress.report.overview import decided_sentence
-    from medstress.report.sections import by_seed_and_pooled, summary_table
+    from medstress.report.sections import by_seed_and_pooled, headline_rows, summary_table
     from medstress.report.sentence_scores import score_table
     from medstress.report.training import comparison
     from medstress.report.tuning import tuning_lines
@@ -324,10 +330,11 @@ def _show(stored: StoredRun) -> int:
     summary = summarise_run(stored)
     if sentence := verdict(summary):
         print(one_line(sentence))
-    for warning in summary["warnings"]:
-        print(f"! {one_line(warning)}")
+    _print_first(summary)
     rows = by_seed_and_pooled(summary)
     print_table(summary_table(rows))
+    if beside := controls_table(headline_rows(summary)):
+        print_table(beside)
     if evidence := evidence_table(rows):
         print_table(evidence)
     if scores := score_table(rows):
@@ -353,6 +360,14 @@ def _show(stored: StoredRun) -> int:
     unread = bool(victims_unread(summary))  # the warnings name the victims
     faults = max(_failures(stored, summary, settings["max_failed"]), int(unread))
     return exit_code(summary, faults)
+
+
+def _print_first(summary: dict[str, Any]) -> None:
+    """Print what is to be read before any number."""
+    for sentence in summary["headlines"]:
+        print(one_line(sentence))
+    for warning in summary["warnings"]:
+        print(f"! {one_line(warning)}")
 
 
 def _failures(stored: StoredRun, summary: dict[str, Any], allowed: int) -> int:

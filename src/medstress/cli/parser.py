@@ -23,7 +23,6 @@ KINDS = (
 )
 NOT_BUILT = (
     "watch",
-    "compare",
     "explain",
 )
 """Planned commands that this version lacks."""
@@ -64,6 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     _tune(commands)
     _train(commands)
     _look(commands)
+    _compare(commands)
     _test(commands)
     _review(commands)
     _annotate(commands)
@@ -247,6 +247,38 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     export.add_argument(
         "--to", required=True, metavar="FILE", help="FILE.jsonl, FILE.csv or FILE.parquet"
     )
+
+
+def _compare(commands: argparse._SubParsersAction[_Parser]) -> None:
+    compare = commands.add_parser(
+        "compare",
+        help="is B worse than A? Two runs, or two arms of one, on the same items",
+        description="Compare two runs in which exactly one thing differs, or the two arms that "
+        "[compare] names in the experiment file of one run, item by item and seed by seed. Exit "
+        "code 3 without --margin only if B is worse; with it unless B is shown to be no worse than "
+        "the margin.",
+    )
+    compare.add_argument("folder", metavar="DIR_A", help="the run that B is compared with")
+    compare.add_argument(
+        "other", metavar="DIR_B", nargs="?", help="default: the arms that [compare] names in DIR_A"
+    )
+    compare.add_argument(
+        "--margin", type=float, metavar="M", help="the largest difference that does not matter"
+    )
+    compare.add_argument(
+        "--on-undecided",
+        choices=("pass", "fail"),
+        default="fail",
+        help="whether an undecided comparison with a margin passes (default: fail)",
+    )
+    compare.add_argument(
+        "--adjust",
+        choices=("holm", "bh"),
+        help="how p-values are adjusted over a family (default: holm)",
+    )
+    compare.add_argument("--sequential", metavar="STATE", help="not built yet")
+    compare.add_argument("--json", action="store_true", help="as JSON (format 1)")
+    _verdict_flags(compare)
 
 
 def _test(commands: argparse._SubParsersAction[_Parser]) -> None:

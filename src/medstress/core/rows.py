@@ -178,6 +178,12 @@ class TrialRow:
     differences and prompt similarity compare listings."""
     listing_after: str | None = None
     """The perturbed question with its options listed (successes only)."""
+    margin_before: float | None = None
+    """log P(key) - log P(best other option) on the clean item; None without scores."""
+    margins: str | None = None
+    """The same for each answer of a control arm, as JSON; None without scores."""
+    corrected: bool | None = None
+    """Control arms: whether one edit of an item that is wrong at baseline made the answer right."""
     supported: str | None = None
     """Letter of the option that the passage supports after the edit of the pick, for attacks that
     change the evidence; their pick is the last candidate if nothing succeeded."""

@@ -8,8 +8,10 @@ from itertools import product
 from pathlib import Path
 from typing import cast
 
+from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.protocol import Attack, AttackTraits, SearchOn
 from medstress.core.items import Question
+from medstress.costs.controls import SharedControls
 from medstress.costs.phases import most_tested, role_lines, tests_remark
 from medstress.costs.query_sizes import CHARACTERS_PER_TOKEN, query_size
 from medstress.costs.sentences import sentence_cost
@@ -32,6 +34,7 @@ class _Counts:
     baseline: int = 0
     perturbed: int = 0
     checks: int = 0
+    controls: int = 0
     transfer: int = 0
     universality: int = 0
     tests: int = 0
@@ -39,7 +42,7 @@ class _Counts:
 
     @property
     def total(self) -> int:
-        asked = self.baseline + self.perturbed + self.checks
+        asked = self.baseline + self.perturbed + self.checks + self.controls
         return asked + self.transfer + self.universality + self.tests + self.slopes
 
 
@@ -74,7 +77,8 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
 
     The bound assumes the most expensive answers: every attackable item is right at baseline,
     every attack uses its whole budget, and every last query is a success that is checked again.
-    Two successes are checked where the search goes on after an invalid one.
+    Two successes are checked where the search goes on after an invalid one. Control arms that ask
+    the same count once.
 
     Args:
         prepared: the experiment, with its victims open.
@@ -91,6 +95,8 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
         "perturbed": counts.perturbed,
         "flip checks": counts.checks,
     }
+    if counts.controls:
+        shown["controls"] = counts.controls
     yield _counts("", shown)
     if counts.transfer or counts.universality:
         shown = {"transfer": counts.transfer, "universality": counts.universality}
@@ -150,6 +156,7 @@ def _count(
     counts, found = _Counts(), list[_ItemQueries]()
     for dataset in prepared.datasets:
         by_item: dict[tuple[str, str | None], _ItemQueries] = {}
+        controls = SharedControls()
         for group, part in product(prepared.question_groups, prepared.attacks):
             traits = part.traits
             if (group.table is None) == traits.needs_entities or (
@@ -169,6 +176,17 @@ def _count(
                     _ItemQueries(item, dataset.label, conversing, clean=seeds if conversing else 1),
                 )
                 n = part.attack.most_queries(item, resources)
+                if isinstance(part.attack, ControlArm):
+                    new = controls.add(
+                        part.attack,
+                        (group.label, item.id),
+                        settings.seeds,
+                        n,
+                        n_checks=int(settings.flip_check),
+                    )
+                    counts.controls += new
+                    of_item.edited[growth] = of_item.edited.get(growth, 0) + new
+                    continue
                 checks = seeds * _most_checks(traits, n) if settings.flip_check else 0
                 transferred = seeds * (n_victims - 1) if analysis.transfer else 0
                 universal = max(analysis.universality, default=0)
@@ -187,9 +205,9 @@ def _count(
 
 
 def _growth(part: AttackPart, group: GroupPart) -> int | None:
-    """Return the most bytes that the attack adds to an option; None if unknown."""
+    """Return the most bytes that the attack adds to a prompt; None if unknown."""
     if not part.traits.puts_one_name:
-        return None
+        return part.traits.adds_bytes
     # A name takes the case of the text it replaces, and capitals may take more bytes.
     names = group.perturbations.names
     return max((max(len(n.encode()), len(n.upper().encode())) for n in names), default=0)
@@ -242,7 +260,7 @@ def _tokens_line(tokens: list[_Tokens], prepared: Prepared) -> str:
     bounds = [each.most_in + each.most_out for each in tokens if each.most_in is not None]
     if len(bounds) == len(tokens):
         return f"{line}at most {sum(bounds):,} (bound: a token has a byte or more)"
-    parts = (p for p in prepared.attacks if not p.traits.puts_one_name)
+    parts = (p for p in prepared.attacks if not p.traits.puts_one_name and not p.traits.adds_bytes)
     return f"{line}no bound: {next(parts).label!r} writes texts of its own"
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Validity
 from medstress.core.items import Edited
-from medstress.core.outcomes import Goal, Measured, Prediction, Verdict
+from medstress.core.outcomes import Goal, Measured, Outcome, Prediction, Verdict, key_margin
 from medstress.core.queries import Predict
 from medstress.core.validity import known_validity
 from medstress.engine.result import TrialResult
@@ -40,6 +40,22 @@ class AnswerRecorder:
         return prediction
 
 
+class OneAnswer:
+    """Records whether one edit made a wrong answer right, and ends the search."""
+
+    asks_all = False
+
+    def __init__(self, result: TrialResult) -> None:
+        self._result = result
+
+    def judge(self, query: Predict, prediction: Prediction) -> Prediction:
+        """Record the answer."""
+        self._result.count(query, prediction)
+        if prediction.outcome is not Outcome.UNREADABLE:
+            self._result.corrected = prediction.outcome is Outcome.RIGHT
+        return replace(prediction, reached_goal=True)
+
+
 class Referee:
     """Judges the answers of one trial from queries and answers alone, never by the attack's word,
     and fills in the trial's result."""
@@ -63,6 +79,7 @@ class Referee:
         self._result = result
         self._describe = describe
         self._search_on = traits.search_on
+        self._item = item
         self._is_static = attack.is_static_on(item)
         self.asks_all = self._search_on is SearchOn.ALWAYS
 
@@ -77,6 +94,8 @@ class Referee:
         if query.probe:
             result.probes.append(result.n_asked)
             return prediction
+        if self._traits.keeps_margins and prediction.scores is not None:
+            result.margins.append(round(key_margin(self._item, prediction.scores), 6))
         if result.n_excluded is None:
             self.count_exclusions(query.candidate)
         if not self.goal.reached(prediction, query.candidate.edits):

@@ -55,7 +55,8 @@ class TrialResult:
     n_length: int = 0
     """Of those, unreadable because a reply was cut off at `max_new_tokens`."""
     n_unchanged: int = 0
-    """Queries whose edits changed nothing: the original text was put in again."""
+    """Queries whose edits changed nothing: the original text was put in again. Repeats, which
+    are meant to change nothing, are left out."""
     n_ties: int = 0
     """Answers in which options shared the highest score; the clean item's answer counts too."""
     probes: list[int] = field(default_factory=list)
@@ -79,6 +80,10 @@ class TrialResult:
     listings: list[str] | None = None
     """The prompts of the clean item, of the pick, and of the first success if it is not the pick;
     None unless they have to be stored."""
+    margins: list[float] = field(default_factory=list)
+    """The margin of the key in every answer with scores, if the attack keeps them."""
+    corrected: bool | None = None
+    """Whether the one edit asked of an item that is wrong at baseline made the answer right."""
     supported: str | None = None
     """Letter of the option that the pick's evidence supports, if the attack changes it."""
     n_excluded: dict[str, int] | None = None
@@ -89,7 +94,7 @@ class TrialResult:
         self.n_unreadable += prediction.outcome is Outcome.UNREADABLE
         self.n_length += prediction.finish_reason is not None
         self.n_ties += prediction.is_tied
-        self.n_unchanged += changes_nothing(query.candidate)
+        self.n_unchanged += not query.sample and changes_nothing(query.candidate)
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON values.
@@ -126,6 +131,8 @@ class TrialResult:
             "first_success_attempt": self.first_success_attempt,
             "records": self.records,
             "listings": self.listings,
+            "margins": self.margins,
+            "corrected": self.corrected,
             "supported": self.supported,
         }
         return {name: value for name, value in record.items() if value not in (None, [])}

@@ -22,7 +22,7 @@ from medstress.core.registry import place_of
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
 from medstress.engine.asking import Flows, OutOfTimeError, UnansweredError, consult, predict
-from medstress.engine.referee import AnswerRecorder, Judge, Referee
+from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee
 from medstress.engine.requests import CallRound, Purpose
 from medstress.engine.result import TrialResult
 from medstress.engine.session import Session
@@ -30,7 +30,8 @@ from medstress.tasks.victim import Victim
 
 MAX_REFUSALS = 100
 FLIP_CHECK_SAMPLE = 1_000_000
-"""Offset of the flip check's sample index, so that it never reads back the stored answer."""
+"""Offset of the flip check's sample index, so that it never reads back the stored answer. Repeats
+(`Predict.sample`) have larger ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,8 @@ def conduct(trial: Trial) -> TrialFlow:
         result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
         if traits.attack_all:
             return (yield from _attack_wrong_item(trial, result, result.verdict))
+        if wrong and traits.asks_wrong:
+            yield from _ask_wrong_item(trial, result)
     if result.verdict is not Verdict.HELD:
         if is_static:
             yield from _ask_copy(trial, result)
@@ -189,6 +192,18 @@ def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> Tria
         n_ties=result.n_ties,
         probes=result.probes,
     )
+
+
+def _ask_wrong_item(
+    trial: Trial, result: TrialResult
+) -> Generator[CallRound, tuple[Reply, ...], None]:
+    """Ask one edit of an item whose clean answer was wrong; its verdict stays."""
+    try:
+        yield from _attack(trial, result, OneAnswer(result))
+    except MedstressError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the per-trial guard
+        result.note = _describe_error(error)
 
 
 def _turn_record(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
@@ -284,6 +299,7 @@ def _ask(
                 query.candidate,
                 Purpose.ATTACK,
                 result.n_asked,
+                sample=flows.offset(query),
                 ahead=flows.first_requests(upcoming, left),
                 ahead_is_certain=referee.asks_all,
                 stores_requests=flows.stores_requests,

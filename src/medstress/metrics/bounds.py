@@ -81,11 +81,26 @@ def asr_bounds(trials: Sequence[TrialRow], budget: int) -> Bounds:
     An item whose clean answer was unreadable or failed may be eligible, so it counts as eligible:
     as held for the lower end, as flipped for the upper end.
     """
-    met = [row for row in trials if is_eligible(row) or is_open_at_baseline(row)]
+    met = [row for row in trials if may_be_eligible(row)]
     return _bounds(
-        ((unit_of(row), is_eligible(row) and surely_flipped(row, budget)) for row in met),
-        ((unit_of(row), not is_eligible(row) or possibly_flipped(row, budget)) for row in met),
+        ((unit_of(row), certainly_lost(row, budget)) for row in met),
+        ((unit_of(row), possibly_lost(row, budget)) for row in met),
     )
+
+
+def may_be_eligible(row: TrialRow) -> bool:
+    """Return True if the clean answer was right, or unreadable or missing and so perhaps right."""
+    return is_eligible(row) or is_open_at_baseline(row)
+
+
+def certainly_lost(row: TrialRow, budget: int) -> bool:
+    """Return True if a right answer was flipped by a readable one within the budget."""
+    return is_eligible(row) and surely_flipped(row, budget)
+
+
+def possibly_lost(row: TrialRow, budget: int) -> bool:
+    """Return True unless all answers were readable and none flipped; of `may_be_eligible` rows."""
+    return not is_eligible(row) or possibly_flipped(row, budget)
 
 
 def accuracy_bounds(trials: Sequence[TrialRow]) -> Bounds:
@@ -113,7 +128,7 @@ def accuracy_after_bounds(trials: Sequence[TrialRow], budget: int) -> Bounds:
 
 
 def is_open_at_baseline(row: TrialRow) -> bool:
-    """Return True if the answer about the clean item is unreadable or missing."""
+    """Return True if the clean answer was unreadable or missing, so that it may have been right."""
     return row.verdict == Verdict.UNREADABLE or is_failed_at_baseline(row)
 
 

@@ -12,6 +12,7 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.answers import letter_mass
 from medstress.metrics.attempt_records import n_cut_confidences, tries
 from medstress.metrics.clean_answers import clean_answers
+from medstress.metrics.controls import is_control
 from medstress.metrics.counts import (
     is_eligible,
     is_failed_at_baseline,
@@ -67,9 +68,10 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
         *_never_asked(trials),
     ]
     found += _unjudged(trials)
-    unstable = sum(is_flipped(row) and row.repeats is False for row in trials)
+    successes = [row for row in trials if is_flipped(row) and not is_control(row)]
+    unstable = sum(row.repeats is False for row in successes)
     if unstable:
-        checked = sum(is_flipped(row) and row.repeats is not None for row in trials)
+        checked = sum(row.repeats is not None for row in successes)
         found.append(f"{unstable} of {checked} successes did not repeat when asked again alone.")
     return found
 

@@ -37,6 +37,7 @@ def pair_trials(
     second: Iterable[TrialRow],
     hit: Hit = is_flipped,
     hit_of_second: Hit | None = None,
+    met: Hit = is_eligible,
 ) -> list[Pair]:
     """Pair the eligible trials of two attacks on the same items, entities, seeds and repeats.
 
@@ -48,8 +49,10 @@ def pair_trials(
         second: trials of another attack on the same.
         hit: what counts as a hit.
         hit_of_second: what counts as a hit of the second, if it differs.
+        met: which trials are paired, if not the eligible ones.
     """
-    return list(_pairs(_outcomes(first, hit), _outcomes(second, hit_of_second or hit)))
+    ours = _outcomes(first, hit, met)
+    return list(_pairs(ours, _outcomes(second, hit_of_second or hit, met)))
 
 
 def attack_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
@@ -127,10 +130,10 @@ def difference_of(
     return unite(pair_trials(first, second, hit))
 
 
-def _outcomes(trials: Iterable[TrialRow], hit: Hit) -> Outcomes:
+def _outcomes(trials: Iterable[TrialRow], hit: Hit, met: Hit = is_eligible) -> Outcomes:
     found: dict[tuple[str, str, int], dict[int | None, tuple[Unit, bool]]] = defaultdict(dict)
     for row in trials:
-        if is_eligible(row):
+        if met(row):
             found[row.item_id, row.unit, row.repeat][row.seed] = (unit_of(row), hit(row))
     return found
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from medstress.core.controls import CONTROLS
 from medstress.core.errors import MedstressError
 from medstress.core.rows import TrialRow
 from medstress.metrics.accuracies import accuracy, accuracy_after
@@ -14,6 +15,7 @@ from medstress.metrics.attempts import attempt_fields
 from medstress.metrics.bounds import accuracy_after_bounds, accuracy_bounds, asr_bounds
 from medstress.metrics.cautions import cautions
 from medstress.metrics.chance import above_chance, chance_of
+from medstress.metrics.controls import control_fields, is_control, repaired, with_controls
 from medstress.metrics.counts import check_trial, count_verdicts, seed_order
 from medstress.metrics.diversity import both_diversities
 from medstress.metrics.pairs import attack_tests
@@ -58,6 +60,9 @@ LEDGER_FIELDS = (
 )
 """The fields of `queries`; the first four are sums over trials."""
 
+Reasons: TypeAlias = Mapping[str, Mapping[str, str]]
+"""Attack -> control that it has not -> why."""
+
 _NO_QUERIES: Ledger = dict.fromkeys(LEDGER_FIELDS, 0)
 
 
@@ -68,6 +73,7 @@ def summarise(
     performance: Mapping[str, Any],
     budgets: Mapping[str, int],
     roles: Mapping[RowKey, Roles] | None = None,
+    without: Reasons | None = None,
 ) -> dict[str, Any]:
     """Compute the summary of a run, finished or not, in the shape of `summary --json`.
 
@@ -82,6 +88,7 @@ def summarise(
         performance: passed through.
         budgets: perturbed queries per item, by attack label; the largest where it varies.
         roles: calls and tokens by role of the rows whose attack asks other roles.
+        without: the controls that attacks have not.
 
     Returns:
         A dictionary that `json.dumps(..., allow_nan=False)` takes.
@@ -95,15 +102,19 @@ def summarise(
         rows[trial.dataset, trial.group, trial.victim, trial.attack, trial.seed].append(trial)
     _check_ledgers(rows, ledgers)
     keys = sorted(rows, key=lambda key: (key[:4], seed_order(key[4])))
-    roles = roles or {}
+    roles, without = roles or {}, without or {}
     return {
         "format": FORMAT,
         "experiment": dict(experiment),
         "results": [
-            {**_row(key, rows[key], ledgers[key], budgets[key[3]]), **_asked_roles(roles, [key])}
+            {
+                **_row(key, rows[key], ledgers[key], budgets[key[3]]),
+                **_beside_controls([key], rows, budgets[key[3]], without),
+                **_asked_roles(roles, [key]),
+            }
             for key in keys
         ],
-        "pooled": _pooled(keys, rows, ledgers, budgets, roles),
+        "pooled": _pooled(keys, rows, ledgers, budgets, roles, without),
         "slices": [],
         "requirements": [],
         "tests": attack_tests(trials),
@@ -118,6 +129,7 @@ def _pooled(
     ledgers: Mapping[RowKey, Ledger],
     budgets: Mapping[str, int],
     roles: Mapping[RowKey, Roles],
+    without: Reasons,
 ) -> list[dict[str, Any]]:
     """Pool the seeds of each attack; a deterministic attack keeps a row of its own."""
     pools: dict[tuple[str, str, str, str, bool], list[RowKey]] = defaultdict(list)
@@ -129,9 +141,38 @@ def _pooled(
         pooled = [trial for key in members for trial in rows[key]]
         ledger = _total(ledgers[key] for key in members)
         row = _row((dataset, group, victim, attack, None), pooled, ledger, budgets[attack])
-        asked = _asked_roles(roles, members)
-        found.append({**row, **asked, "seeds": [key[4] for key in members]})
+        found.append(
+            {
+                **row,
+                **_beside_controls(members, rows, budgets[attack], without),
+                **_asked_roles(roles, members),
+                "seeds": [key[4] for key in members],
+            }
+        )
     return found
+
+
+def _beside_controls(
+    keys: Sequence[RowKey],
+    rows: Mapping[RowKey, list[TrialRow]],
+    budget: int,
+    without: Reasons,
+) -> dict[str, Any]:
+    """Compare an attack with its control arms on the seeds of some keys; empty without any.
+
+    The row of a control arm names its attack (`control_of`).
+    """
+    attack, trials = keys[0][3], [trial for key in keys for trial in rows[key]]
+    if is_control(trials[0]):
+        return {"control_of": attack.removesuffix(f" / {trials[0].arm}"), **repaired(trials)}
+    arms: dict[str, list[TrialRow]] = defaultdict(list)
+    for dataset, group, victim, _, seed in keys:
+        for name in CONTROLS:
+            arms[name] += rows.get((dataset, group, victim, f"{attack} / {name}", seed), ())
+    controls = {name: beside for name, beside in arms.items() if beside}
+    points = asr_at(trials, budget)
+    fields = control_fields(trials, controls, budget, without.get(attack))
+    return {**fields, "asr_at": with_controls(points, trials, controls)} if fields else {}
 
 
 def _asked_roles(roles: Mapping[RowKey, Roles], keys: Sequence[RowKey]) -> dict[str, Roles]:

@@ -18,6 +18,7 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.significance.tests import FAMILY
 from medstress.report import criteria, examples, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
+from medstress.report.controls import controls_table
 from medstress.report.evidence import evidence_table
 from medstress.report.labels import PLACE, Row
 from medstress.report.passages import gain_table, passage_plots
@@ -61,6 +62,7 @@ def render_report(
             name=summary["experiment"]["name"],
             glossary=overview.glossary(rows),
             complete=bool(summary["experiment"].get("complete")),
+            headlines=summary.get("headlines") or (),
             warnings=summary.get("warnings") or (),
             verdict=criteria.verdict(summary),
             misses=criteria.misses(summary),
@@ -109,7 +111,8 @@ def _environment() -> Environment:
 
 
 def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table | None]:
-    by_seed: Sequence[Row] = summary.get("results") or ()
+    by_seed = [row for row in summary.get("results") or () if "control_of" not in row]
+    arms = sections.all_rows(summary)
     more = len(by_seed) > len(rows)
     each_seed = replace(
         sections.rates_table(by_seed), name="rates-by-seed", caption="The same, seed by seed"
@@ -119,8 +122,9 @@ def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table 
     return {
         "rates": sections.rates_table(rows),
         "rates_by_seed": each_seed if more else None,
-        "verdicts": sections.verdicts_table(rows),
-        "queries": sections.queries_table(rows),
+        "controls": controls_table(rows),
+        "verdicts": sections.verdicts_table(arms),
+        "queries": sections.queries_table(arms),
         "diversity": sections.diversity_table(rows),
         "variants": sections.variants_table(rows),
         "evidence": evidence_table(rows),

@@ -23,7 +23,15 @@ ODD_QUERIES = ("n_unchanged", "n_ties")
 
 
 def headline_rows(summary: Mapping[str, Any]) -> list[Row]:
-    """Return one row per (data set, group, victim, attack): of its only seed, or pooled."""
+    """Return one row per (data set, group, victim, attack): of its only seed, or pooled.
+
+    Control arms are left out: each stands in the row of its attack.
+    """
+    return [row for row in all_rows(summary) if "control_of" not in row]
+
+
+def all_rows(summary: Mapping[str, Any]) -> list[Row]:
+    """Return what `headline_rows` does, and the rows of control arms."""
     by_key: dict[tuple[Any, ...], list[Row]] = {}
     for row in summary.get("results") or ():
         by_key.setdefault(_key(row), []).append(row)
@@ -42,12 +50,10 @@ def _key(row: Row) -> tuple[Any, ...]:
 def by_seed_and_pooled(summary: Mapping[str, Any]) -> list[Row]:
     """Return the results of a summary, then its rows pooled over two or more seeds.
 
-    A pooled row of one seed would repeat its result row and is left out.
+    A pooled row of one seed would repeat its result row and is left out, as are control arms.
     """
-    return [
-        *summary["results"],
-        *(each for each in summary["pooled"] if len(each["seeds"]) > 1),
-    ]
+    pooled = (each for each in summary["pooled"] if len(each["seeds"]) > 1)
+    return [row for row in (*summary["results"], *pooled) if "control_of" not in row]
 
 
 def summary_table(rows: Sequence[Row]) -> Table:

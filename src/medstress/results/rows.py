@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from medstress.core.clusters import clusters_by_dataset, document_of
 from medstress.core.errors import StoreError
-from medstress.core.items import Edited, Item
-from medstress.core.outcomes import Verdict
+from medstress.core.items import Edited, Item, Question
+from medstress.core.outcomes import Verdict, key_margin
 from medstress.core.rows import TrialRow
 from medstress.core.text import WHOLE, edit_distance, edit_rows, edits_of
 from medstress.core.validity import EVIDENCE_CHANGED, REVIEW, known_validity
@@ -187,7 +188,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         victim=trial.victim,
         attack=trial.attack,
         attack_spec=trial.spec,
-        arm="attack",
+        arm=_arm(trial.spec),
         seed=trial.seed,
         repeat=trial.repeat,
         verdict=Verdict(trial.verdict),
@@ -225,9 +226,26 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         n_probes=len(result.get("probes", ())),
         n_unchanged=result.get("n_unchanged"),
         n_ties=result.get("n_ties"),
+        margin_before=_margin(item, before),
+        margins=json.dumps(result["margins"]) if result.get("margins") else None,
+        corrected=result.get("corrected"),
         supported=result.get("supported"),
         chose_edited=_chose_edited(trial.verdict, item, candidate, after),
     )
+
+
+def _margin(item: Item, before: Sequence[Any] | None) -> float | None:
+    """Return the margin of the key in the clean answer; None without scores or for sentences."""
+    if not before or before[1] is None or not isinstance(item, Question):
+        return None
+    return key_margin(item, before[1])
+
+
+@lru_cache(maxsize=256)
+def _arm(spec: str) -> str:
+    """Return `attack`, or the name of a control that stands beside an attack."""
+    parameters = json.loads(spec)
+    return str(parameters["name"]) if "control_of" in parameters else "attack"
 
 
 def _chose_edited(

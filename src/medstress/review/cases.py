@@ -9,6 +9,7 @@ from typing import Any
 from medstress.core.items import Question
 from medstress.core.rows import TrialRow
 from medstress.metrics.attempt_records import entries, pick_attempt
+from medstress.metrics.controls import is_control
 from medstress.metrics.counts import is_flipped
 from medstress.metrics.significance.tests import FAMILY, clean_confidence, repeated
 from medstress.report.case import Attempt, Case
@@ -30,7 +31,7 @@ def cases_of(run: StoredRun) -> list[Case]:
     return [
         _case(row, items[row.dataset, row.item_id], tests[row.trial_id], judged.get(row.trial_id))
         for row in trial_rows(run)
-        if is_flipped(row) and row.attempts
+        if is_flipped(row) and row.attempts and not is_control(row)
     ]
 
 

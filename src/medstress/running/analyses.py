@@ -14,6 +14,7 @@ from medstress.entities.prompts import PromptEncoder
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import limits_of
 from medstress.metrics.arms import spec_of
+from medstress.metrics.controls import attacks_only
 from medstress.metrics.coverage import BINS
 from medstress.results.load import StoredRun
 from medstress.results.queries import TrialSubstitutions, substitutions
@@ -53,7 +54,7 @@ def finish(
         return True
     store.commit()
     with closing(StoredRun(store.folder)) as run:
-        rows = trial_rows(run)
+        rows = attacks_only(trial_rows(run))
         substituted = substitutions(run, rows) if analysing else []
         numbers = {name: number for number, (name, _) in run.trial_numbers().items()}
         prompts = prompts_to_embed(run, encoder) if encoder else []

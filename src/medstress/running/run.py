@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.noise.attack import SentenceAttack
+from medstress.comparison.primary import fixed_primary
 from medstress.core.errors import StoreError, UsageError
 from medstress.engine.backend_queue import release
 from medstress.engine.progress import DRAIN_SECONDS, Progress
@@ -26,7 +27,13 @@ from medstress.experiment.file.reading import (
 from medstress.experiment.file.sources import find_source
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.attack_checks import check_budgets, check_scores
-from medstress.experiment.plan.controls import with_controls
+from medstress.experiment.plan.controls import (
+    began_without,
+    control_arms,
+    fitting_arms,
+    named_on_sentences,
+    noise_controls,
+)
 from medstress.experiment.plan.conversations import check_conversations
 from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.mentions import GIVEN, recognise_mentions
@@ -58,6 +65,7 @@ from medstress.experiment.plan.targets import (
 from medstress.running import criteria
 from medstress.running.analyses import finish
 from medstress.running.baselines import check_baselines
+from medstress.running.comparing import check_arms, check_factor
 from medstress.running.deciding import Decider
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
@@ -119,7 +127,9 @@ def prepare(
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack, base)
-    check_roles(checked.role, attacks, checked.test)
+    wanted = checked.experiment.controls
+    arms, controlled = control_arms(attacks, wanted)
+    check_roles(checked.role, [*attacks, *arms], checked.test)
     check_tests(checked, attacks, base)
     check_scores(attacks, checked.victim)
     check_prices(checked)
@@ -130,9 +140,10 @@ def prepare(
     kind = kind_of_datasets(loaded)
     classes = kind.classes(item for part in loaded for item in part.all_items)
     check_kind(checked, attacks, kind, classes)
-    if checked.experiment.controls:
-        attacks = with_controls(attacks, kind)
     if not kind.draws_names:
+        named_on_sentences(wanted, kind)
+        if wanted:
+            attacks = [*attacks, *noise_controls(attacks, kind)]
         sentences = Prepared(
             experiment=checked,
             given={"experiment": given, "overrides": list(overrides)},
@@ -150,16 +161,20 @@ def prepare(
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
     is_noisy = any(isinstance(part.attack, SentenceAttack) for part in attacks)
     noise = sentence_resources(attacks, datasets, base) if is_noisy else None
-    unnamed = free_group(attacks, noise)
+    unnamed = free_group([*attacks, *arms], noise)
     groups = with_roles([*groups, *unnamed], checked.role)
     check_budgets(attacks, groups)
+    arms, controlled = fitting_arms(arms, controlled, datasets, groups, wanted)
+    for sentence in controlled.notes():
+        watcher.note(sentence)
     prepared = Prepared(
         experiment=checked,
         given={"experiment": given, "overrides": list(overrides)},
         base=base,
         datasets=datasets,
         groups=groups,
-        attacks=attacks,
+        attacks=[*attacks, *arms],
+        controls=controlled,
         kind=kind,
         recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
@@ -232,6 +247,7 @@ def run_experiment(
     """
     watcher = watcher or Watcher()
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    check_arms(prepared)
     folder = run_folder(prepared, out)
     if fresh and folder.exists() and not (folder / FILE).is_file():
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
@@ -315,6 +331,8 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
     known = store.manifest()
     if known:
+        if began_without(prepared.controls, known):
+            prepared.drop_controls()
         keep_synonyms(prepared, known["attacks"])
         keep_prompts(prepared, known["parts"]["attacks"])
         keep_labels(prepared, known["parts"]["attacks"])
@@ -331,12 +349,14 @@ def _start(store: RunStore, prepared: Prepared) -> None:
                 # Documents may be named later; they do not change a sentence's identity.
                 store.renew_items(part.label, part.questions)
     described = manifests.describe(prepared, parts)
+    check_factor(prepared, described)
     # The trials of former victims stay readable.
     described["victims"] |= {label: known["victims"][label] for label in former}
     store.write_manifest(
         {
             **described,
             **({} if known else fixed_family(prepared.experiment.test)),
+            **({} if known else fixed_primary(prepared.experiment.experiment.primary)),
             **criteria.fixed(store, prepared, known),
             "started": known.get("started") or manifests.now(),
             "finished": None,

@@ -8,6 +8,7 @@ from typing import Any
 
 from medstress.core.errors import StoreError
 from medstress.experiment.plan import manifest as manifests
+from medstress.experiment.plan.controls import began_without
 from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.targets import check_same_targets, claim_answers
@@ -67,6 +68,8 @@ def run_tests(
             table.update(changes)
 
     prepared = prepare(experiment, overrides=overrides, watcher=watcher, complete=complete)
+    if began_without(prepared.controls, manifest):
+        prepared.drop_controls()
     keep_prompts(prepared, manifest["parts"]["attacks"])
     keep_labels(prepared, manifest["parts"]["attacks"])
     lock = lock_folder(folder)

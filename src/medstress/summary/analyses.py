@@ -9,6 +9,7 @@ from typing import Any
 from medstress.core.outcomes import Outcome
 from medstress.core.rows import TrialRow
 from medstress.metrics.arms import Arms, arrange, spec_of
+from medstress.metrics.controls import attacks_only
 from medstress.metrics.coverage import coverage_rows, sweep_rows
 from medstress.metrics.curves.exponents import exponent_rows
 from medstress.metrics.curves.scaling import curve_rows, pair_rows
@@ -40,7 +41,7 @@ def analyse(
 
     Args:
         run: the run.
-        trials: its trials.
+        trials: its trials; those of control arms are left out.
         pooled: the pooled rows of its summary; their estimates are reused.
         budgets: query budget by attack label.
     """
@@ -49,6 +50,8 @@ def analyse(
     groups = {
         label: part["n_names"] for label, part in manifest["groups"].items() if "n_names" in part
     }
+    trials = attacks_only(trials)
+    pooled = [row for row in pooled if "control_of" not in row]
     arms = arrange(trials)
     substituted = substitutions(run, trials)
     estimates = {

@@ -16,6 +16,7 @@ from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.criteria import add_decisions
+from medstress.summary.headlines import headlines
 from medstress.summary.looks import saved
 from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
@@ -70,8 +71,10 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         },
         budgets,
         run.role_counts(),
+        (manifest.get("controls") or {}).get("left_out"),
     )
     found["warnings"] = [*about_answers(run, found), *found["warnings"]]
+    found["headlines"] = headlines(found["pooled"], manifest)
     add_scores(run, found)
     tuning = describe_tuning(run, trials)
     if tuning is not None:

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from medstress.attacks.protocol import Attack, make_attack
 from medstress.backends.options import ANSWER_SECONDS
 from medstress.core.label_schemes import Scheme
+from medstress.experiment.file.comparison_tables import CompareTable, PrimaryTable
 from medstress.experiment.file.criteria_tables import RequireTable, SlicesTable
 from medstress.experiment.file.model_tables import RolesTable, RoleTable, VictimTable
 from medstress.experiment.file.phase_tables import (
@@ -28,6 +29,7 @@ __all__ = [
     "RELEASED_GRID",
     "AnalysisTable",
     "AttackTable",
+    "CompareTable",
     "DatasetTable",
     "EntitiesTable",
     "Experiment",
@@ -72,11 +74,17 @@ class ExperimentTable(TomlTable):
     """openai: time limit of one whole request, in seconds."""
     cache: NonEmpty | None = None
     """Folder of answers that runs share, or `default`; default: each run keeps its own."""
-    controls: bool = False
-    """Tagged texts: add to every perturbed copy a control arm with as much noise outside
-    entities."""
+    controls: bool | Annotated[tuple[NonEmpty, ...], Field(min_length=1)] | None = None
+    """Control arms beside every attack. Questions: a list such as `["no_op", "paraphrase"]`, true
+    for all that fit, false for none; default `["no_op"]` (MedFuzz: `["neutral_insertion"]`).
+    Tagged texts: true adds to every perturbed copy an arm with as much noise outside entities;
+    default false."""
     flip_check: bool = True
     """Ask every success again, alone."""
+    primary: PrimaryTable | None = None
+    """The one endpoint that `medstress compare` decides by, such as `{metric = "asr_net",
+    control = "no_op"}`; everything else is then labelled exploratory. Default: what fits the factor
+    that differs."""
     group_readable: bool = False
     """Let the owner's group read the run folder; default: only the owner."""
 
@@ -84,6 +92,15 @@ class ExperimentTable(TomlTable):
     def access(self) -> Access:
         """Who may read the run folder."""
         return Access.GROUP if self.group_readable else Access.OWNER
+
+    @field_validator("controls", mode="before")
+    @classmethod
+    def _controls(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            if len(set(map(str, value))) != len(value):
+                raise ValueError("controls repeat")
+            return tuple(value)
+        return value
 
     @field_validator("seeds", mode="before")
     @classmethod
@@ -306,6 +323,8 @@ class Experiment(TomlTable):
     """Settings of `medstress train`; other commands do not read them."""
     analysis: AnalysisTable = AnalysisTable()
     """Analyses that ask more queries after the trials."""
+    compare: CompareTable | None = None
+    """Two arms of this run to compare (`medstress compare DIR`)."""
     test: SignificanceTable | None = None
     """Significance tests of successes; `run` does them if the table is present."""
     require: tuple[RequireTable, ...] = ()

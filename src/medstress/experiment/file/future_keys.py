@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 ATTACKS = (
-    "repeat",
     "same_type",
     "paraphrase",
-    "neutral_insertion",
     "option_shuffle",
     "option_order",
     "none_of_the_others",

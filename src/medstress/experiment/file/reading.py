@@ -14,6 +14,7 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.experiment.file.config import (
     AnalysisTable,
     AttackTable,
+    CompareTable,
     DatasetTable,
     EntitiesTable,
     Experiment,
@@ -44,6 +45,7 @@ TABLES_BUILT: dict[str, type[TomlTable]] = {
     "tune": TuneTable,
     "train": TrainTable,
     "analysis": AnalysisTable,
+    "compare": CompareTable,
     "test": SignificanceTable,
     "require": RequireTable,
     "slices": SlicesTable,
@@ -243,6 +245,8 @@ def _sentence(error: Any, where: _Where) -> str:
     key = rest[0] if rest else ""
     place = where.key(table, key, index)
     fields = _fields(table)
+    if error["type"] == "extra_forbidden" and len(rest) > 1:
+        return f"{place}: {key}: unknown key {rest[-1]!r}"
     if error["type"] == "extra_forbidden":
         hint = did_you_mean(key, fields) or f" (known: {', '.join(sorted(fields))})"
         return f"{place}: unknown key {key!r}{hint}"

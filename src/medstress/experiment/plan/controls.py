@@ -1,25 +1,167 @@
-"""`[experiment] controls = true`: add the control arm of every attack that has one."""
+"""`[experiment] controls`: the control arms beside the attacks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
+from medstress.attacks.controls.control import Control
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, control_of
-from medstress.attacks.protocol import make_attack
-from medstress.core.errors import UsageError
-from medstress.experiment.plan.parts import AttackPart
+from medstress.attacks.protocol import QUESTIONS, make_attack
+from medstress.core.controls import CONTROLS
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.experiment.plan.parts import AttackPart, DatasetPart, GroupPart
 from medstress.kinds import Kind
 
 PREFIX = "control of "
-"""Prefix of the label of an added control."""
+"""Prefix of the label of an added arm of noise outside entities."""
+DEFAULT, IN_TURNS = "no_op", "neutral_insertion"
+"""The default control of attacks on questions, and of those that hold a conversation."""
 
 
-def with_controls(attacks: Sequence[AttackPart], kind: Kind) -> list[AttackPart]:
-    """Add the control arm of every attack, unless the experiment has it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlan:
+    """Which controls an experiment has, and why others are left out."""
 
-    The control of a perturbed copy of tagged texts is `non_entity_noise`, which changes as many
-    words, none of them in an entity. Attacks with the same control share it. A search has none.
+    is_default: bool = False
+    """True if the file does not name the key, so that a folder keeps what it began with."""
+    left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Label of an attack -> control -> why the attack has it not."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return its entry in the manifest."""
+        return {
+            "default": self.is_default,
+            "left_out": {k: dict(v) for k, v in self.left_out.items()},
+        }
+
+    def notes(self) -> Iterator[str]:
+        """Yield a sentence for each control that is left out, one for attacks with one reason."""
+        by_reason: dict[tuple[str, str], list[str]] = {}
+        for label, reasons in self.left_out.items():
+            for name, reason in reasons.items():
+                by_reason.setdefault((name, reason), []).append(label)
+        for (name, reason), labels in by_reason.items():
+            yield f"{', '.join(labels)}: without the control {name}: {reason}"
+
+
+def control_arms(
+    attacks: Sequence[AttackPart], wanted: bool | Sequence[str] | None
+) -> tuple[list[AttackPart], ControlPlan]:
+    """Build the control arms of all attacks on questions.
+
+    Args:
+        attacks: the experiment's attacks.
+        wanted: `[experiment] controls`: names, true for all that fit, false for none, or None for
+            the default: `no_op`, or `neutral_insertion` where the victim is asked in turns.
+
+    Returns:
+        The arms, labelled `<attack> / <control>`; the plan with the controls that do not fit.
+
+    Raises:
+        UsageError: a name is no control.
+    """
+    names = () if isinstance(wanted, bool | None) else tuple(wanted)
+    for name in names:
+        _check_name(name)
+    arms: list[AttackPart] = []
+    left_out: dict[str, dict[str, str]] = {}
+    for part in attacks:
+        if wanted is False or not _is_controlled(part):
+            continue
+        of_attack = CONTROLS if wanted is True else names or (_default(part),)
+        for name in of_attack:
+            control: Control = make_attack(name, {})  # type: ignore[assignment]
+            if (reason := control.unfit(part.attack)) is not None:
+                left_out.setdefault(part.label, {})[name] = reason
+                continue
+            arm = control_arm(control, part.attack)
+            label = f"{part.label} / {name}"
+            arms.append(AttackPart(label=label, attack=arm, is_labelled=part.is_labelled))
+    return arms, ControlPlan(is_default=wanted is None, left_out=left_out)
+
+
+def _default(part: AttackPart) -> str:
+    return IN_TURNS if part.traits.in_turns else DEFAULT
+
+
+def _is_controlled(part: AttackPart) -> bool:
+    """Return whether an attack takes right answers away, so that chance has to be told apart.
+
+    What an attack takes that changes the evidence is no error, and a control needs no control.
+    """
+    is_control = isinstance(part.attack, Control)
+    return QUESTIONS in part.traits.kinds and not part.traits.changes_evidence and not is_control
+
+
+def _check_name(name: str) -> None:
+    if name not in CONTROLS:
+        raise UsageError(
+            f"[experiment] controls: {name!r} is no control of attacks on questions; expected "
+            f"some of {', '.join(CONTROLS)}{did_you_mean(name, CONTROLS)}"
+        )
+
+
+def fitting_arms(
+    arms: Iterable[AttackPart],
+    plan: ControlPlan,
+    datasets: Sequence[DatasetPart],
+    groups: Sequence[GroupPart],
+    wanted: bool | Sequence[str] | None,
+) -> tuple[list[AttackPart], ControlPlan]:
+    """Leave out arms that could not ask as often as their attack on 95 % of the items.
+
+    Raises:
+        UsageError: the file names such a control.
+    """
+    kept: list[AttackPart] = []
+    left_out = {label: dict(reasons) for label, reasons in plan.left_out.items()}
+    for part in arms:
+        arm = part.attack
+        assert isinstance(arm, ControlArm)
+        reason = _too_few(arm, datasets, groups)
+        if reason is None:
+            kept.append(part)
+            continue
+        attack = part.label.removesuffix(f" / {arm.control.name}")
+        if not isinstance(wanted, bool | None):
+            raise UsageError(
+                f"[experiment] controls: {arm.control.name} cannot control attack {attack!r}: "
+                f"{reason}; lower the budget, or leave {arm.control.name} out of controls"
+            )
+        left_out.setdefault(attack, {})[arm.control.name] = reason
+    return kept, replace(plan, left_out=left_out)
+
+
+def _too_few(
+    arm: ControlArm, datasets: Sequence[DatasetPart], groups: Sequence[GroupPart]
+) -> str | None:
+    """Say on how many items the control has too few variants; None if these are few."""
+    n_items = n_filled = 0
+    for dataset in datasets:
+        for group in groups:
+            if (group.table is None) == arm.traits.needs_entities:
+                continue
+            resources = group.resources_on(dataset)
+            for item in group.items(dataset):
+                if arm.of.obstacle(item, resources) is None:
+                    n_items += 1
+                    n_filled += arm.fills(item, resources)
+    if n_filled >= LEAST_FILLED * n_items:
+        return None
+    return (
+        f"it has as many variants as the attack has queries on only {n_filled:,} of {n_items:,} "
+        "items"
+    )
+
+
+def noise_controls(attacks: Sequence[AttackPart], kind: Kind) -> list[AttackPart]:
+    """Return the control arm of every perturbed copy of tagged texts that the experiment lacks.
+
+    It is `non_entity_noise`, which changes as many words, none of them in an entity. Attacks with
+    the same control share it. A search has none.
 
     Args:
         attacks: the experiment's attacks.
@@ -30,8 +172,8 @@ def with_controls(attacks: Sequence[AttackPart], kind: Kind) -> list[AttackPart]
     """
     if not kind.has_controls:
         raise UsageError(
-            f"[experiment] controls = true is for tagged texts, but the data are {kind.name}; "
-            "leave the key out"
+            f"[experiment] controls = true is for questions and tagged texts, but the data are "
+            f"{kind.name}; leave the key out"
         )
     known = [part.attack.spec() for part in attacks]
     added = list(_missing(attacks, known))
@@ -40,7 +182,7 @@ def with_controls(attacks: Sequence[AttackPart], kind: Kind) -> list[AttackPart]
             "[experiment] controls = true: none of the attacks has a control, because a search "
             'perturbs no whole data set; write search = "none", or leave the key out'
         )
-    return [*attacks, *added]
+    return added
 
 
 def _missing(attacks: Sequence[AttackPart], known: list[Any]) -> Iterator[AttackPart]:
@@ -52,3 +194,26 @@ def _missing(attacks: Sequence[AttackPart], known: list[Any]) -> Iterator[Attack
         if control.spec() not in known:
             known.append(control.spec())
             yield AttackPart(label=f"{PREFIX}{part.label}", attack=control, is_labelled=True)
+
+
+def named_on_sentences(wanted: bool | Sequence[str] | None, kind: Kind) -> None:
+    """Refuse a list of controls on data without questions.
+
+    Raises:
+        UsageError: controls are named.
+    """
+    if not isinstance(wanted, bool | None):
+        raise UsageError(
+            f"[experiment] controls = {list(wanted)}: these are controls of attacks on questions, "
+            f"but the data are {kind.name}; write true, or leave the key out"
+        )
+
+
+def began_without(plan: ControlPlan, known: Mapping[str, Any]) -> bool:
+    """Return whether a folder keeps to be without controls, because it began so by default.
+
+    Args:
+        plan: the experiment's controls.
+        known: the folder's manifest; folders of earlier versions say nothing of controls.
+    """
+    return plan.is_default and "controls" not in known

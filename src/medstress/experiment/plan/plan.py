@@ -9,10 +9,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from medstress.attacks.controls.arm import ControlArm
 from medstress.core.hashing import content_hash
 from medstress.engine.progress import DRAIN_SECONDS
 from medstress.engine.trial import Trial
 from medstress.experiment.file.config import Experiment
+from medstress.experiment.plan.controls import ControlPlan
 from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.plan.parts import AttackPart, DatasetPart, GroupPart
 from medstress.experiment.plan.roles import RolePart
@@ -67,7 +69,9 @@ class Prepared:
     groups: Sequence[GroupPart | SentenceGroupPart]
     """With their vectors."""
     attacks: list[AttackPart]
-    """With their labels."""
+    """With their labels; control arms last."""
+    controls: ControlPlan = field(default_factory=ControlPlan)
+    """Which control arms are among the attacks by default, and which are left out."""
     recognisers: list[dict[str, Any]] = field(default_factory=list)
     """What recognised the mentions of each group, in the order of groups."""
     victims: list[Victim] = field(default_factory=list)
@@ -86,6 +90,11 @@ class Prepared:
     """When this process began to ask, on the monotonic clock."""
     drain_seconds: float = DRAIN_SECONDS
     """Time for calls in flight after the run is stopped."""
+
+    def drop_controls(self) -> None:
+        """Leave out all control arms, as in a folder that began without any."""
+        self.attacks = [p for p in self.attacks if not isinstance(p.attack, ControlArm)]
+        self.controls = ControlPlan(is_default=True)
 
     @property
     def question_groups(self) -> list[GroupPart]:

@@ -1,0 +1,193 @@
+"""An attack beside its control arms: what it takes that a harmless change does not.
+
+On the items that both arms asked, let A be "the attack flips the answer within B queries" and C
+the same for the control, with shares a and c. If noise never repairs an answer that the edit took,
+and takes as many answers under either arm, the share that the edit itself takes is at least a - c
+and at most a.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from statistics import stdev
+from typing import Any
+
+from medstress.core.rows import TrialRow
+from medstress.metrics.bounds import (
+    Bounds,
+    asr_bounds,
+    certainly_lost,
+    may_be_eligible,
+    possibly_lost,
+)
+from medstress.metrics.counts import flipped_within, is_eligible, is_flipped, unit_of
+from medstress.metrics.pairs import Pair, pair_trials
+from medstress.stats.estimates import Estimate, unknown
+from medstress.stats.loss import abbott, loss_bounds
+from medstress.stats.paired import unite
+from medstress.stats.shares import rate
+
+AT_BUDGET = ("control", "control_bounds", "asr_net", "asr_net_bounds", "loss_bounds", "abbott")
+"""The fields by control that a row and every entry of its `asr_at` hold."""
+LEAST_NO_OPS = 8
+"""No-ops that an item needs before the spread of its margins is read."""
+FIELDS = (*AT_BUDGET, "control_table")
+"""The fields by control that a row holds."""
+
+
+def beside(attack: Sequence[TrialRow], control: Sequence[TrialRow], budget: int) -> dict[str, Any]:
+    """Compare an attack with its control within `budget` queries, on the trials of both.
+
+    Args:
+        attack: trials of the attack on one data set, group and victim.
+        control: trials of its control arm on the same.
+        budget: perturbed queries per item within which success counts, for both.
+
+    Returns:
+        The fields of `FIELDS`. `control_table` counts the paired trials that both flip, only the
+        attack, only the control, and neither.
+
+    References:
+        Abbott, "A method of computing the effectiveness of an insecticide", 1925.
+    """
+    hit = partial(flipped_within, budget=budget)
+    pairs = pair_trials(attack, control, hit)
+    net = unite(pairs).estimate
+    ours = rate((unit_of(row), hit(row)) for row in attack if is_eligible(row))
+    return {
+        "control": rate((unit, second) for unit, _, second in pairs).as_json(),
+        "control_bounds": asr_bounds(control, budget),
+        "asr_net": net.as_json(),
+        "asr_net_bounds": _net_bounds(attack, control, budget),
+        "loss_bounds": list(loss_bounds(ours, net)),
+        "abbott": abbott(pairs).as_json(),
+        "control_table": _table(pairs),
+    }
+
+
+def _net_bounds(attack: Sequence[TrialRow], control: Sequence[TrialRow], budget: int) -> Bounds:
+    """Return the ends of a - c with open answers for the control, and for the attack."""
+    surely = partial(certainly_lost, budget=budget)
+    maybe = partial(possibly_lost, budget=budget)
+    least = unite(pair_trials(attack, control, surely, maybe, may_be_eligible))
+    most = unite(pair_trials(attack, control, maybe, surely, may_be_eligible))
+    return [least.estimate.low, most.estimate.high]
+
+
+def _table(pairs: Iterable[Pair]) -> list[int]:
+    counts = [0, 0, 0, 0]
+    for _, first, second in pairs:
+        counts[2 * (not first) + (not second)] += 1
+    both, only_attack, only_control, neither = counts
+    return [both, only_attack, only_control, neither]
+
+
+def near_boundary(attack: Sequence[TrialRow], no_ops: Sequence[TrialRow]) -> Estimate:
+    """Estimate the share of an attack's flips on items that were close to flipping anyway.
+
+    An item is near the boundary if a no-op flipped it, or if the margin of the key in its clean
+    answer, log P(key) - log P(best other option), is less than two standard deviations of its
+    margins under at least `LEAST_NO_OPS` no-ops of all seeds. What is lost beyond is knowledge.
+    Items with fewer no-ops are left out.
+
+    Args:
+        attack: trials of the attack on one data set, group and victim.
+        no_ops: trials of its control `no_op` on the same.
+    """
+    of_item: dict[str, list[TrialRow]] = defaultdict(list)
+    for row in no_ops:
+        of_item[row.item_id].append(row)
+    near = {item: _is_near(rows) for item, rows in of_item.items()}
+    flips = [(row, near.get(row.item_id)) for row in attack if is_flipped(row)]
+    known = [(unit_of(row), is_near) for row, is_near in flips if is_near is not None]
+    if known:
+        return rate(known)
+    has_scores = any(row.margin_before is not None for row in no_ops)
+    why = f"no flipped item has {LEAST_NO_OPS} answers to no-ops" if flips else "no flip"
+    return unknown(why if has_scores else "the victim gives no scores")
+
+
+def _is_near(rows: Sequence[TrialRow]) -> bool | None:
+    clean = next((row.margin_before for row in rows if row.margin_before is not None), None)
+    if clean is None:
+        return None
+    if any(map(is_flipped, rows)):
+        return True
+    margins = [margin for row in rows if row.margins for margin in json.loads(row.margins)]
+    return clean < 2 * stdev(margins) if len(margins) >= LEAST_NO_OPS else None
+
+
+def repaired(control: Sequence[TrialRow]) -> dict[str, Any]:
+    """Return how one query of a control turns answers, in either direction.
+
+    Returns:
+        `right_to_wrong`: of right clean answers; `wrong_to_right`: of wrong ones that were asked.
+    """
+    right = ((unit_of(row), flipped_within(row, 1)) for row in control if is_eligible(row))
+    wrong = ((unit_of(row), row.corrected) for row in control if row.corrected is not None)
+    return {"right_to_wrong": rate(right).as_json(), "wrong_to_right": rate(wrong).as_json()}
+
+
+def control_fields(
+    attack: Sequence[TrialRow],
+    controls: Mapping[str, Sequence[TrialRow]],
+    budget: int,
+    left_out: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return the fields of a row that hold one value for each control; empty without any.
+
+    Args:
+        attack: trials of the attack.
+        controls: trials of its control arms, by name.
+        budget: perturbed queries per item.
+        left_out: controls that the attack has not -> why; their estimates are null with that
+            reason.
+    """
+    found = {name: beside(attack, rows, budget) for name, rows in controls.items()}
+    near = near_boundary(attack, controls["no_op"]).as_json() if "no_op" in controls else None
+    for name, reason in (left_out or {}).items():
+        null = unknown(reason).as_json()
+        found[name] = dict.fromkeys(FIELDS) | dict.fromkeys(("control", "asr_net", "abbott"), null)
+    return _by_field(found, FIELDS) | ({"near_boundary": near} if near else {})
+
+
+def with_controls(
+    points: Sequence[Mapping[str, Any]],
+    attack: Sequence[TrialRow],
+    controls: Mapping[str, Sequence[TrialRow]],
+) -> list[dict[str, Any]]:
+    """Return the points of `asr_at` with the fields of `AT_BUDGET`."""
+    firsts = (row.first_success for rows in (attack, *controls.values()) for row in rows)
+    steps = {first for first in firsts if first is not None}
+    filled: list[dict[str, Any]] = []
+    known: dict[str, Any] = {}
+    last = 0
+    for point in points:
+        b = point["budget"]
+        # Between two first successes nothing changes.
+        if not known or any(last < step <= b for step in steps):
+            known = _by_field({k: beside(attack, rows, b) for k, rows in controls.items()})
+        last = b
+        filled.append({**point, **known})
+    return filled
+
+
+def _by_field(
+    found: Mapping[str, Mapping[str, Any]], fields: Sequence[str] = AT_BUDGET
+) -> dict[str, Any]:
+    if not found:
+        return {}
+    return {field: {name: each[field] for name, each in found.items()} for field in fields}
+
+
+def is_control(row: TrialRow) -> bool:
+    """Return True if a trial belongs to a control arm that stands beside an attack."""
+    return row.arm != "attack"
+
+
+def attacks_only(trials: Iterable[TrialRow]) -> list[TrialRow]:
+    """Return the trials that belong to no control arm."""
+    return [row for row in trials if not is_control(row)]
