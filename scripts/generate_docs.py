@@ -46,6 +46,7 @@ COMPARISON = """## `compare --json`: format 1
 | `only_a`, `only_b` | pairs in which only A counts, only B; null for `asr_net` |
 | `interval90` | the 90 % interval of the difference, which decides on equivalence |
 | `p`, `p_adjusted` | two-sided, of the method of `difference`; over the family of the row's role |
+| `p_exact` | McNemar's exact, as other tools print it; null where items repeat, and for net |
 | `smallest_effect` | the smallest difference that these pairs find with 80 % power |
 | `for_names_like_these` | the difference with items and names both taken to be drawn, or null |
 | `for_names_like_these_reason` | why it is null |

@@ -69,6 +69,8 @@ def run_cli(args: argparse.Namespace) -> int:
         code = _show(stored)
         write_verdicts(stored, args)
     print(f"run: {finished.folder}   next: medstress report {finished.folder}")
+    if "compare" in finished.manifest()["config"]:
+        print(f"arms of [compare]: medstress compare {finished.folder}")
     return code
 
 

@@ -65,7 +65,7 @@ from medstress.experiment.plan.targets import (
 from medstress.running import criteria
 from medstress.running.analyses import finish
 from medstress.running.baselines import check_baselines
-from medstress.running.comparing import check_arms, check_factor
+from medstress.running.comparing import check_arms, check_factor, check_primary
 from medstress.running.deciding import Decider
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
@@ -179,6 +179,7 @@ def prepare(
         kind=kind,
         recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
+    check_primary(prepared)
     return criteria.checked(prepared)
 
 
