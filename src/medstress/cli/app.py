@@ -21,6 +21,7 @@ COMMANDS = (
     "report",
     "figures",
     "export",
+    "freeze",
     "test",
     "review",
     "annotate",

@@ -71,6 +71,11 @@ class ControlArm(Attack):
         """Return the goal of the attack."""
         return self.of.goal_for(item)
 
+    def on_trial(self, seed: int | None, repeat: int) -> ControlArm:
+        """Return the arm beside one trial of its attack."""
+        of = self.of.on_trial(seed, repeat)
+        return self if of is self.of else replace(self, of=of)
+
     def turns(self, item: Question, rng: Draws) -> Turns:
         """Return the attack's conversation."""
         return self.of.turns(item, rng)
