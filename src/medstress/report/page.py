@@ -16,7 +16,7 @@ from markupsafe import Markup
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.significance.tests import FAMILY
-from medstress.report import examples, overview, sections
+from medstress.report import criteria, examples, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
 from medstress.report.controls import controls_table
 from medstress.report.evidence import evidence_table
@@ -64,6 +64,8 @@ def render_report(
             complete=bool(summary["experiment"].get("complete")),
             headlines=summary.get("headlines") or (),
             warnings=summary.get("warnings") or (),
+            verdict=criteria.verdict(summary),
+            misses=criteria.misses(summary),
             state=overview.state(summary),
             what_was_run=overview.what_was_run(summary, rows),
             performance=overview.performance(summary),
@@ -115,7 +117,7 @@ def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table 
     each_seed = replace(
         sections.rates_table(by_seed), name="rates-by-seed", caption="The same, seed by seed"
     )
-    slices = summary.get("slices") or ()
+    slices, slicing = summary.get("slices") or (), summary.get("slicing")
     requirements = summary.get("requirements") or ()
     return {
         "rates": sections.rates_table(rows),
@@ -126,8 +128,9 @@ def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table 
         "diversity": sections.diversity_table(rows),
         "variants": sections.variants_table(rows),
         "evidence": evidence_table(rows),
-        "slices": sections.slices_table(slices) if slices else None,
-        "requirements": sections.requirements_table(requirements) if requirements else None,
+        "slices": criteria.slices_table(slices, slicing) if slices else None,
+        "worst_slices": criteria.worst_table(slicing) if slicing else None,
+        "requirements": criteria.requirements_table(requirements) if requirements else None,
         "tests": sections.tests_table(
             [each for each in summary.get("tests") or () if each.get("family") != FAMILY]
         ),

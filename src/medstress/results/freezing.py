@@ -54,7 +54,7 @@ def freeze(
     sample_seed: int = 0,
     victim: str | None = None,
 ) -> Frozen:
-    """Write the attacked items of a run with the edits that were asked; equal runs give equal bytes.
+    """Write the attacked items of a run with their edits; done twice it gives the same bytes.
 
     An item is attacked if the victim was right before and saw an edit. Probes of an attack, which
     are never a success, are left out.
@@ -346,7 +346,7 @@ def _notes(run: StoredRun, head: Mapping[str, Any]) -> Iterator[str]:
         yield f"the run in {run.folder} is not complete: only finished trials are frozen"
     sample = head["sample"]
     if sample is not None and sample["of"] < sample["items"]:
-        yield f"--sample {sample['items']}: only {sample['of']} items were attacked; all are written"
+        yield f"--sample {sample['items']}: only {sample['of']} were attacked, and all are written"
     chosen = [arm["label"] for arm in head["arms"] if not arm["is_blind"]]
     if chosen:
         yield (

@@ -63,7 +63,10 @@ from medstress.experiment.plan.targets import (
     claim_answers,
     named_backends,
 )
+from medstress.running import criteria
 from medstress.running.analyses import finish
+from medstress.running.baselines import check_baselines
+from medstress.running.comparing import check_arms, check_factor
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
 from medstress.significance.checks import check_items, check_tests
@@ -149,7 +152,7 @@ def prepare(
         named_on_sentences(wanted, kind)
         if wanted:
             attacks = [*attacks, *noise_controls(attacks, kind)]
-        return Prepared(
+        sentences = Prepared(
             experiment=checked,
             given={"experiment": given, "overrides": list(overrides)},
             base=base,
@@ -160,6 +163,7 @@ def prepare(
             kind=kind,
             classes=classes,
         )
+        return criteria.checked(sentences)
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
@@ -171,7 +175,7 @@ def prepare(
     arms, controlled = fitting_arms(arms, controlled, datasets, groups, wanted)
     for sentence in controlled.notes():
         watcher.note(sentence)
-    return Prepared(
+    prepared = Prepared(
         experiment=checked,
         given={"experiment": given, "overrides": list(overrides)},
         base=base,
@@ -182,6 +186,7 @@ def prepare(
         kind=kind,
         recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
+    return criteria.checked(prepared)
 
 
 def resolve(
@@ -250,6 +255,7 @@ def run_experiment(
     """
     watcher = watcher or Watcher()
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    check_arms(prepared)
     folder = run_folder(prepared, out)
     if fresh and folder.exists() and not (folder / FILE).is_file():
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
@@ -292,6 +298,7 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
         prepared.datasets = [
             with_fitting_passages(part, prepared.victims) for part in prepared.datasets
         ]
+        check_baselines(prepared)
         yield
     finally:
         own = [part.backend for part in prepared.roles if not part.is_shared]
@@ -350,12 +357,14 @@ def _start(store: RunStore, prepared: Prepared) -> None:
                 # Documents may be named later; they do not change a sentence's identity.
                 store.renew_items(part.label, part.questions)
     described = manifests.describe(prepared, parts)
+    check_factor(prepared, described)
     # The trials of former victims stay readable.
     described["victims"] |= {label: known["victims"][label] for label in former}
     store.write_manifest(
         {
             **described,
             **({} if known else fixed_family(prepared.experiment.test)),
+            **criteria.fixed(store, prepared, known),
             "started": known.get("started") or manifests.now(),
             "finished": None,
             "complete": False,

@@ -15,6 +15,7 @@ from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
+from medstress.summary.criteria import add_decisions
 from medstress.summary.headlines import headlines
 from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
@@ -96,6 +97,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         found["passages"] = passages
         if not passages["gains"]:
             found["warnings"].append(NO_GAIN)
+    add_decisions(run, trials, found, budgets)
     # Only kinds whose attacks draw names have analyses.
     analysed = trials if kind_of_run(run).draws_names else ()
     return {**found, "analysis": analyse(run, analysed, found["pooled"], budgets)}

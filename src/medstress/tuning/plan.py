@@ -71,6 +71,7 @@ class TuningPlan:
             keep=self.is_tuned_on,
             settings={"tune": {"part": part, **{key: self.settings[key] for key in keys}}},
             notes={"tuning": self.notes(part)},
+            is_judged=part != TUNING,
         )
 
     def tuning(self) -> Prepared:

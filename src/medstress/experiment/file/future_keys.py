@@ -19,5 +19,5 @@ ATTACKS = (
 )
 """Planned attacks."""
 
-TABLES = ("require",)
+TABLES: tuple[str, ...] = ()
 """Planned tables."""

@@ -14,13 +14,16 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.experiment.file.config import (
     AnalysisTable,
     AttackTable,
+    CompareTable,
     DatasetTable,
     EntitiesTable,
     Experiment,
     ExperimentTable,
+    RequireTable,
     RolesTable,
     RoleTable,
     SignificanceTable,
+    SlicesTable,
     TrainTable,
     TuneTable,
     VictimTable,
@@ -31,7 +34,7 @@ from medstress.experiment.file.table import TomlTable
 from medstress.files.reading import check_toml, parse_toml
 from medstress.kinds.victim_prompts import unknown_dataset
 
-ARRAYS = ("dataset", "entities", "victim", "attack")
+ARRAYS = ("dataset", "entities", "victim", "attack", "require")
 TABLES_BUILT: dict[str, type[TomlTable]] = {
     "experiment": ExperimentTable,
     "dataset": DatasetTable,
@@ -42,7 +45,10 @@ TABLES_BUILT: dict[str, type[TomlTable]] = {
     "tune": TuneTable,
     "train": TrainTable,
     "analysis": AnalysisTable,
+    "compare": CompareTable,
     "test": SignificanceTable,
+    "require": RequireTable,
+    "slices": SlicesTable,
 }
 
 
@@ -124,7 +130,7 @@ def check_experiment(
         for i in used:
             _check_built(table, kept[i], where, i)
         where.used[table] = used
-        if table in ARRAYS and kept and not used:
+        if table in ARRAYS and table != "require" and kept and not used:
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
         cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
     require_tables(cleaned, needs, where.file)
@@ -241,6 +247,8 @@ def _sentence(error: Any, where: _Where) -> str:
     key = rest[0] if rest else ""
     place = where.key(table, key, index)
     fields = _fields(table)
+    if error["type"] == "extra_forbidden" and len(rest) > 1:
+        return f"{place}: {key}: unknown key {rest[-1]!r}"
     if error["type"] == "extra_forbidden":
         hint = did_you_mean(key, fields) or f" (known: {', '.join(sorted(fields))})"
         return f"{place}: unknown key {key!r}{hint}"

@@ -42,6 +42,8 @@ class Portion:
     """More entries of the manifest."""
     may_lack: frozenset[str] = frozenset()
     """Victims that may be in the folder but no longer in the experiment."""
+    is_judged: bool = True
+    """Whether the criteria of `[[require]]` are about it."""
     n_queries: int = 0
     """Calls of the command's other runs; they count against its limits."""
     n_tokens: int = 0

@@ -1,0 +1,164 @@
+"""Accuracy and ASR of parts of the data, with intervals that hold all at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
+from medstress.metrics.bounds import (
+    is_open_at_baseline,
+    possibly_flipped,
+    surely_flipped,
+)
+from medstress.metrics.counts import (
+    cluster_of,
+    is_answered,
+    is_eligible,
+    is_failed_at_baseline,
+    is_flipped,
+)
+from medstress.stats.estimates import Estimate
+from medstress.stats.shares import design_effect, slice_shares
+from medstress.stats.shrinkage import shrunken
+
+Slice: TypeAlias = tuple[str, str]
+"""(property, value): what a slice is by, and which it is."""
+Place: TypeAlias = tuple[str, str, str, str]
+"""(data set, group, victim, attack)."""
+Hit: TypeAlias = Callable[[TrialRow], bool]
+Tally: TypeAlias = tuple[list[int], list[int]]
+"""Hits and answers by unit."""
+
+WIDE = 0.4
+"""An interval wider than this says next to nothing."""
+
+
+def slice_rows(
+    trials: Iterable[TrialRow],
+    slices_of: Callable[[TrialRow], Iterable[Slice]],
+    budgets: Mapping[str, int],
+) -> list[dict[str, Any]]:
+    """Return a row for every slice of every attack on a data set, group and victim.
+
+    The intervals of all slices of one attack hold at once, separately for accuracy and ASR. An
+    item may be in several slices of one property.
+
+    Args:
+        trials: the trials of attacks, without those of their controls; those on items that cannot
+            be attacked are in no slice.
+        slices_of: the slices that a trial's item is in.
+        budgets: perturbed queries per item, by attack label.
+
+    Returns:
+        The rows of `summary --json`, sorted: by, value, n_items, accuracy, asr, their bounds with
+        unreadable and failed answers at their worst, `asr_shrunken`, and the place.
+    """
+    places: dict[Place, dict[Slice, list[TrialRow]]] = defaultdict(lambda: defaultdict(list))
+    for row in trials:
+        for each in slices_of(row) if row.verdict is not Verdict.NOT_ATTACKABLE else ():
+            places[row.dataset, row.group, row.victim, row.attack][each].append(row)
+    return [
+        row
+        for place in sorted(places)
+        for row in _of_place(place, places[place], budgets[place[3]])
+    ]
+
+
+def _of_place(
+    place: Place, members: Mapping[Slice, Sequence[TrialRow]], budget: int
+) -> list[dict[str, Any]]:
+    names = sorted(members)
+    rows = [members[name] for name in names]
+
+    def estimates(counts: Hit, hits: Hit) -> tuple[list[Estimate], list[Tally]]:
+        tallies = [_tally(each, counts, hits) for each in rows]
+        return slice_shares(tallies), tallies
+
+    def ends(counts: Hit, least: Hit, most: Hit) -> list[list[float | None]]:
+        lows, highs = estimates(counts, least)[0], estimates(counts, most)[0]
+        return [[low.low, high.high] for low, high in zip(lows, highs, strict=True)]
+
+    accuracies, _ = estimates(is_answered, is_eligible)
+    rates, tallies = estimates(is_eligible, is_flipped)
+    met = ends(
+        lambda row: is_answered(row) or is_failed_at_baseline(row),
+        is_eligible,
+        lambda row: is_eligible(row) or is_open_at_baseline(row),
+    )
+    worst = ends(
+        lambda row: is_eligible(row) or is_open_at_baseline(row),
+        lambda row: is_eligible(row) and surely_flipped(row, budget),
+        lambda row: not is_eligible(row) or possibly_flipped(row, budget),
+    )
+    pulled = _pulled(names, tallies)
+    return [
+        {
+            **dict(zip(("dataset", "group", "victim", "attack"), place, strict=True)),
+            "by": names[i][0],
+            "value": names[i][1],
+            "n_items": len({row.item_id for row in rows[i]}),
+            "accuracy": accuracies[i].as_json(),
+            "accuracy_bounds": met[i],
+            "asr": rates[i].as_json(),
+            "asr_bounds": worst[i],
+            "asr_shrunken": pulled[i],
+        }
+        for i in range(len(names))
+    ]
+
+
+def _tally(trials: Iterable[TrialRow], counts: Hit, hits: Hit) -> Tally:
+    """Count hits and answers by unit: the document if it is known, else the item."""
+    found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for row in trials:
+        if counts(row):
+            unit = found[cluster_of(row)]
+            unit[0] += hits(row)
+            unit[1] += 1
+    ordered = [found[unit] for unit in sorted(found)]
+    return [k for k, _ in ordered], [n for _, n in ordered]
+
+
+def _pulled(names: Sequence[Slice], tallies: Sequence[Tally]) -> list[float | None]:
+    """Pull the rates of the slices of each property towards the property's mean."""
+    found: dict[int, float | None] = {}
+    for by in dict.fromkeys(by for by, _ in names):
+        places = [i for i, name in enumerate(names) if name[0] == by]
+        hits, counts = [], []
+        for i in places:
+            y, c = (np.asarray(values, dtype=np.float64) for values in tallies[i])
+            effect = design_effect(y, c) if c.size else 1.0
+            hits.append(float(y.sum()) / effect)
+            counts.append(float(c.sum()) / effect)
+        found.update(zip(places, shrunken(hits, counts), strict=True))
+    return [found[i] for i in range(len(names))]
+
+
+def is_too_small(row: Mapping[str, Any]) -> bool:
+    """Return True if the interval of a slice's ASR is wider than `WIDE`, or if there is none."""
+    low, high = row["asr"]["low"], row["asr"]["high"]
+    return low is None or high is None or high - low > WIDE
+
+
+def worst_slices(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the slice with the highest shrunken ASR for each attack and property.
+
+    Taking the highest plain rate would pick small slices, which are high by chance. Properties
+    with one value are left out.
+    """
+    families: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        key = tuple(row[name] for name in ("dataset", "group", "victim", "attack", "by"))
+        families[key].append(row)
+    found = []
+    for members in families.values():
+        known = [row for row in members if row["asr_shrunken"] is not None]
+        if len(known) > 1:
+            worst = max(known, key=lambda row: (row["asr_shrunken"], row["asr"]["n"]))
+            found.append({**worst, "n_slices": len(members), "too_small": is_too_small(worst)})
+    return found

@@ -1,0 +1,41 @@
+"""Check `[compare]` before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from medstress.comparison.runs import check_compared, compared_arms
+from medstress.experiment.file.labels import victim_labels
+from medstress.experiment.plan import manifest as manifests
+from medstress.experiment.plan.plan import Prepared
+
+
+def check_arms(prepared: Prepared) -> None:
+    """Check that `[compare]` names two victims or two attacks of the experiment.
+
+    Raises:
+        UsageError: it does not; the message names the arms that there are.
+    """
+    if (table := prepared.experiment.compare) is not None:
+        victims = victim_labels(prepared.experiment.victim)
+        compared_arms(table.model_dump(), victims, [part.label for part in prepared.attacks])
+
+
+def check_factor(prepared: Prepared, described: Mapping[str, Any] | None = None) -> None:
+    """Check with open victims that exactly one thing differs between these arms.
+
+    A run that holds a part of an experiment (tuning, training) may not have both of them yet.
+
+    Args:
+        prepared: the experiment.
+        described: its manifest, if it is known.
+
+    Raises:
+        UsageError: nothing differs, or more than one thing.
+    """
+    if prepared.experiment.compare is None or prepared.portion.notes:
+        return
+    if described is None:
+        described = manifests.describe(prepared, manifests.fingerprint_parts(prepared))
+    check_compared(described)
