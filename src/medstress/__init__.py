@@ -13,6 +13,7 @@ from medstress.version import __version__
 if TYPE_CHECKING:
     from medstress import attacks, metrics, testing
     from medstress.api.compare import compare
+    from medstress.api.nightly import nightly
     from medstress.api.one import attack_one, load_dataset
     from medstress.api.run import Run, run, train, tune
     from medstress.core.items import Candidate, Mention, Question
@@ -26,6 +27,7 @@ _PLACES = {
     "Run": "medstress.api.run",
     "attack_one": "medstress.api.one",
     "compare": "medstress.api.compare",
+    "nightly": "medstress.api.nightly",
     "load_dataset": "medstress.api.one",
     "run": "medstress.api.run",
     "train": "medstress.api.run",

@@ -294,7 +294,18 @@ def _compare(commands: argparse._SubParsersAction[_Parser]) -> None:
         choices=("holm", "bh"),
         help="how p-values are adjusted over a family (default: holm)",
     )
-    compare.add_argument("--sequential", metavar="STATE", help="not built yet")
+    compare.add_argument(
+        "--sequential",
+        metavar="STATE",
+        help="the nightly gate: DIR_A of the baseline, DIR_B of tonight's build, and a file that "
+        "remembers the nights; exit code 3 once they show that builds are behind",
+    )
+    compare.add_argument(
+        "--afresh",
+        action="store_true",
+        help="with --sequential: both victims were sampled anew tonight, so every item may be bet "
+        "on again",
+    )
     compare.add_argument("--json", action="store_true", help="as JSON (format 1)")
     _verdict_flags(compare)
 
