@@ -125,8 +125,9 @@ def _question(row: dict[str, Any], labels: Iterable[str]) -> Question:
 def _check_entry(item: Question, entry: Any, labels: Iterable[str], where: str) -> None:
     if not isinstance(entry, Mapping):
         raise DataError(f"{where}: expected an object, got {shown(entry)}")
-    if entry.get("arm") not in labels:
-        raise DataError(f"{where}: expected an arm of line 1, got {shown(entry.get('arm'))}")
+    arm = entry.get("arm")
+    if not isinstance(arm, str) or arm not in labels:
+        raise DataError(f"{where}: expected an arm of line 1, got {shown(arm)}")
     seed, repeat = entry.get("seed"), entry.get("repeat")
     if not (seed is None or type(seed) is int) or type(repeat) is not int or repeat < 0:
         raise DataError(f"{where}: expected 'seed' and 'repeat' as whole numbers")
