@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -185,3 +186,15 @@ def test_numbers_are_kept_with_six_decimals(script: Script) -> None:
 @pytest.mark.parametrize("name", ["families", "powers", "false_alarms", "delays", "early_stops"])
 def test_a_quick_look_runs(script: Script, name: str) -> None:
     assert script("simulated").PARTS[name](10)
+
+
+def test_the_table_of_estimands_is_that_of_the_tips() -> None:
+    from medstress.results.estimands import ESTIMANDS, as_markdown, tip_of
+
+    page = (Path(__file__).parents[2] / "docs" / "results" / "statistics.md").read_text("utf-8")
+    assert as_markdown() in page
+    assert len({field for each in ESTIMANDS for field in each.fields}) == sum(
+        len(each.fields) for each in ESTIMANDS
+    )
+    assert "right on the clean prompt" in tip_of("asr")
+    assert tip_of("n_items") == ""

@@ -10,7 +10,9 @@ import pytest
 
 from fault_server import FaultServer
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
+from medstress.attacks.controls.neutral_insertion import NeutralInsertion
 from medstress.attacks.controls.no_op import NoOp
+from medstress.attacks.controls.repeat import Repeat
 from medstress.attacks.frozen import FrozenArm
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.passages.distractor import PassageDistractor
@@ -84,6 +86,8 @@ ATTACKS: dict[str, list[Any]] = {
         MedFuzz(attempts=3, goal="C", attack_all=True),
     ],
     "no_op": [NoOp(), NoOp(budget=1), NoOp(budget=300)],
+    "repeat": [Repeat(), Repeat(budget=40)],
+    "neutral_insertion": [NeutralInsertion(), NeutralInsertion(budget=300, sentences=3)],
     "passage_swap": [PassageSwap(), PassageSwap(distractor="B")],
     "passage_distractor": [
         PassageDistractor(),

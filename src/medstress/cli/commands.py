@@ -70,6 +70,8 @@ def run_cli(args: argparse.Namespace) -> int:
         code = _show(stored)
         write_verdicts(stored, args)
     print(f"run: {finished.folder}   next: medstress report {finished.folder}")
+    if "compare" in finished.manifest()["config"]:
+        print(f"arms of [compare]: medstress compare {finished.folder}")
     return code
 
 
@@ -344,6 +346,7 @@ def _show(stored: StoredRun) -> int:
     from medstress.report.controls import controls_table
     from medstress.report.criteria import verdict
     from medstress.report.evidence import evidence_table
+    from medstress.report.overview import decided_sentence
     from medstress.report.sections import by_seed_and_pooled, headline_rows, summary_table
     from medstress.report.sentence_scores import score_table
     from medstress.report.training import comparison
@@ -373,7 +376,9 @@ def _show(stored: StoredRun) -> int:
     if usd is not None:
         print(f"spent: ${usd:,.4f}; by victim: summary --json, performance.spending")
     settings = stored.manifest["config"]["experiment"]
-    if not summary["experiment"]["complete"]:
+    if early := summary["experiment"].get("decided"):
+        print(decided_sentence(early))
+    elif not summary["experiment"]["complete"]:
         limits = [key for key in LIMITS if key in settings]
         raised = f", with a higher {' or '.join(limits)}" if limits else ""
         print(f"not complete; run the same command again{raised} to resume")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from medstress.comparison.contrasts import (
     ACCURACY,
@@ -35,7 +35,8 @@ from medstress.core.rows import TrialRow
 from medstress.results.formats import plural
 from medstress.stats.multiplicity import benjamini_hochberg, holm
 
-HOLM, BH = "holm", "bh"
+HOLM: Final = "holm"
+BH: Final = "bh"
 ADJUSTMENTS = {HOLM: "Holm", BH: "Benjamini-Hochberg"}
 _ADJUST = {HOLM: holm, BH: benjamini_hochberg}
 
@@ -145,6 +146,7 @@ def compare_sides(
     settings: Settings,
     names: NameReader,
     factor: str | None = None,
+    place: str = "",
 ) -> Comparison:
     """Compare matched arms of two sides.
 
@@ -155,6 +157,7 @@ def compare_sides(
         settings: margin and adjustment.
         names: reads the names that trials asked.
         factor: what is meant to differ; None for whatever does.
+        place: begins messages on what differs.
 
     Raises:
         UsageError: more than one thing differs, or another one than is meant, or the two have no
@@ -162,7 +165,7 @@ def compare_sides(
     """
     first, second = at_first_edits(first, second, arms)
     factors = {pair: factors_of(first.manifest, pair[0], second.manifest, pair[1]) for pair in arms}
-    name, found = one_factor(factors.values(), factor)
+    name, found = one_factor(factors.values(), factor, place)
     same = [pair for pair in arms if found and not factors[pair]]
     compared = [pair for pair in arms if pair not in same]
     ours, theirs = first.arms(), second.arms()
@@ -207,9 +210,14 @@ def compare_sides(
 
 
 def one_factor(
-    found: Iterable[Sequence[Factor]], wanted: str | None = None
+    found: Collection[Sequence[Factor]], wanted: str | None = None, place: str = ""
 ) -> tuple[str, list[Factor]]:
     """Return the name of the one factor, and what differs.
+
+    Args:
+        found: what differs, for each pair of arms.
+        wanted: the factor that is meant to differ; None for any.
+        place: begins messages.
 
     Raises:
         UsageError: several things differ, or another than the wanted one.
@@ -221,13 +229,13 @@ def one_factor(
     if len(names) > 1 or most > 1:
         told = "; ".join(f"{factor.name} ({factor.what})" for factor in factors)
         raise UsageError(
-            f"A and B differ in more than one thing: {told}. A difference could come from any of "
-            "them: compare runs in which exactly one differs"
+            f"{place}A and B differ in more than one thing: {told}. A difference could come from "
+            "any of them: compare what differs in exactly one"
         )
     name = names[0] if names else TIME
     if wanted is not None and wanted != name:
         told = f"{name} ({factors[0].what})" if factors else "nothing"
-        raise UsageError(f"factor = {wanted!r}, but A and B differ in {told}")
+        raise UsageError(f"{place}factor = {wanted!r}, but A and B differ in {told}")
     return name, factors
 
 
@@ -324,7 +332,7 @@ def _held_by_both(
         own = {
             r.trial_id for arm in compared for s in by_key(trials[arm]).values() for r in s.values()
         }
-        met = {pair[1 + i].trial_id for found in pairs.values() for pair in found}
+        met = {(p.b if i else p.a).trial_id for found in pairs.values() for p in found}
         if lost := len(own - met):
             yield (
                 f"{plural(lost, 'trial')} of {side.name} {'has' if lost == 1 else 'have'} no "
@@ -333,7 +341,7 @@ def _held_by_both(
 
 
 def _nothing_shared(first: Side, second: Side, arms: Sequence[tuple[Arm, Arm]]) -> str:
-    held = []
+    held, ids = [], []
     for i, side in enumerate((first, second)):
         rows = [row for arm in dict.fromkeys(pair[i] for pair in arms) for row in side.arms()[arm]]
         items = sorted({row.item_id for row in rows})
@@ -341,7 +349,10 @@ def _nothing_shared(first: Side, second: Side, arms: Sequence[tuple[Arm, Arm]]) 
         told = f" (such as {items[0]!r})" if items else ""
         of = f", seeds {', '.join(seeds)}" if seeds else ""
         held.append(f"{side.name} holds {plural(len(items), 'item')}{told}{of}")
+        ids.append({*items})
+    same = len(ids[0] & ids[1])
+    again = f"; {same:,} have the same identifier in both" if same else ""
     return (
-        f"nothing can be compared: {' and '.join(held)}, and no trial of both has the same item "
-        "content and seed and is more than a measurement"
+        f"nothing can be compared: {'; '.join(held)}{again}; but no trial of both has the same "
+        "item content and seed and is more than a measurement"
     )

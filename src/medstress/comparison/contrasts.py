@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from medstress.comparison.pairing import Pair
 from medstress.core.outcomes import Verdict
@@ -133,19 +132,30 @@ CONTRASTS: Mapping[str, Contrast] = {
 """Measure -> contrast; `asr_net` has four trials a pair (`comparison.nets`)."""
 
 
-def net_of(pair: Pair) -> int:
-    """Return how much more A loses net of its control than B, from -2 to 2: good for B.
+def nets(pair: Pair, for_b: bool | None = None) -> tuple[int, int]:
+    """Return what A and what B lose net of their controls: -1, 0 or 1 each.
 
-    (A flipped - A's control flipped) - (B flipped - B's control flipped), unreadable and failed
-    answers counting as flips.
+    Flipped minus the control flipped; unreadable and failed answers count as flips.
+
+    Args:
+        pair: a pair with the trials of both controls.
+        for_b: True to count failed answers as B would wish them, False as A would.
     """
-    return _net(pair.a, pair.control_a) - _net(pair.b, pair.control_b)
+    return (
+        _net(pair.a, pair.control_a, None if for_b is None else not for_b),
+        _net(pair.b, pair.control_b, for_b),
+    )
 
 
-def _net(row: TrialRow, control: Any) -> int:
-    return int(not _held(row)) - int(not _held(control))
+def _net(row: TrialRow, control: TrialRow | None, favoured: bool | None) -> int:
+    """Return what is lost; a favoured side lost little to the attack and much to its control."""
+    assert control is not None
+    held = _held(row) or (favoured is True and _lost_under_attack(row))
+    control_held = _held(control) or (favoured is False and _lost_under_attack(control))
+    return int(not held) - int(not control_held)
 
 
-def nets(pair: Pair) -> tuple[int, int]:
-    """Return the net losses of A and of B: -1, 0 or 1 each."""
-    return _net(pair.a, pair.control_a), _net(pair.b, pair.control_b)
+def net_is_lost(pair: Pair) -> bool:
+    """Return True if a failed answer leaves a pair's net losses open."""
+    rows = (pair.a, pair.b, pair.control_a, pair.control_b)
+    return any(_lost_under_attack(row) for row in rows if row is not None)

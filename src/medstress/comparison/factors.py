@@ -170,7 +170,9 @@ def _tasks(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Fact
             yield Factor(name="prompt", what=_prompts(first, second))
         elif key in _RULES:
             yield Factor(name=VERSION, what=f"rules of an earlier medstress: {key} {a}, {b}")
-        elif key in _OF_SOME_WAYS and (ways[0] != ways[1] or key not in _READ_BY.get(ways[0], ())):
+        elif key in _OF_SOME_WAYS and (
+            ways[0] != ways[1] or key not in _READ_BY.get(str(ways[0]), ())
+        ):
             continue
         elif key != "answer_by":
             yield Factor(name=key, what=f"{a} in A, {b} in B")

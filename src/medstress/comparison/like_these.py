@@ -33,7 +33,7 @@ class NameReader:
         sign = 1 if contrast.is_rate_of_good else -1
         return for_names_like_these(
             cluster_names(row.pairs),
-            [names_of(pair, asked) for pair in row.pairs],
+            [(names_of(pair.a, asked[0]), names_of(pair.b, asked[1])) for pair in row.pairs],
             [sign * (contrast.good(p.b) - contrast.good(p.a)) for p in row.pairs],
         )
 

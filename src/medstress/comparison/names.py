@@ -1,104 +1,89 @@
-"""A difference for names like these: items and names are resampled together."""
+"""A difference for names like these: items and names are both taken to be drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.stats import t
 
 from medstress.comparison.pairing import Pair
 from medstress.core.rows import TrialRow
-from medstress.metrics.counts import cluster_of, is_flipped, success_name
+from medstress.metrics.counts import cluster_of, success_name
 from medstress.stats.estimates import Estimate
-from medstress.stats.resampling import RESAMPLES, ROUNDING, item_weights, random_stream
 
 SENTENCE = "for names like these, not only for those that were drawn"
-Asked = Mapping[str, Collection[str]]
+Names = Collection[str]
+Asked = Mapping[str, Names]
 """Trial -> the names it asked, case-folded."""
 
-_NAMES = 1
-"""Number of the random stream that draws names; stream 0 draws items."""
-_BLOCK = 50
 
-
-def names_of(pair: Pair, asked: tuple[Asked, Asked]) -> list[str]:
-    """Return the names that decided a pair: those of its successes, else all that were asked."""
-    decided = [success_name(row) for row in (pair.a, pair.b) if is_flipped(row)]
-    if any(decided):
-        return sorted({name for name in decided if name})
-    rows: tuple[tuple[TrialRow, Asked], ...] = ((pair.a, asked[0]), (pair.b, asked[1]))
-    return sorted({name for row, known in rows for name in known.get(row.trial_id, ())})
+def names_of(row: TrialRow, asked: Asked) -> frozenset[str]:
+    """Return the names that a trial asked: each of them could have decided it."""
+    success = success_name(row)
+    return frozenset(asked.get(row.trial_id, ())) | (frozenset({success}) if success else set())
 
 
 def for_names_like_these(
-    clusters: Sequence[str], names: Sequence[Sequence[str]], differences: Sequence[int]
+    clusters: Sequence[str], names: Sequence[tuple[Names, Names]], differences: Sequence[int]
 ) -> tuple[Estimate | None, str | None]:
-    """Estimate a mean difference by the pigeonhole bootstrap over clusters of items and names.
+    """Estimate a mean difference with a variance over items and names.
 
-    Each resample draws as many clusters and, independently, as many names with replacement; a
-    pair counts as often as its cluster times the mean of its names. The interval is the mean
-    +- t s with s the standard deviation of the resamples and min(clusters, names) - 1 degrees of
-    freedom: percentiles are too narrow with few names. A pair without a name (both victims were
-    wrong before any attack) counts as often as its cluster.
+    With r_i the difference of pair i of N minus the mean, n clusters of items and K names:
+
+        N^2 V = n / (n - 1) sum over clusters (sum of r)^2
+                + K / (K - 1) (sum over names (sum of r)^2 - sum over clusters and names (...)^2)
+
+    where a pair belongs to every name that either trial asked, and the last sum takes out what
+    the clusters count already; the part of the names is at least 0. The interval is the mean
+    +- t sqrt(V) with min(n, K) - 1 degrees of freedom, K of the side with fewer names. Under
+    planted nulls it errs .04 to .08 of the time (docs: compare).
 
     Args:
         clusters: the cluster of each pair.
-        names: the names that decided each pair.
+        names: the names that A's and B's trial of each pair asked; empty where the victim was
+            wrong before any attack.
         differences: B minus A of each pair: -1, 0 or 1.
 
     Returns:
         The estimate, or None and the reason.
 
     References:
-        Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 2007.
+        Cameron, Gelbach and Miller, "Robust inference with multiway clustering", Journal of
+        Business and Economic Statistics 2011.
     """
-    units = {name: i for i, name in enumerate(sorted(set(clusters)))}
-    known = {name: i for i, name in enumerate(sorted({each for row in names for each in row}))}
-    if len(known) < 2:
-        return None, "fewer than two names were drawn"
-    if len(units) < 2:
-        return None, "fewer than two items have pairs"
     d = np.array(differences, dtype=np.float64)
-    drawn = _resampled(np.array([units[c] for c in clusters]), _shares(names, known), d)
-    value, n = float(d.mean()), len(d)
-    spread = float(np.nanstd(drawn))
-    if spread < ROUNDING:
-        return None, "all resamples agree, so that an interval would have no width"
-    half = float(t.ppf(0.975, min(len(units), len(known)) - 1)) * spread
+    of_clusters = _members([(cluster,) for cluster in clusters])
+    of_names = _members([{*a, *b} for a, b in names])
+    n, k = of_clusters.shape[1], min(len(set().union(*side)) for side in zip(*names, strict=True))
+    if k < 2:
+        return None, "fewer than two names were drawn"
+    if n < 2:
+        return None, "fewer than two items have pairs"
+    residuals = (d - d.mean())[:, None]
+    both = of_clusters.T @ of_names.multiply(residuals)
+    variance = n / (n - 1) * float(((of_clusters.T @ residuals) ** 2).sum())
+    shared = float(((of_names.T @ residuals) ** 2).sum()) - float(both.multiply(both).sum())
+    variance += k / (k - 1) * max(shared, 0.0)
+    if variance == 0:
+        return None, "all pairs agree, so that an interval would have no width"
+    value, half = float(d.mean()), float(t.ppf(0.975, min(n, k) - 1)) * sqrt(variance) / len(d)
     method = (
-        f"pigeonhole bootstrap over {len(units)} items (documents where known) and {len(known)} "
-        f"names together, {RESAMPLES} resamples, t interval 95 %: {SENTENCE}"
+        f"two-way linearised variance over {n} items (documents where known) and {k} names, t "
+        f"interval 95 %: {SENTENCE}"
     )
     low, high = max(value - half, -1.0), min(value + half, 1.0)
-    return Estimate(value=value, n=n, low=low, high=high, method=method), None
+    return Estimate(value=value, n=len(d), low=low, high=high, method=method), None
 
 
-def _shares(names: Sequence[Sequence[str]], known: Mapping[str, int]) -> csr_array:
-    """Return each pair's share in each name: rows that sum to 1, or to 0 without a name."""
-    rows = [i for i, of_pair in enumerate(names) for _ in of_pair]
-    columns = [known[name] for of_pair in names for name in of_pair]
-    values = [1 / len(of_pair) for of_pair in names for _ in of_pair]
-    return csr_array((values, (rows, columns)), shape=(len(names), len(known)))
-
-
-def _resampled(
-    units: NDArray[np.int64], shares: csr_array, d: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the mean difference of every resample, nan where nothing was drawn."""
-    weights, rng = item_weights(int(units.max()) + 1), random_stream(_NAMES)
-    n_names = shares.shape[1]
-    nameless = np.asarray(shares.sum(axis=1) == 0, dtype=np.float64)[:, None]
-    found = []
-    for start in range(0, RESAMPLES, _BLOCK):
-        of_names = rng.multinomial(n_names, np.full(n_names, 1 / n_names), size=_BLOCK)
-        of_pairs = (shares @ of_names.T.astype(np.float64)) + nameless
-        counted = of_pairs * weights[start : start + _BLOCK, units].T
-        with np.errstate(invalid="ignore"):
-            found.append((d @ counted) / counted.sum(axis=0))
-    return np.concatenate(found)
+def _members(groups: Sequence[Collection[str]]) -> csr_array:
+    """Return which pair (row) belongs to which of the sorted groups (column)."""
+    known = {name: i for i, name in enumerate(sorted({name for each in groups for name in each}))}
+    rows = [i for i, each in enumerate(groups) for _ in each]
+    columns = [known[name] for each in groups for name in each]
+    return csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(groups), len(known)))
 
 
 def cluster_names(pairs: Sequence[Pair]) -> list[str]:

@@ -234,7 +234,8 @@ def _one_victim(arms: Sequence[tuple[Arm, Arm]]) -> tuple[str, str]:
 
 
 def _check_factor(first: Side, second: Side, arms: Sequence[tuple[Arm, Arm]]) -> None:
-    name, found = one_factor(factors_of(first.manifest, a, second.manifest, b) for a, b in arms)
+    factors = [factors_of(first.manifest, a, second.manifest, b) for a, b in arms]
+    name, found = one_factor(factors)
     if name != TIME and name not in OF_VICTIMS:
         raise UsageError(
             f"the nightly gate compares builds of a victim, but A and B differ in {name} "

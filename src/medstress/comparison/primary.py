@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.comparison.contrasts import ACCURACY_AFTER, ASR, CONDITIONING
+from medstress.experiment.file.comparison_tables import PrimaryTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,26 +38,28 @@ def primary_of(
 ) -> tuple[Primary, list[str]]:
     """Return the primary measure, and notes.
 
+    It counts as fixed if both runs began with it.
+
     Args:
         first: the manifest of A's run.
         second: that of B's.
         changes_clean_answers: whether the factor does.
     """
-    fixed = [side["config"]["experiment"].get("primary") for side in (first, second)]
-    if fixed[0] is not None and fixed[0] == fixed[1]:
-        control = fixed[0].get("control")
+    named = [side["config"]["experiment"].get("primary") for side in (first, second)]
+    if named[0] is not None and named[0] == named[1]:
+        is_fixed = all(side.get("primary") == named[0] for side in (first, second))
+        why, notes = "[experiment] primary fixes it; everything else is exploratory", []
+        if not is_fixed:
+            why = "[experiment] primary names it, but only since a run had begun: it is post hoc"
+            notes = ["the primary endpoint was named after a run had begun, so it is not fixed"]
+        control = named[0].get("control")
         return (
-            Primary(
-                metric=fixed[0]["metric"],
-                control=control,
-                is_fixed=True,
-                why="[experiment] primary fixes it; everything else is exploratory",
-            ),
-            [],
+            Primary(metric=named[0]["metric"], control=control, is_fixed=is_fixed, why=why),
+            notes,
         )
     notes = []
-    if fixed[0] != fixed[1]:
-        a, b = ((each or {}).get("metric", "none") for each in fixed)
+    if named[0] != named[1]:
+        a, b = ((each or {}).get("metric", "none") for each in named)
         notes.append(
             f"the runs fix different primary endpoints (A: {a}, B: {b}), so neither counts as fixed"
         )
@@ -66,3 +69,8 @@ def primary_of(
         why = "only the attack differs, so both attack the same items: those right before it"
         chosen = Primary(metric=ASR, control=None, is_fixed=False, why=why)
     return chosen, notes
+
+
+def fixed_primary(table: PrimaryTable | None) -> dict[str, Any]:
+    """Return the entry of a new run's manifest that fixes its primary endpoint."""
+    return {} if table is None else {"primary": table.model_dump(exclude_none=True)}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from medstress.comparison.contrasts import ASR_NET, CONTRASTS, Contrast, net_of, nets
-from medstress.comparison.nets import mean_of
+from medstress.comparison.contrasts import ASR_NET, CONTRASTS, Contrast, net_is_lost, nets
+from medstress.comparison.nets import Mean, mean_of
 from medstress.comparison.pairing import Pair
 from medstress.comparison.sides import Arm
 from medstress.comparison.verdicts import claims_of
@@ -66,7 +66,7 @@ class Row:
     claims: Sequence[frozenset[str]]
     """What holds as read, and with every failed answer settled for A and for B."""
     names: Estimate | None = None
-    """The difference for names like these, items and names resampled together."""
+    """The difference for names like these: items and names both taken to be drawn."""
     names_reason: str | None = "only the primary row has one"
     """Why there is none."""
     p_adjusted: float | None = None
@@ -161,10 +161,13 @@ def net_row(
     arms: tuple[Arm, Arm], pairs: Sequence[Pair], control: str, margin: float | None
 ) -> Row:
     """Return the row of loss net of a control, from pairs of four trials right in all."""
-    found = mean_of([(pair.unit, float(net_of(pair))) for pair in pairs])
+    # A's loss minus B's: what is good for B.
+    found, *settled = (
+        mean_of([(pair.unit, float(a - b)) for pair in pairs for a, b in [nets(pair, for_b)]])
+        for for_b in (None, False, True)
+    )
     each = [mean_of([(pair.unit, float(nets(pair)[i])) for pair in pairs]) for i in (0, 1)]
     interval = found.interval90
-    verdict = _verdict(found.estimate, interval, margin)
     return Row(
         a=arms[0],
         b=arms[1],
@@ -174,7 +177,7 @@ def net_row(
         label=f"ASR net of {control} on items right in both",
         n_items=len({pair.a.item_id for pair in pairs}),
         n_worst=CONTRASTS["asr"].n_worst(pairs),
-        n_lost=CONTRASTS["asr"].n_lost(pairs),
+        n_lost=sum(map(net_is_lost, pairs)),
         values=(each[0].estimate, each[1].estimate),
         only_a=None,
         only_b=None,
@@ -182,10 +185,14 @@ def net_row(
         interval90=None if interval is None else (-interval[1], -interval[0]),
         p=found.p,
         smallest_effect=found.smallest_effect,
-        claims=[claims_of(verdict, found.estimate.value)] if pairs else (),
+        claims=[_claims(mean, margin) for mean in (found, *settled)] if pairs else (),
         names_reason="not computed for a difference of differences",
         pairs=pairs,
     )
+
+
+def _claims(mean: Mean, margin: float | None) -> frozenset[str]:
+    return claims_of(_verdict(mean.estimate, mean.interval90, margin), mean.estimate.value)
 
 
 def _verdict(

@@ -19,6 +19,9 @@ from medstress.results.rows import trial_rows
 __all__ = ["check_compared", "compare_folders", "compare_within", "compared_arms"]
 
 
+_PLACE = "[compare]: "
+
+
 def compare_folders(first: Path, second: Path, settings: Settings) -> Comparison:
     """Compare two run folders.
 
@@ -68,10 +71,14 @@ def compare_within(run: StoredRun, settings: Settings) -> Comparison:
     ]
     for each, label in zip(sides, (table["a"], table["b"]), strict=True):
         if not each.arms():
-            raise UsageError(f"[compare]: no trial of {label!r} has finished in {run.folder}")
+            raise UsageError(
+                f"[compare]: no trial of {label!r} has finished in {run.folder}; or it is a "
+                "control, which asr_net of the summary sets against its attack"
+            )
     arms = match_arms(*(each.arms() for each in sides))
     first, second = sides
-    return compare_sides(first, second, arms, settings, NameReader((run, run)), table.get("factor"))
+    names, factor = NameReader((run, run)), table.get("factor")
+    return compare_sides(first, second, arms, settings, names, factor, _PLACE)
 
 
 def _of(side: Side, what: str, label: str) -> list[Any]:
@@ -160,4 +167,4 @@ def check_compared(manifest: Mapping[str, Any]) -> None:
         raise UsageError(
             f"[compare]: nothing differs between a = {table['a']!r} and b = {table['b']!r}"
         )
-    one_factor(found, table.get("factor"))
+    one_factor(found, table.get("factor"), _PLACE)

@@ -82,7 +82,7 @@ def _like_these(row: Row) -> str:
         return f"no interval over names: {row.names_reason}"
     low, high = row.names.low, row.names.high
     ends = f"{decimal(row.names.value)} [{decimal(low)}, {decimal(high)}]"
-    return f"{SENTENCE}: difference {ends}, items and names resampled together"
+    return f"{SENTENCE}: difference {ends}, items and names both taken to be drawn"
 
 
 def place_of(row: Row) -> str:

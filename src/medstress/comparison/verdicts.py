@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from medstress.stats.verdicts import (
     BETTER,
@@ -17,7 +18,8 @@ LEVEL = 0.05
 """What an adjusted p-value has to lie below for *better* and *worse*."""
 NOTHING = "nothing to compare"
 """The verdict without a pair."""
-PASS, FAIL = "pass", "fail"
+PASS: Final = "pass"
+FAIL: Final = "fail"
 """What an undecided comparison does to the exit code."""
 
 _DIFFERS = frozenset({BETTER, WORSE})

@@ -57,7 +57,8 @@ def _with_interval(estimate: Estimate) -> str:
 def _pairs(row: Row) -> str:
     n = plural(row.n_items, "item")
     pairs = len(row.pairs)
-    return n if pairs == row.n_items else f"{pairs:,} pairs of {n}"
+    told = n if pairs == row.n_items else f"{pairs:,} pairs of {n}"
+    return f"{told}, {row.n_lost:,} of them open because a call failed" if row.n_lost else told
 
 
 def _limit(row: Row) -> str:

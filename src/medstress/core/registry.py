@@ -45,6 +45,14 @@ ATTACKS |= {
         "medstress.attacks.controls.no_op:NoOp",
         "control: spaces, a full stop, quotation marks; nothing with a meaning changes",
     ),
+    "repeat": Entry(
+        "medstress.attacks.controls.repeat:Repeat",
+        "control: the same prompt again, as a call of its own",
+    ),
+    "neutral_insertion": Entry(
+        "medstress.attacks.controls.neutral_insertion:NeutralInsertion",
+        "control: sentences more that bear on no question",
+    ),
     "passage_swap": Entry(
         f"{_PASSAGES}.swap:PassageSwap", "the passage names a distractor where it named the key"
     ),

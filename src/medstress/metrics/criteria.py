@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -19,6 +19,8 @@ Ends: TypeAlias = tuple[float | None, float | None]
 Place: TypeAlias = tuple[str, str, str, str]
 """(data set, group, victim, attack)."""
 
+BETWEEN = " / "
+"""Stands between the labels of an attack and of its control."""
 PLACE = ("dataset", "group", "victim", "attack")
 NOT_COMPLETE = "the run is not complete, so nothing is judged yet"
 UNASKED = "no trial counts towards it"
@@ -54,6 +56,9 @@ class Evidence:
     """Whether a metric is a share of trials, so that each open answer moves it by 1/n at most."""
     compare: Callable[[Row, Row], Reading]
     """(criterion, row) -> the difference to the criterion's baseline."""
+    settle: Callable[[Row, Reading], Reading] = lambda _, reading: reading
+    """(criterion, reading) -> the reading as it is judged, if other ends than those of the row
+    decide."""
 
 
 def judge(criterion: Row, evidence: Evidence) -> dict[str, Any]:
@@ -67,7 +72,7 @@ def judge(criterion: Row, evidence: Evidence) -> dict[str, Any]:
         The row of `requirements` in `summary --json`. Estimate, ends and place are those of the
         row that is worst off.
     """
-    readings = list(_readings(criterion, evidence))
+    readings = [evidence.settle(criterion, each) for each in _readings(criterion, evidence)]
     limit = bound_of(criterion)
     told: dict[str, Any] = {
         "metric": criterion["metric"],
@@ -149,7 +154,12 @@ def control_rows(rows: Sequence[Row]) -> set[str]:
     Criteria judge them only if `where` names them.
     """
     labels = {row["attack"] for row in rows}
-    return {label for label in labels if label.rpartition(" / ")[0] in labels}
+    return {label for label in labels if is_control(label, labels)}
+
+
+def is_control(label: str, labels: Collection[str]) -> bool:
+    """Return whether an attack is a control of another, by their labels."""
+    return label.rpartition(BETWEEN)[0] in labels
 
 
 def _readings(criterion: Row, evidence: Evidence) -> Iterator[Reading]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,15 +21,17 @@ from medstress.metrics.counts import (
     is_eligible,
     is_failed_at_baseline,
     is_flipped,
+    unit_of,
 )
+from medstress.metrics.criteria import BETWEEN, Place
+from medstress.metrics.watching import fixed_ends, with_control
 from medstress.stats.estimates import Estimate
+from medstress.stats.paired import unite
 from medstress.stats.shares import design_effect, slice_shares
 from medstress.stats.shrinkage import shrunken
 
 Slice: TypeAlias = tuple[str, str]
 """(property, value): what a slice is by, and which it is."""
-Place: TypeAlias = tuple[str, str, str, str]
-"""(data set, group, victim, attack)."""
 Hit: TypeAlias = Callable[[TrialRow], bool]
 Tally: TypeAlias = tuple[list[int], list[int]]
 """Hits and answers by unit."""
@@ -42,6 +44,7 @@ def slice_rows(
     trials: Iterable[TrialRow],
     slices_of: Callable[[TrialRow], Iterable[Slice]],
     budgets: Mapping[str, int],
+    controls: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """Return a row for every slice of every attack on a data set, group and victim.
 
@@ -49,28 +52,37 @@ def slice_rows(
     item may be in several slices of one property.
 
     Args:
-        trials: the trials of attacks, without those of their controls; those on items that cannot
-            be attacked are in no slice.
+        trials: the trials; those on items that cannot be attacked are in no slice.
         slices_of: the slices that a trial's item is in.
         budgets: perturbed queries per item, by attack label.
+        controls: labels of attacks that are controls of others; they have no slices of their own.
 
     Returns:
         The rows of `summary --json`, sorted: by, value, n_items, accuracy, asr, their bounds with
-        unreadable and failed answers at their worst, `asr_shrunken`, and the place.
+        unreadable and failed answers at their worst, `asr_shrunken`, the place, and `asr_net` by
+        control where the attack has controls.
     """
+    theirs: dict[Place, dict[str, list[TrialRow]]] = defaultdict(lambda: defaultdict(list))
     places: dict[Place, dict[Slice, list[TrialRow]]] = defaultdict(lambda: defaultdict(list))
     for row in trials:
+        if row.attack in controls:
+            attack, _, name = row.attack.rpartition(BETWEEN)
+            theirs[row.dataset, row.group, row.victim, attack][name].append(row)
+            continue
         for each in slices_of(row) if row.verdict is not Verdict.NOT_ATTACKABLE else ():
             places[row.dataset, row.group, row.victim, row.attack][each].append(row)
     return [
         row
         for place in sorted(places)
-        for row in _of_place(place, places[place], budgets[place[3]])
+        for row in _of_place(place, places[place], budgets[place[3]], theirs.get(place, {}))
     ]
 
 
 def _of_place(
-    place: Place, members: Mapping[Slice, Sequence[TrialRow]], budget: int
+    place: Place,
+    members: Mapping[Slice, Sequence[TrialRow]],
+    budget: int,
+    controls: Mapping[str, Sequence[TrialRow]],
 ) -> list[dict[str, Any]]:
     names = sorted(members)
     rows = [members[name] for name in names]
@@ -107,9 +119,30 @@ def _of_place(
             "asr": rates[i].as_json(),
             "asr_bounds": worst[i],
             "asr_shrunken": pulled[i],
+            **(_net(rows[i], controls, budget, len(names)) if controls else {}),
         }
         for i in range(len(names))
     ]
+
+
+def _net(
+    rows: Sequence[TrialRow],
+    controls: Mapping[str, Sequence[TrialRow]],
+    budget: int,
+    m: int,
+) -> dict[str, Any]:
+    """Return `asr_net` and its worst ends by control, by Tango's interval at Sidak's level."""
+    found, bounds = {}, {}
+    level = 0.95 ** (1 / m)
+    for name, theirs in controls.items():
+        pairs = [
+            (unit_of(row), is_flipped(row), is_flipped(other))
+            for row, other in with_control(rows, theirs)
+            if is_eligible(row) and is_eligible(other)
+        ]
+        found[name] = unite(pairs, level).estimate.as_json()
+        bounds[name] = list(fixed_ends({"metric": "asr_net"}, budget, rows, theirs, level))
+    return {"asr_net": found, "asr_net_bounds": bounds}
 
 
 def _tally(trials: Iterable[TrialRow], counts: Hit, hits: Hit) -> Tally:

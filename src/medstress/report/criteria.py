@@ -30,6 +30,8 @@ def verdict(summary: Mapping[str, Any]) -> str | None:
     if missed:
         is_are = "is" if len(missed) == 1 else "are"
         reasons = "; ".join(f"{name_of(each)}: {found_in(each)}" for each in missed)
+        if len(judged) == 1:
+            return f"The criterion is missed: {reasons}."
         return f"{len(missed)} of {_criteria(len(judged))} {is_are} missed: {reasons}."
     if any(each["met"] is None for each in judged):
         return f"{_criteria(len(judged))}, not judged yet: the run is not complete."
@@ -111,7 +113,7 @@ def faults(summary: Mapping[str, Any], allowed: int) -> Iterator[Case]:
     unread = list(victims_unread(summary))
     found = f"every answer of {', '.join(unread)} is unreadable" if unread else "answers are read"
     yield _case("answers", not unread, found)
-    is_final = bool(summary["experiment"]["complete"]) or summary.get("decided") is not None
+    is_final = bool(summary["experiment"]["complete"]) or bool(summary["experiment"].get("decided"))
     yield _case(COMPLETE, is_final, "complete" if is_final else "the run is not complete")
 
 

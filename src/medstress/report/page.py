@@ -18,7 +18,7 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.significance.tests import FAMILY
 from medstress.report import criteria, examples, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
-from medstress.report.controls import controls_table
+from medstress.report.controls import controls_table, turned_table
 from medstress.report.evidence import evidence_table
 from medstress.report.labels import PLACE, Row
 from medstress.report.passages import gain_table, passage_plots
@@ -123,6 +123,7 @@ def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table 
         "rates": sections.rates_table(rows),
         "rates_by_seed": each_seed if more else None,
         "controls": controls_table(rows),
+        "turned": turned_table(arms),
         "verdicts": sections.verdicts_table(arms),
         "queries": sections.queries_table(arms),
         "diversity": sections.diversity_table(rows),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.kinds import KINDS
+from medstress.results.estimands import tip_of
 from medstress.results.table import Column, Format, Value
 from medstress.stats.estimates import is_estimate, read_score, read_share
 
@@ -33,7 +34,7 @@ class Measure:
     @property
     def column(self) -> Column:
         """The measure's column."""
-        return Column(heading=self.label, format=self.format)
+        return Column(heading=self.label, format=self.format, tip=tip_of(self.name))
 
     def read(self, row: Mapping[str, Any]) -> Value:
         """Return its value in a row: an estimate, a number, a text, or None if it is missing."""
@@ -87,6 +88,48 @@ CHANCE = Measure(
     label="Chance",
     meaning="the accuracy of guessing: the larger of the mean of 1 / options and the share of the "
     "most frequent key letter; the p beside it is of the hypothesis that the victim is no better",
+)
+CONTROLS = (
+    *_defined(
+        SHARE,
+        (
+            "control",
+            "Changed by the control",
+            "by control: the share of eligible trials that it flips within the same number of "
+            "queries, of those that both ran",
+        ),
+        (
+            "near_boundary",
+            "Flips near the boundary",
+            "the share of flips on items that a no-op flips too, or whose clean margin, log P(key) "
+            "- log P(best other), lies within two standard deviations of its values under at least "
+            "8 no-ops; what is lost beyond is knowledge",
+        ),
+        (
+            "right_to_wrong",
+            "Right to wrong",
+            "of right clean answers, those that one query of the control makes wrong",
+        ),
+        (
+            "wrong_to_right",
+            "Wrong to right",
+            "of wrong clean answers, those that one query of the control makes right",
+        ),
+    ),
+    *_defined(
+        SCORE,
+        (
+            "asr_net",
+            "ASR net",
+            "by control: ASR minus the control's rate on the trials of both, paired",
+        ),
+        (
+            "abbott",
+            "Abbott",
+            "by control: (ASR - control) / (1 - control), the loss if noise and edit take answers "
+            "independently of each other",
+        ),
+    ),
 )
 COUNTS = _defined(
     COUNT,
@@ -330,6 +373,7 @@ TRAINING = _defined(
 
 GROUPS: Mapping[str, Sequence[Measure]] = {
     "Rates": (*RATES, VALID, CHANCE),
+    "Controls": CONTROLS,
     "Trials": COUNTS,
     "Answers": ANSWERS,
     "Queries": (*QUERIES, *TO_SUCCESS),

@@ -14,7 +14,8 @@ from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import check_slices, describe_slices
-from medstress.metrics.criteria import Place
+from medstress.metrics.criteria import BETWEEN, Place
+from medstress.metrics.watching import WATCHED
 from medstress.results import measures
 from medstress.results.table import Format
 from medstress.running.baselines import describe_baseline
@@ -22,8 +23,6 @@ from medstress.store.run_store import RunStore
 
 KEY = "require"
 """Manifest entry of the criteria, with their hash."""
-BETWEEN = " / "
-"""Stands between the labels of an attack and of its control."""
 
 
 def known_metrics() -> tuple[str, ...]:
@@ -55,18 +54,30 @@ def checked(prepared: Prepared) -> Prepared:
             "[experiment] stop_when = 'decided' needs a [[require]] table: without a criterion "
             "there is nothing to decide"
         )
+    if prepared.experiment.experiment.stop_when:
+        _check_watched(criteria)
     for number, criterion in enumerate(criteria, 1):
         _check(prepared, criterion, f"[[require]] {number} ({criterion.metric})")
     return prepared
 
 
+def _check_watched(criteria: Sequence[RequireTable]) -> None:
+    for criterion in criteria:
+        if criterion.metric not in WATCHED or criterion.slice or criterion.against:
+            raise UsageError(
+                f"[experiment] stop_when = 'decided' follows {', '.join(WATCHED)} of whole rows, "
+                f"but a criterion is on {criterion.metric!r}"
+                f"{' of slices' if criterion.slice else ''}"
+                f"{' against a baseline' if criterion.against else ''}; leave that criterion or "
+                "stop_when out"
+            )
+
+
 def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
     known = known_metrics()
     if criterion.metric not in known:
-        raise UsageError(
-            f"{name}: no row has the estimate {criterion.metric!r}"
-            f"{did_you_mean(criterion.metric, known)} (there are: {', '.join(known)})"
-        )
+        hint = did_you_mean(criterion.metric, known) or f" (there are: {', '.join(known)})"
+        raise UsageError(f"{name}: no row has the estimate {criterion.metric!r}{hint}")
     places = list(places_of(prepared))
     for key, label in criterion.where.items():
         labels = sorted({place[PLACES.index(key)] for place in places} - {""})
@@ -181,12 +192,41 @@ def fixed(store: RunStore, prepared: Prepared, known: Mapping[str, Any]) -> dict
     entries: dict[str, Any] = {}
     if slices is not None or known.get("slices"):
         entries["slices"] = slices
+    if known.get("decided"):
+        entries["decided"] = None  # until this process has looked again
     before = known.get(KEY)
     if is_asked:
         _check_unchanged(store, prepared, known, criteria)
+    if criteria is not None:
+        added = list((before or {}).get("added", []))
+        if is_asked and (new := _added(prepared, known)):
+            added.append(new)
+        criteria |= {"added": added} if added else {}
     if criteria is not None or before:
         entries[KEY] = criteria
     return entries
+
+
+def _added(prepared: Prepared, known: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the items that an extension adds to each data set and group of the folder."""
+    before = known["parts"]["items"]
+    found = {
+        label: sorted(set(hashes) - set(before[label]))
+        for label, hashes in prepared.selected().items()
+        if label in before
+    }
+    return {label: hashes for label, hashes in found.items() if hashes}
+
+
+def batch_of(
+    added: Sequence[Mapping[str, Sequence[str]]], dataset: str, group: str, item: Any
+) -> int:
+    """Return which extension added an item to a group; 0 if the run began with it."""
+    label, found = f"{dataset}/{group}", content_hash([item.id, item.hash])
+    for batch, items in enumerate(added, 1):
+        if found in items.get(label, ()):
+            return batch
+    return 0
 
 
 def _described(prepared: Prepared) -> dict[str, Any] | None:

@@ -6,13 +6,13 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.noise.attack import SentenceAttack
+from medstress.comparison.primary import fixed_primary
 from medstress.core.errors import StoreError, UsageError
-from medstress.core.hashing import content_hash
 from medstress.engine.backend_queue import release
 from medstress.engine.progress import DRAIN_SECONDS, Progress
 from medstress.engine.scheduler import Scheduler
@@ -38,7 +38,7 @@ from medstress.experiment.plan.conversations import check_conversations
 from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.frozen_sets import frozen_attacks, live_attacks, without_stored
 from medstress.experiment.plan.mentions import GIVEN, recognise_mentions
-from medstress.experiment.plan.old_rules import keep_prompts, keep_rules
+from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.old_synonyms import keep_synonyms
 from medstress.experiment.plan.parts import (
     load_datasets,
@@ -67,6 +67,7 @@ from medstress.running import criteria
 from medstress.running.analyses import finish
 from medstress.running.baselines import check_baselines
 from medstress.running.comparing import check_arms, check_factor
+from medstress.running.deciding import Decider
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
 from medstress.significance.checks import check_items, check_tests
@@ -111,7 +112,6 @@ def prepare(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
-    controls: bool = True,
 ) -> Prepared:
     """Read and check an experiment and load everything but the models.
 
@@ -121,7 +121,6 @@ def prepare(
         overrides: as the command line's --set.
         watcher: callbacks for progress.
         complete: fills in what the command decides, before the tables are checked.
-        controls: False for commands whose attacks have no control arms.
 
     Raises:
         UsageError, DataError: one sentence.
@@ -130,7 +129,7 @@ def prepare(
     checked, given, base = resolve(experiment, overrides, complete=complete)
     given_attacks = make_attacks(checked.attack, base)
     attacks = live_attacks(given_attacks)
-    wanted = checked.experiment.controls if controls else False
+    wanted = checked.experiment.controls
     arms, controlled = control_arms(attacks, wanted)
     check_roles(checked.role, [*attacks, *arms], checked.test)
     check_tests(checked, attacks, base)
@@ -364,6 +363,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
         {
             **described,
             **({} if known else fixed_family(prepared.experiment.test)),
+            **({} if known else fixed_primary(prepared.experiment.experiment.primary)),
             **criteria.fixed(store, prepared, known),
             "started": known.get("started") or manifests.now(),
             "finished": None,
@@ -376,20 +376,8 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     store.commit()
 
 
-def keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
-    """Let attacks with a default label keep the label that the folder gave them.
-
-    A default label grows longer when another attack of the same name joins.
-    """
-    labels = {value: label for label, value in known.items()}
-    taken = {part.label for part in prepared.attacks}
-    for i, part in enumerate(prepared.attacks):
-        old = labels.get(content_hash(part.attack.spec()))
-        if old is not None and old not in taken and not part.is_labelled:
-            prepared.attacks[i] = replace(part, label=old)
-
-
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
+    settings = prepared.experiment.experiment
     prepared.started, prepared.drain_seconds = time.monotonic(), watcher.drain_seconds
     encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
     roles = {part.name: part.backend for part in prepared.roles}
@@ -402,8 +390,11 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     )
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(victim.backend.counters) for victim in prepared.victims]
+    decider = Decider(store, prepared) if settings.stop_when else None
     try:
-        progress = scheduler.run(prepared.trials(), n_planned)
+        progress = scheduler.run((decider or prepared).trials(), n_planned)
+        if decider is not None:
+            store.write_manifest(decider.entry(is_limited=progress.stopped))
         done = progress.n_done + progress.n_skipped == n_planned and finish(
             store, prepared, encoder, watcher.note, watcher.announce, watcher.progress
         )

@@ -29,7 +29,7 @@ def shrunken(hits: Sequence[float], counts: Sequence[float]) -> list[float | Non
         The shares in [0, 1]; None for groups without answers.
 
     >>> [round(share, 3) for share in shrunken([9, 40, 10], [10, 100, 100])]
-    [0.718, 0.396, 0.108]
+    [0.763, 0.397, 0.105]
     >>> shrunken([2, 2], [4, 0])
     [0.5, None]
 

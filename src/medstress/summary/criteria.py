@@ -28,6 +28,7 @@ from medstress.results.table import Format
 from medstress.running.baselines import baseline_of, outcomes, victim_there
 from medstress.running.criteria import KEY
 from medstress.stats.shrinkage import SHRINKAGE
+from medstress.summary.looks import decided, settler
 
 _SHOWN = 3
 
@@ -64,8 +65,7 @@ def _add_slices(
         item = items[row.dataset, row.item_id]
         return list(slices_of(item, described, row.dataset, row.group))
 
-    attacked = [row for row in trials if row.attack not in controls]
-    found["slices"] = rows = slice_rows(attacked, of_trial, budgets)
+    found["slices"] = rows = slice_rows(trials, of_trial, budgets, controls)
     found["slicing"] = {
         "by": list(described["by"]),
         "label": described["label"],
@@ -112,11 +112,11 @@ def _requirements(
             measure(name.rpartition(".")[2]).format is Format.SHARE or name == "asr_valid"
         ),
         compare=compare,
+        settle=settler(run, by_place, budgets),
     )
     judged = [judge(criterion, evidence) for criterion in fixed["criteria"]]
-    if found["experiment"]["complete"]:
-        return judged
-    return [{**each, "met": None, "reason": NOT_COMPLETE} for each in judged]
+    final = decided(run, judged, found["experiment"]["complete"])
+    return final or [{**each, "met": None, "reason": NOT_COMPLETE} for each in judged]
 
 
 class _Baselines:

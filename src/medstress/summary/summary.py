@@ -17,6 +17,7 @@ from medstress.significance.results import add_faithfulness, add_slopes, add_tes
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.criteria import add_decisions
 from medstress.summary.headlines import headlines
+from medstress.summary.looks import saved
 from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
 from medstress.summary.sentences import add_scores
@@ -50,6 +51,8 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
+    if (left := saved(run, trials)) is not None:
+        experiment["decided"] = left
     budgets = _budgets(trials)
     found = summarise(
         trials,

@@ -246,10 +246,25 @@ def test_net_of_the_control_is_secondary_or_fixed_as_primary(side: Any, compared
     assert (net.role, net.control, found.verdict) == ("secondary", "no_op", "undecided")
     assert [each.value for each in net.values] == pytest.approx([0.1, 0.4])
     assert (net.difference.value, net.verdict) == (pytest.approx(0.3), "worse")
-    fixed = {"config.experiment.primary": {"metric": "asr_net", "control": "no_op"}}
+    primary = {"metric": "asr_net", "control": "no_op"}
+    named = {"config.experiment.primary": primary}
+    fixed = {**named, "primary": primary}
+    late = compared(a, b, {**NEW_MODEL, **fixed}, named)
+    assert (late.verdict, late.primary.is_fixed) == ("worse", False)
+    assert any("after a run had begun" in note for note in late.notes)
     found = compared(a, b, {**NEW_MODEL, **fixed}, fixed)
     assert (found.verdict, found.primary.is_fixed) == ("worse", True)
     assert {row.role for row in found.rows if row.metric != "asr_net"} == {"exploratory"}
+
+
+def test_failed_calls_of_a_control_decide_nothing(side: Any, compared: Any) -> None:
+    """As read B is worse; had A's control held where its calls failed, nothing would differ."""
+    a = side([FLIPPED] * 40 + [HELD] * 60) + side(
+        [FAILED] * 40 + [HELD] * 60, at="attack", attack="random / no_op", arm="no_op"
+    )
+    b = with_control(side, [FLIPPED] * 40 + [HELD] * 60, [HELD] * 100)
+    net = row_of(compared(a, b, NEW_MODEL), "asr_net")
+    assert (net.difference.value, net.n_lost, net.verdict) == (0.4, 40, "undecided")
 
 
 def test_a_primary_that_one_run_lacks_is_refused(side: Any, compared: Any, said: Any) -> None:

@@ -104,8 +104,8 @@ class ControlArm(Attack):
 
 
 def control_arm(control: Control, attack: Attack) -> ControlArm:
-    """Return the arm of a control beside an attack."""
-    return ControlArm(control=control, of=attack)
+    """Put a control beside an attack; see `Control.beside`."""
+    return ControlArm(control=control.beside(attack), of=attack)
 
 
 def _numbered(steps: Steps[Candidate | None]) -> Generator[Step, Replies, Candidate | None]:

@@ -66,6 +66,10 @@ class Control(Attack):
     def n_variants(self, item: Question, resources: Resources) -> int:
         """Return how many variants the item has, or a lower bound that is at least the budget."""
 
+    def beside(self, attack: Attack) -> Control:
+        """Return the control as it stands beside an attack: by default itself."""
+        return self
+
     def unfit(self, attack: Attack) -> str | None:
         """Say why it cannot be the control of an attack, or None."""
         return None

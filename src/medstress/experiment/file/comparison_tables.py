@@ -19,9 +19,12 @@ class PrimaryTable(TomlTable):
 
     @model_validator(mode="after")
     def _control_of_net(self) -> PrimaryTable:
-        if (self.metric == "asr_net") != (self.control is not None):
-            wants = "needs" if self.metric == "asr_net" else "takes no"
-            raise ValueError(f"metric = {self.metric!r} {wants} control, such as 'no_op'")
+        from pydantic_core import PydanticCustomError
+
+        if (self.metric == "asr_net") == (self.control is None):
+            wants = "needs a control" if self.control is None else "takes no control"
+            reason = f"metric = {self.metric!r} {wants}, such as control = 'no_op'"
+            raise PydanticCustomError("control", "{reason}", {"reason": reason})
         return self
 
 

@@ -324,14 +324,14 @@ class Experiment(TomlTable):
     """Settings of `medstress train`; other commands do not read them."""
     analysis: AnalysisTable = AnalysisTable()
     """Analyses that ask more queries after the trials."""
-    compare: CompareTable | None = None
-    """Two arms of this run to compare (`medstress compare DIR`)."""
     test: SignificanceTable | None = None
     """Significance tests of successes; `run` does them if the table is present."""
     require: tuple[RequireTable, ...] = ()
     """Acceptance criteria, judged when the run is complete."""
     slices: SlicesTable | None = None
     """Parts of the data with rates of their own."""
+    compare: CompareTable | None = None
+    """Two arms of this run to compare (`medstress compare DIR`)."""
 
     @field_validator("dataset", "entities", "victim", "attack", "require", mode="before")
     @classmethod

@@ -58,7 +58,7 @@ class RequireTable(TomlTable):
     that), trial by trial."""
     at_budget: Count | None = None
     """asr, asr_net, control: within so many perturbed queries; default: the attack's budget."""
-    where: dict[str, str] = Field(default_factory=dict)
+    where: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
     """Labels of `dataset`, `group`, `victim` or `attack` that limit which rows are judged; default:
     all rows but those of controls. All of them must meet the limit."""
     max_high: Limit | None = None

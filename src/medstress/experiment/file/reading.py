@@ -28,7 +28,7 @@ from medstress.experiment.file.config import (
     TuneTable,
     VictimTable,
 )
-from medstress.experiment.file.future_keys import ATTACKS, TABLES
+from medstress.experiment.file.future_keys import ATTACKS
 from medstress.experiment.file.sources import find_source
 from medstress.experiment.file.table import TomlTable
 from medstress.files.reading import check_toml, parse_toml
@@ -114,8 +114,6 @@ def check_experiment(
     where = where or _Where("experiment", "")
     cleaned: dict[str, Any] = {}
     for table, value in raw.items():
-        if table in TABLES:
-            raise UsageError(f"{where.table(table)}: the table [{table}] is not built yet")
         if table not in Experiment.model_fields:
             hint = did_you_mean(table, Experiment.model_fields)
             raise UsageError(f"{where.table(table)}: unknown table [{table}]{hint}")
@@ -269,8 +267,6 @@ def _fields(table: str) -> Mapping[str, Any]:
 
 
 def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[dict[str, Any]]:
-    if table in TABLES:
-        raise UsageError(f"--set {override!r}: the table [{table}] is not built yet")
     if table not in Experiment.model_fields:
         hint = did_you_mean(table, Experiment.model_fields)
         raise UsageError(f"--set {override!r}: there is no table {table!r}{hint}")
