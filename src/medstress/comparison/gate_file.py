@@ -107,7 +107,7 @@ def _series(found: Mapping[str, Any]) -> Series:
     state, runs, log = read_state(found["state"]), found["baseline_runs"], found["log"]
     if not isinstance(runs, list) or not all(isinstance(each, str) for each in runs):
         raise ValueError("expected baseline_runs to be texts")
-    if not isinstance(log, list) or len(log) != state.t:
+    if not isinstance(log, list) or [type(each) for each in log] != [dict] * state.t:
         raise ValueError(f"expected a log of {state.t} nights")
     if not isinstance(found["about"], str):
         raise ValueError("expected about to be a text")

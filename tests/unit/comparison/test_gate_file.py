@@ -76,6 +76,7 @@ def test_the_folder_of_a_series_has_to_exist(tmp_path: Path, said: Any) -> None:
         (lambda text: text.replace('"margin": 0.02', '"margin": 2'), "margin"),
         (lambda text: text.replace('"b1"', '"b1", "b1"'), "nights"),
         (lambda text: json.dumps({**json.loads(text), "log": []}), "log"),
+        (lambda text: json.dumps({**json.loads(text), "log": [3]}), "log"),
         (lambda text: json.dumps({**json.loads(text), "state": 3}), "an object"),
     ],
 )
