@@ -143,7 +143,7 @@ def test_a_run_is_frozen_whole_and_twice_alike(source: Run) -> None:
 
 def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: Run) -> None:
     write(source)
-    same = ms.run(frozen(), out="same")
+    same = ms.run(frozen(budget=4), out="same")
     (before, _), (attack, control) = pooled(source), pooled(same)
     for name in ("n_flipped", "n_eligible", "n_held"):
         assert attack[name] == before[name]
@@ -151,14 +151,17 @@ def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: 
     assert [at["value"] for at in attack["asr_at"]] == [at["value"] for at in before["asr_at"]]
     assert (attack["attack"], control["control_of"]) == ("entity_substitution",) * 2
     assert attack["asr_net"]["no_op"]["n"] == before["n_eligible"]
-    another = pooled(ms.run(frozen(target="other"), out="other"))[0]
+    assert any("can be read at 1 query alone" in each for each in same.summary()["warnings"])
+    another = pooled(ms.run(frozen(target="other", budget=4), out="other"))[0]
     assert another["n_eligible"] == before["n_eligible"]
     assert another["accuracy_after"]["value"] != attack["accuracy_after"]["value"]
 
 
-def test_a_budget_asks_the_first_edits_alone(source: Run) -> None:
+def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source: Run) -> None:
     write(source)
-    row, control = pooled(ms.run(frozen(budget=1), out="one"))
+    one = ms.run(frozen(), out="one")
+    assert not any("1 query" in each for each in one.summary()["warnings"])
+    row, control = pooled(one)
     assert row["queries"]["asked"] == row["n_eligible"]
     assert row["asr"]["value"] == pooled(source)[0]["asr_at"][0]["value"]
     assert control["queries"]["asked"] <= row["queries"]["asked"]
@@ -166,7 +169,7 @@ def test_a_budget_asks_the_first_edits_alone(source: Run) -> None:
 
 def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source: Run) -> None:
     write(source)
-    found = ms.run(frozen(stored_controls=True), out="stored")
+    found = ms.run(frozen(stored_controls=True, budget=4), out="stored")
     attack, control = pooled(found)
     assert control["attack"] == "entity_substitution / no_op"
     assert attack["control"]["no_op"]["n"] == attack["n_eligible"]
@@ -198,6 +201,8 @@ def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source: Run, s
     head, *rows = lines()
     rewrite("flips.jsonl", [head, *(row for row in rows if flips(row))])
     runs = [ms.run(frozen("flips.jsonl", t), out=t) for t in ("knows", "other")]
+    repeats = pooled(runs[0])[0]
+    assert repeats["n_flipped"] == repeats["n_eligible"] > 0  # asked to the last edit
     with pytest.raises(UsageError) as error:
         ms.compare(*runs)
     said(str(error.value), "a truly worse victim looks better")
@@ -300,7 +305,8 @@ def test_a_damaged_file_is_refused_by_line_and_field(
         ({"dataset": {"name": "jsonl", "path": "items.jsonl"}}, "none is there"),
         ({"experiment": {"name": "e", "seeds": [0, 1, 2]}}, "seeds = [0, 1]"),
         ({"attack": {"name": "frozen", "attacks": ["pdws"]}}, "pdws"),
-        ({"attack": {"name": "frozen", "budget": 0}}, "budget"),
+        ({"attack": {"name": "frozen", "budget": -1}}, "budget"),
+        ({"attack": {"name": "frozen", "budget": True}}, "budget"),
         ({"attack": {"name": "frozen", "attacks": "pdws"}}, "list"),
         ({"dataset": {"name": "frozen"}}, "path"),
     ],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.choices import check_budget, check_flag
 from medstress.attacks.protocol import Attack, AttackTraits, Validity
-from medstress.core.attack_sets import FIELD, NAME, AttackSet, StoredArm
+from medstress.core.attack_sets import FIELD, NAME, AttackSet, Selection, StoredArm
 from medstress.core.errors import UsageError
 from medstress.core.items import TEXTS, Candidate, Question
 from medstress.core.outcomes import Goal, parse_goal
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 MAX_BUDGET = 1_000_000
+BY_FILE = 0
+"""The default budget, which depends on the file."""
 _LACK = "the file holds no edit of it"
 
 
@@ -29,24 +31,28 @@ class Frozen(Attack):
     """Ask the edits that `medstress freeze` stored with the items of a data set `frozen`.
 
     The edits of an item are asked in the order in which they were asked first, until the victim
-    errs or none is left. Goal and the treatment of unreadable answers are those of the attack that
-    made them. Each stored attack is an arm with the name it had. No entities, embeddings or other
-    models are needed, and nothing depends on the answers of the victim.
+    errs, the budget is used or none is left. By default only the first is asked: no answer chose
+    it, while the last is the one that made the first victim err. Goal and the treatment of
+    unreadable answers are those of the attack that made them. Each stored attack is an arm with
+    the name it had. No entities, embeddings or other models are needed, and nothing depends on the
+    answers of the victim.
 
     Controls are made anew beside it, as beside every attack, with as many queries as an item has
     stored edits. A stored control was asked until the first victim erred, so its number of edits
     is chosen by that victim's answers.
     """
 
-    budget: int = MAX_BUDGET
-    """The most stored edits asked of an item; default: all."""
+    budget: int = BY_FILE
+    """The most stored edits asked of an item. Default: 1, or all of a file that holds successes
+    alone."""
     attacks: tuple[str, ...] | list[str] = ()
     """Names of the stored attacks to ask; default: all."""
     stored_controls: bool = False
     """Whether the stored controls are asked in place of new ones."""
 
     def __post_init__(self) -> None:
-        check_budget(NAME, self.budget, MAX_BUDGET)
+        if type(self.budget) is not int or self.budget != BY_FILE:
+            check_budget(NAME, self.budget, MAX_BUDGET)
         check_flag(NAME, "stored_controls", self.stored_controls)
         names = self.attacks
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
@@ -85,8 +91,9 @@ class Frozen(Attack):
                     f"{', '.join(known)})"
                 )
         wanted = self.attacks or known
+        by_file = MAX_BUDGET if found.selection is Selection.FLIPPED else 1
         return [
-            FrozenArm(stored=arm, set=found, budget=min(self.budget, arm.most))
+            FrozenArm(stored=arm, set=found, budget=min(self.budget or by_file, arm.most))
             for arm in found.arms
             if arm.attack_label in wanted and (self.stored_controls or arm.control is None)
         ]

@@ -166,6 +166,11 @@ def feed_night(
     if not 0 <= margin < 1:
         raise UsageError(f"--margin {margin}: expected a difference from 0 to below 1")
     for side in (first, second):
+        if side.manifest.get("decided"):
+            raise UsageError(
+                f"the run of {side.name} ({side.source}) stopped early because its criteria were "
+                "decided, so its own answers chose its items: run it without stop_when"
+            )
         if not side.manifest["complete"]:
             raise UsageError(
                 f"the run of {side.name} ({side.source}) is not complete, and trials that end "

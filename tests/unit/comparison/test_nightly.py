@@ -159,6 +159,7 @@ def test_a_run_is_fed_once(side: Any, said: Any) -> None:
         ({"parts.victims": {"mock": "v2"}}, 0.0, "baseline"),
         ({}, 0.02, "--margin 0.02"),
         ({"complete": False}, 0.0, "not complete"),
+        ({"decided": {"n": 3}}, 0.0, "stop_when"),
         ({"attacks.random.budget": 8}, 0.0, "attack"),
     ],
 )
