@@ -13,6 +13,7 @@ from medstress.version import __version__
 if TYPE_CHECKING:
     from medstress import attacks, metrics, testing
     from medstress.api.compare import compare
+    from medstress.api.nightly import nightly
     from medstress.api.one import attack_one, load_dataset
     from medstress.api.run import Run, run, train, tune
     from medstress.core.items import Candidate, Mention, Question
@@ -27,6 +28,7 @@ _PLACES = {
     "attack_one": "medstress.api.one",
     "compare": "medstress.api.compare",
     "load_dataset": "medstress.api.one",
+    "nightly": "medstress.api.nightly",
     "run": "medstress.api.run",
     "train": "medstress.api.run",
     "tune": "medstress.api.run",
@@ -45,6 +47,7 @@ __all__ = [
     "compare",
     "load_dataset",
     "metrics",
+    "nightly",
     "run",
     "testing",
     "train",

@@ -143,7 +143,6 @@ def test_a_bad_primary_is_refused(bench, medstress, primary, said):
         ("a", "a"),
         ("a", "b", "--margin", "1"),
         ("a", "b", "--margin", "much"),
-        ("a", "b", "--sequential", "state.json"),
         ("a", "other_items"),
         ("a", "two_factors"),
     ],

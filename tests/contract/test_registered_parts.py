@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from medstress.attacks.controls.option_shuffle import OptionShuffle
 from medstress.attacks.controls.paraphrase import Paraphrase
 from medstress.attacks.controls.repeat import Repeat
 from medstress.attacks.controls.same_type import SameType
+from medstress.attacks.frozen import FrozenArm
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.passages.distractor import PassageDistractor
 from medstress.attacks.passages.other import PassageNone, PassageOther
@@ -24,11 +25,13 @@ from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
 from medstress.core import registry
+from medstress.core.attack_sets import FIELD, AttackSet, Selection, StoredArm
 from medstress.core.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
 from medstress.core.items import Mention
 from medstress.core.passages import Passages
 from medstress.core.resources import PerturbationSet
 from medstress.core.sentences import SentencePair, TaggedText
+from medstress.core.text import Edit
 from medstress.kinds.tagging import TAGGING
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.parsers import PARSERS
@@ -100,6 +103,42 @@ ATTACKS: dict[str, list[Any]] = {
     "passage_other": [PassageOther()],
     "passage_none": [PassageNone()],
 }
+STORED = StoredArm(
+    label="random",
+    control=None,
+    spec={"name": "entity_substitution", "budget": 3, "goal": "untargeted"},
+    is_blind=True,
+    changes_evidence=False,
+    fields=("A", "B"),
+    seeds=(0,),
+    n_repeats=1,
+    most=2,
+)
+SET = AttackSet(hash="h", source={"victim": "m"}, selection=Selection.ALL, arms=(STORED,))
+ATTACKS["frozen"] = [FrozenArm(stored=STORED, set=SET, budget=budget) for budget in (1, 2)]
+WITH_EDITS = tuple(
+    replace(
+        item,
+        metadata={
+            FIELD: [
+                {
+                    "arm": "random",
+                    "seed": 0,
+                    "repeat": 0,
+                    "queries": [
+                        {
+                            "edits": [
+                                asdict(Edit(field=x, start=0, end=1, replacement=f"changed{n}"))
+                            ]
+                        }
+                        for n, x in enumerate(item.letters.replace(item.key, "")[:2])
+                    ],
+                }
+            ]
+        },
+    )
+    for item in ITEMS
+)
 READING = tuple(
     replace(
         item,
@@ -154,7 +193,8 @@ def test_an_attack_keeps_its_contract(attack: Any) -> None:
         more = {"may_edit": attack.traits.edits_only}
     if isinstance(attack, OptionShuffle):
         more = {"may_edit": ("key", "distractors")}
-    check_attack(attack, READING if attack.traits.edits_only else ITEMS, resources, **more)
+    items = READING if attack.traits.edits_only else ITEMS
+    check_attack(attack, WITH_EDITS if isinstance(attack, FrozenArm) else items, resources, **more)
 
 
 def _attacker(call: Generate) -> Generated:

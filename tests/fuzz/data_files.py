@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
+from medstress.datasets.rows import question_from_row
+
 from . import experiments
 from .case import DONE, FAILED_TRIALS, REFUSED, Case, Rows
 from .mutate import TEXTS, encoded, json_text, mutated
@@ -34,6 +36,50 @@ ANNOTATIONS = [
         for letter, name in zip("ABCD", ("aspirin", "heparin", "insulin", "codeine"), strict=True)
     }
 ]
+FROZEN_ROWS = [
+    {
+        **experiments.QUESTION,
+        "id": f"q{n}",
+        "item_hash": question_from_row(experiments.QUESTION).hash,
+        "frozen": [
+            {
+                "arm": "random",
+                "trial_id": "t",
+                "seed": 0,
+                "repeat": 0,
+                "verdict": "held",
+                "queries": [
+                    {
+                        "query": 1,
+                        "flipped": False,
+                        "edits": [{"field": "B", "start": 0, "end": 7, "replacement": "heparin"}],
+                    }
+                ],
+            }
+        ],
+    }
+    for n in (1, 2)
+]
+FROZEN_HEAD = {
+    "frozen": 1,
+    "medstress": "0",
+    "source": dict.fromkeys(
+        ("experiment", "fingerprint", "started", "victim", "model", "model_hash"), "x"
+    ),
+    "sample": None,
+    "n_items": 2,
+    "n_trials": 2,
+    "n_queries": 2,
+    "arms": [
+        {
+            "label": "random",
+            "control": None,
+            "spec": {"name": "entity_substitution", "goal": "untargeted"},
+            "is_blind": True,
+            "changes_evidence": False,
+        }
+    ],
+}
 MEDQA = (
     '{"id": "q1", "train_index": 0, "question": "A man coughs. What helps?", "answer": "aspirin", '
     '"options": {"A": "aspirin", "B": "heparin", "C": "insulin", "D": "codeine"}, '
@@ -68,6 +114,25 @@ def jsonl(rng: Random) -> Iterator[Case]:
             name, data = encoded(rng, "\n".join([*lines, ""]))
         given = sum(1 for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip())
         yield _case(rng, name, experiments.questions(), "items.jsonl", data, "jsonl", given)
+
+
+def frozen(rng: Random) -> Iterator[Case]:
+    """A file of frozen attacks, whose first line or one of whose rows is changed."""
+    experiment = experiments.questions()
+    experiment["dataset"] = [{"name": "frozen", "path": "set.jsonl", "on_bad_row": "skip"}]
+    experiment["attack"] = [{"name": "frozen"}]
+    while True:
+        values = [FROZEN_HEAD, *FROZEN_ROWS]
+        number = rng.randrange(len(values))
+        if rng.random() < 0.8:
+            name, changed = mutated(rng, values[number])
+            values[number] = changed
+            data = "".join(json_text(value) + "\n" for value in values).encode(
+                "utf-8", "surrogatepass"
+            )
+        else:
+            name, data = encoded(rng, "".join(json_text(value) + "\n" for value in values))
+        yield _case(rng, name, experiment, "set.jsonl", data)
 
 
 def iob(rng: Random) -> Iterator[Case]:

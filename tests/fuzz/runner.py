@@ -50,6 +50,7 @@ def formats() -> dict[str, Callable[[int, int], Case]]:
     return {
         "toml": _numbered("toml", toml_files.cases),
         "jsonl": _numbered("jsonl", data_files.jsonl),
+        "frozen": _numbered("frozen", data_files.frozen),
         "iob": _numbered("iob", data_files.iob),
         "pubtator": _numbered("pubtator", data_files.pubtator),
         "brat": _numbered("brat", data_files.brat),

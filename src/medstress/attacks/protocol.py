@@ -208,6 +208,10 @@ class Attack(ABC):
         """Return the attack with the files read that its parameters name, relative to a folder."""
         return self
 
+    def on_trial(self, seed: int | None, repeat: int) -> Attack:
+        """Return the attack as one trial of each item runs it: by default itself."""
+        return self
+
     def turns(self, item: Question, rng: Generator) -> Turns:
         """Return how the conversation of one trial begins; called if the traits say `in_turns`."""
         raise NotImplementedError

@@ -22,6 +22,7 @@ COMMANDS = (
     "figures",
     "export",
     "compare",
+    "freeze",
     "test",
     "review",
     "annotate",

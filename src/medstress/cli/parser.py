@@ -68,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
     _review(commands)
     _annotate(commands)
     _cache(commands)
+    _freeze(commands)
     _perturb(commands)
     _list(commands)
     commands.add_parser(
@@ -194,6 +195,23 @@ def _annotate(commands: argparse._SubParsersAction[_Parser]) -> None:
     annotate.add_argument("--quiet", action="store_true", help="no progress display")
 
 
+def _freeze(commands: argparse._SubParsersAction[_Parser]) -> None:
+    freeze = commands.add_parser(
+        "freeze",
+        help="write the attacked questions of a run with the edits that were asked",
+        description="Write every attacked question of a run with its edits, held and flipped, and "
+        'where they come from. [[dataset]] name = "frozen" reads the file and [[attack]] name = '
+        '"frozen" asks its edits of another victim. Nothing is asked.',
+    )
+    freeze.add_argument("folder", metavar="RUN")
+    freeze.add_argument("--to", required=True, metavar="FILE.jsonl")
+    freeze.add_argument("--sample", type=int, metavar="N", help="draw N questions")
+    freeze.add_argument(
+        "--sample-seed", type=int, default=0, metavar="S", help="seed of the draw (default: 0)"
+    )
+    freeze.add_argument("--victim", metavar="V", help="whose attacks, if the run has several")
+
+
 def _perturb(commands: argparse._SubParsersAction[_Parser]) -> None:
     perturb = commands.add_parser(
         "perturb",
@@ -276,7 +294,18 @@ def _compare(commands: argparse._SubParsersAction[_Parser]) -> None:
         choices=("holm", "bh"),
         help="how p-values are adjusted over a family (default: holm)",
     )
-    compare.add_argument("--sequential", metavar="STATE", help="not built yet")
+    compare.add_argument(
+        "--sequential",
+        metavar="STATE",
+        help="the nightly gate: DIR_A of the baseline, DIR_B of tonight's build, and a file that "
+        "remembers the nights; exit code 3 once they show that builds are behind",
+    )
+    compare.add_argument(
+        "--afresh",
+        action="store_true",
+        help="with --sequential: both victims were sampled anew tonight, so every item may be bet "
+        "on again",
+    )
     compare.add_argument("--json", action="store_true", help="as JSON (format 1)")
     _verdict_flags(compare)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from medstress.comparison.contrasts import (
@@ -15,6 +15,7 @@ from medstress.comparison.contrasts import (
     is_netted,
 )
 from medstress.comparison.factors import TIME, Factor, also_differs, factors_of, names_of
+from medstress.comparison.frozen import WHY, at_first_edits, frozen_notes, frozen_specs
 from medstress.comparison.like_these import NameReader
 from medstress.comparison.pairing import Pair, by_key, pairs_of, with_controls
 from medstress.comparison.primary import Primary, primary_of
@@ -162,6 +163,7 @@ def compare_sides(
         UsageError: more than one thing differs, or another one than is meant, or the two have no
             item in common, or no trial that a measure counts.
     """
+    first, second = at_first_edits(first, second, arms)
     factors = {pair: factors_of(first.manifest, pair[0], second.manifest, pair[1]) for pair in arms}
     name, found = one_factor(factors.values(), factor, place)
     same = [pair for pair in arms if found and not factors[pair]]
@@ -171,7 +173,11 @@ def compare_sides(
     if not any(pairs.values()):
         raise UsageError(_nothing_shared(first, second, compared))
     changes = not found or any(each.changes_clean_answers for each in found)
+    is_frozen = bool(frozen_specs(first, second, compared))
+    changes = changes and not is_frozen
     primary, notes = primary_of(first.manifest, second.manifest, changes_clean_answers=changes)
+    if is_frozen and not primary.is_fixed:
+        primary = replace(primary, why=WHY)
     rows: list[Row] = []
     for pair, found_pairs in pairs.items():
         rows += _rows(first, second, pair, found_pairs, primary, changes, settings.margin)
@@ -192,6 +198,7 @@ def compare_sides(
         rows=tuple(sorted(rows, key=lambda row: row.role != PRIMARY)),
         notes=(
             *notes,
+            *frozen_notes(first, second, compared),
             *_at_worst(rows),
             *_incomplete(first, second),
             *_held_by_both(first, second, pairs),

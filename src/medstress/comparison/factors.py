@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from medstress.comparison.frozen import is_replay
 from medstress.comparison.sides import Arm
 
 Manifest: TypeAlias = Mapping[str, Any]
@@ -51,13 +52,14 @@ class Factor:
 
 def factors_of(first: Manifest, ours: Arm, second: Manifest, theirs: Arm) -> list[Factor]:
     """List what differs between an arm of A and an arm of B; empty if nothing does."""
-    attack = _attack(first["attacks"], ours, second["attacks"], theirs)
+    replays = is_replay(first, ours, second, theirs)
+    attack = [] if replays else _attack(first["attacks"], ours, second["attacks"], theirs)
     found = [
         *_models(first, ours.victim, second, theirs.victim),
         *_tasks(_task_on(first, ours), _task_on(second, theirs)),
         *attack,
-        *_groups(first, ours.group, second, theirs.group, other_attack=bool(attack)),
-        *_roles(first, second, other_attack=bool(attack)),
+        *_groups(first, ours.group, second, theirs.group, other_attack=bool(attack) or replays),
+        *_roles(first, second, other_attack=bool(attack) or replays),
         *_version(first, second),
     ]
     return list(dict.fromkeys(found))

@@ -12,6 +12,7 @@ from medstress.comparison.factors import ATTACK, factors_of
 from medstress.comparison.like_these import NameReader
 from medstress.comparison.sides import Arm, Side, match_arms
 from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import content_hash
 from medstress.results.load import StoredRun, open_run
 from medstress.results.rows import trial_rows
 
@@ -40,7 +41,7 @@ def compare_folders(first: Path, second: Path, settings: Settings) -> Comparison
 
 def compare_runs(first: StoredRun, second: StoredRun, settings: Settings) -> Comparison:
     """Compare two open runs; see `compare_folders`."""
-    sides = _side("A", first), _side("B", second)
+    sides = side_of("A", first), side_of("B", second)
     arms = match_arms(*(side.arms() for side in sides))
     if not arms:
         raise UsageError(
@@ -62,7 +63,7 @@ def compare_within(run: StoredRun, settings: Settings) -> Comparison:
             f"{run.folder} is one run, and its experiment file has no [compare] with a and b, the "
             "arms to compare; add it and run the same command again, or give a second folder"
         )
-    side = _side("A", run)
+    side = side_of("A", run)
     what = compared_kind(run.manifest, table)
     sides = [
         Side(name=name, source=side.source, manifest=side.manifest, rows=_of(side, what, label))
@@ -87,9 +88,21 @@ def _of(side: Side, what: str, label: str) -> list[Any]:
     return [row for row in side.rows if row.victim == label]
 
 
-def _side(name: str, run: StoredRun) -> Side:
+def side_of(name: str, run: StoredRun) -> Side:
+    """Return an open run as `A` or `B`."""
     rows = trial_rows(run)
     return Side(name=name, source=str(run.folder), manifest=run.manifest, rows=rows)
+
+
+def run_digest(run: StoredRun) -> str:
+    """Return what tells a run from every other, and stays when its folder is copied or extended.
+
+    Two runs can begin in the same second, but no first answer takes equally long twice.
+    """
+    first = next(run.exchanges(), None)
+    name = run.manifest["config"]["experiment"]["name"]
+    answer = [first.trial_id, first.seconds] if first is not None else []
+    return content_hash([run.manifest["started"], name, *answer])
 
 
 def compared_kind(manifest: Mapping[str, Any], table: Mapping[str, Any]) -> str:

@@ -77,6 +77,9 @@ ATTACKS |= {
     ),
     "passage_none": Entry(f"{_PASSAGES}.other:PassageNone", "the question without its passage"),
 }
+ATTACKS["frozen"] = Entry(
+    "medstress.attacks.frozen:Frozen", "the edits that came with a data set of name frozen"
+)
 _SENTENCES = "medstress.attacks.noise.registered"
 ATTACKS |= {
     "swap_noise": Entry(
@@ -146,6 +149,9 @@ DATASETS = {
     "sample": Entry("medstress.datasets.sample:load", "the questions that come with medstress"),
     "jsonl": Entry("medstress.datasets.rows:load_jsonl", "your questions, one JSON object a line"),
     "parquet": Entry("medstress.datasets.rows:load_parquet", "your questions as parquet"),
+    "frozen": Entry(
+        "medstress.datasets.frozen:load", "what medstress freeze wrote: questions with edits"
+    ),
     "medqa": Entry("medstress.datasets.medqa:load", "MedQA-USMLE, four options (Jin et al. 2021)"),
     "medmcqa": Entry("medstress.datasets.medmcqa:load", "MedMCQA (Pal et al. 2022)"),
     "bc5cdr": Entry("medstress.datasets.bc5cdr:load", "BC5CDR, chemicals and diseases (NER)"),

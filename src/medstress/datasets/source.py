@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from medstress.core.attack_sets import AttackSet
 from medstress.core.clusters import Clustered
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, file_hash
@@ -71,6 +72,8 @@ class Loaded:
     """One sentence for each kind of content that was skipped within rows."""
     has_optional_passages: bool = False
     """True if its questions are meant to be asked without their passages too."""
+    attack_set: AttackSet | None = None
+    """frozen: what the file says of the edits that its questions bring."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

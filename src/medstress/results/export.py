@@ -110,9 +110,13 @@ class Probes:
         """True if a call belongs to a probe; `edits` are those of its query."""
         if row.purpose != "attack" or row.role != "victim" or row.query is None:
             return False
-        if row.trial in self._deletes and edits is not None:
+        return self.marks(row.trial, row.query, edits)
+
+    def marks(self, trial: int, query: int, edits: str | None) -> bool:
+        """True if a perturbed query of a trial is a probe; `edits` are its edits."""
+        if trial in self._deletes and edits is not None:
             return not any(edit.replacement for edit in decode_edits(edits))
-        return (row.trial, row.query) in self._noted
+        return (trial, query) in self._noted
 
 
 def exchange_rows(reader: RunReader) -> Iterator[Row]:

@@ -36,6 +36,7 @@ from medstress.experiment.plan.controls import (
 )
 from medstress.experiment.plan.conversations import check_conversations
 from medstress.experiment.plan.free_group import free_group, with_names
+from medstress.experiment.plan.frozen_sets import frozen_attacks, live_attacks, without_stored
 from medstress.experiment.plan.mentions import GIVEN, recognise_mentions
 from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.old_synonyms import keep_synonyms
@@ -126,7 +127,8 @@ def prepare(
     """
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, complete=complete)
-    attacks = make_attacks(checked.attack, base)
+    given_attacks = make_attacks(checked.attack, base)
+    attacks = live_attacks(given_attacks)
     wanted = checked.experiment.controls
     arms, controlled = control_arms(attacks, wanted)
     check_roles(checked.role, [*attacks, *arms], checked.test)
@@ -137,6 +139,11 @@ def prepare(
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
     check_items(checked, loaded)
+    stored, beside = frozen_attacks(given_attacks, loaded, checked.experiment.seeds, wanted)
+    if stored:
+        attacks = [*attacks, *stored]
+        more, extended = control_arms(stored, without_stored(stored, beside, wanted))
+        arms, controlled = [*arms, *more], controlled.joined(extended)
     kind = kind_of_datasets(loaded)
     classes = kind.classes(item for part in loaded for item in part.all_items)
     check_kind(checked, attacks, kind, classes)
@@ -174,7 +181,7 @@ def prepare(
         base=base,
         datasets=datasets,
         groups=groups,
-        attacks=[*attacks, *arms],
+        attacks=[*attacks, *beside, *arms],
         controls=controlled,
         kind=kind,
         recognisers=[*recognised.recognisers, *({} for _ in unnamed)],

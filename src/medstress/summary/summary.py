@@ -16,6 +16,7 @@ from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.criteria import add_decisions
+from medstress.summary.frozen_sets import frozen_lines
 from medstress.summary.headlines import headlines
 from medstress.summary.looks import saved
 from medstress.summary.passages import NO_GAIN, describe_passages
@@ -92,7 +93,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         note for part in manifest["datasets"].values() for note in part.get("notes", ())
     ]
     skipped = {label: part["skipped"] for label, part in manifest["datasets"].items()}
-    found["warnings"] += [*left_out_lines(skipped), *remarks(run)]
+    found["warnings"] += [*left_out_lines(skipped), *remarks(run), *frozen_lines(manifest)]
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
     add_slopes(found, run)

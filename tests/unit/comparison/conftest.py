@@ -79,3 +79,9 @@ def compared() -> Compare:
         return compare_sides(*sides, arms, Settings(**settings), NoNames())
 
     return compare
+
+
+@pytest.fixture
+def manifest() -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """The manifest of a small run with some values changed."""
+    return manifest_with

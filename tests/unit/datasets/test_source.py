@@ -89,6 +89,7 @@ TAKES = {
     "sample": "",
     "jsonl": "path columns",
     "parquet": "path columns",
+    "frozen": "path",
     "medqa": "path annotations split",
     "medmcqa": "path annotations split columns",
     "bc5cdr": "path hub split types scheme documents on_bad_labels",

@@ -82,6 +82,11 @@ class ControlArm(Attack):
         """Return those of the attack."""
         return self.of.edited_options(item, resources)
 
+    def on_trial(self, seed: int | None, repeat: int) -> ControlArm:
+        """Return the arm beside one trial of its attack."""
+        of = self.of.on_trial(seed, repeat)
+        return self if of is self.of else replace(self, of=of)
+
     def turns(self, item: Question, rng: Draws) -> Turns:
         """Return the attack's conversation."""
         return self.of.turns(item, rng)

@@ -116,6 +116,7 @@ _FILES_ONLY = (
     "sample",
     "jsonl",
     "parquet",
+    "frozen",
     "medqa",
     "medmcqa",
     "iob",
@@ -131,9 +132,9 @@ class DatasetTable(TomlTable):
     """`[[dataset]]`."""
 
     name: NonEmpty
-    """`sample`, `jsonl`, `parquet`, `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`,
-    `bigbio`, `brat`, `pairs`, `hub`, another that `medstress list datasets` shows, or a
-    plug-in's."""
+    """`sample`, `jsonl`, `parquet`, `frozen` (what `medstress freeze` wrote), `medqa`, `medmcqa`,
+    `bc5cdr`, `biosses`, `iob`, `pubtator`, `bigbio`, `brat`, `pairs`, `hub`, another that
+    `medstress list datasets` shows, or a plug-in's."""
     path: str | None = None
     """The file, if the source needs one; bc5cdr: or a folder with a file for each split; brat: the
     folder."""

@@ -37,6 +37,10 @@ class ControlPlan:
             "left_out": {k: dict(v) for k, v in self.left_out.items()},
         }
 
+    def joined(self, other: ControlPlan) -> ControlPlan:
+        """Return the plan with what another leaves out."""
+        return replace(self, left_out={**self.left_out, **other.left_out})
+
     def notes(self) -> Iterator[str]:
         """Yield a sentence for each control that is left out, one for attacks with one reason."""
         by_reason: dict[tuple[str, str], list[str]] = {}

@@ -153,7 +153,7 @@ class Prepared:
                             victim=asked,
                             repeat=repeat,
                             attack_label=part.label,
-                            attack=part.attack,
+                            attack=part.attack.on_trial(seed, repeat),
                             resources=resources,
                             seed=seed,
                             flip_check=settings.flip_check,

@@ -1,0 +1,355 @@
+"""`medstress freeze`: write every attacked item of a run with its edits, held and flipped."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from medstress.attacks.protocol import Attack, attack_class
+from medstress.core.attack_sets import FIELD, FORMAT
+from medstress.core.controls import CONTROLS
+from medstress.core.errors import UsageError
+from medstress.core.items import Question
+from medstress.core.outcomes import Verdict
+from medstress.datasets.draw import draw
+from medstress.files.writing import write_text
+from medstress.results.export import Probes
+from medstress.results.load import StoredRun, kind_of_run
+from medstress.store.codec import decode_edits
+from medstress.store.reader import StoredTrial
+from medstress.version import __version__
+
+_ATTACKED = (Verdict.FLIPPED, Verdict.HELD, Verdict.FAILED, Verdict.CUT_SHORT)
+_BY_ANSWERS = ("discrete_zoo", "medfuzz")
+"""Attacks whose first edit follows from answers of the victim."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frozen:
+    """Counts of what was written."""
+
+    n_items: int
+    """Questions."""
+    n_trials: int
+    """Their trials under all arms."""
+    n_queries: int
+    """Their edits."""
+    n_flipped: int
+    """Trials that were flipped."""
+    arms: tuple[str, ...]
+    """Attacks and controls."""
+    notes: tuple[str, ...]
+    """What a user of the file has to know."""
+
+
+def freeze(
+    run: StoredRun,
+    to: Path,
+    *,
+    sample: int | None = None,
+    sample_seed: int = 0,
+    victim: str | None = None,
+) -> Frozen:
+    """Write the attacked items of a run with their edits; done twice it gives the same bytes.
+
+    An item is attacked if the victim was right before and saw an edit. Probes of an attack, which
+    are never a success, are left out.
+
+    Args:
+        run: an open run of questions.
+        to: FILE.jsonl.
+        sample: draw so many items; None for all.
+        sample_seed: seed of the draw.
+        victim: whose trials, if the run has several victims.
+
+    Raises:
+        UsageError: a wrong argument, no questions, no attacked item, or a file that cannot be
+            written.
+    """
+    if to.suffix != ".jsonl":
+        raise UsageError(f"--to {to}: the name must end in .jsonl")
+    if sample is not None and sample < 1:
+        raise UsageError(f"--sample {sample}: expected a number of items, at least 1")
+    kind = kind_of_run(run)
+    if not kind.draws_names:
+        raise UsageError(
+            f"freeze writes attacks on questions, and {run.folder} holds {kind.name}; their "
+            "perturbed copy is written by medstress perturb"
+        )
+    label = _victim(run, victim)
+    found = _attacked(run, label)
+    if not found:
+        raise UsageError(
+            f"{run.folder}: no item of victim {label!r} was right before an attack and saw an edit "
+            "of it, so there is nothing to freeze"
+        )
+    rows = list(_rows(run, found))
+    drawn = {row.id for row in draw([row.item for row in rows], sample, sample_seed)}
+    kept = [row for row in rows if row.id in drawn]
+    head = _head(run, label, kept, len(rows), sample, sample_seed)
+    lines = [head, *(row.as_json() for row in kept)]
+    try:
+        write_text(to, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    except OSError as error:
+        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
+    return Frozen(
+        n_items=head["n_items"],
+        n_trials=head["n_trials"],
+        n_queries=head["n_queries"],
+        n_flipped=head["n_flipped"],
+        arms=tuple(arm["label"] for arm in head["arms"]),
+        notes=tuple(_notes(run, head)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """One trial that asked edits."""
+
+    arm: str
+    trial: StoredTrial
+    queries: list[dict[str, Any]]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "arm": self.arm,
+            "trial_id": self.trial.trial_id,
+            "seed": self.trial.seed,
+            "repeat": self.trial.repeat,
+            "verdict": self.trial.verdict,
+            "queries": self.queries,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """One question, under an id that is unique in the file."""
+
+    dataset: str
+    original_id: str
+    item: Question
+    trials: list[_Asked]
+
+    @property
+    def id(self) -> str:
+        return self.item.id
+
+    def as_json(self) -> dict[str, Any]:
+        item = self.item
+        return {
+            **{key: value for key, value in item.metadata.items() if key != FIELD},
+            "id": item.id,
+            "context": item.context,
+            "stem": item.stem,
+            **({"passage": item.passage} if item.passage else {}),
+            "options": dict(zip(item.letters, item.options, strict=True)),
+            "answer_idx": item.key,
+            "mentions": [asdict(mention) for mention in item.mentions],
+            "original_id": self.original_id,
+            "dataset": self.dataset,
+            "item_hash": item.hash,
+            FIELD: [trial.as_json() for trial in self.trials],
+        }
+
+
+def _victim(run: StoredRun, wanted: str | None) -> str:
+    known = list(dict.fromkeys(trial.victim for trial in run.trials()))
+    if wanted is not None and wanted not in known:
+        raise UsageError(
+            f"--victim {wanted}: {run.folder} holds no trial of it (it holds "
+            f"{', '.join(known) or 'none'})"
+        )
+    if wanted is None and len(known) > 1:
+        raise UsageError(
+            f"{run.folder} holds attacks on {', '.join(known)}: name the victim whose attacks to "
+            "freeze with --victim"
+        )
+    return wanted or (known[0] if known else "")
+
+
+def _attacked(run: StoredRun, victim: str) -> dict[int, list[StoredTrial]]:
+    """Return row of an item -> its trials that attacked it, if an attack is among them."""
+    found: dict[int, list[StoredTrial]] = defaultdict(list)
+    for trial in run.trials():
+        is_eligible = trial.verdict in _ATTACKED and trial.result.get("at") != "baseline"
+        if trial.victim == victim and is_eligible and trial.result.get("n_asked"):
+            found[trial.item].append(trial)
+    return {
+        item: trials
+        for item, trials in found.items()
+        if any(_control(trial) is None for trial in trials)
+    }
+
+
+def _rows(run: StoredRun, found: Mapping[int, list[StoredTrial]]) -> Iterator[_Row]:
+    names = _names([trial for trials in found.values() for trial in trials])
+    edits = _edits(run, {trial.trial for trials in found.values() for trial in trials})
+    items = run.items()
+    uses = Counter(items[row][1].id for row in found)
+    for row in sorted(found):
+        dataset, item = items[row]
+        own = item.id if uses[item.id] == 1 else f"{dataset}/{item.id}"
+        trials = [
+            _Asked(arm=names[_place(trial)], trial=trial, queries=_queries(trial, asked))
+            for trial in sorted(found[row], key=lambda trial: trial.trial)
+            if (asked := edits.get(trial.trial))
+        ]
+        if trials:
+            yield _Row(
+                dataset=dataset, original_id=item.id, item=_renamed(item, own), trials=trials
+            )
+
+
+def _renamed(item: Question, own: str) -> Question:
+    if own == item.id:
+        return item
+    values = {each.name: getattr(item, each.name) for each in fields(item)}
+    return Question(**{**values, "id": own})
+
+
+def _place(trial: StoredTrial) -> tuple[str, str]:
+    return trial.group, trial.attack
+
+
+def _names(trials: Sequence[StoredTrial]) -> dict[tuple[str, str], str]:
+    """Return (group, attack) -> name of the arm: the attack's, with the group if it has several."""
+    places = dict.fromkeys(map(_place, trials))
+    groups = Counter(attack for _, attack in places)
+    controls = {_place(trial): _control(trial) for trial in trials}
+    names = {}
+    for group, attack in places:
+        control = controls[group, attack]
+        ending = f" / {control}" if control else ""
+        of = attack.removesuffix(ending) if ending else attack
+        names[group, attack] = f"{of} ({group}){ending}" if groups[attack] > 1 else attack
+    return names
+
+
+def _edits(run: StoredRun, trials: set[int]) -> dict[int, list[tuple[int, str]]]:
+    """Return trial -> (query, edits) of what it asked, without probes."""
+    probes = Probes(run)
+    found: dict[int, dict[int, str]] = defaultdict(dict)
+    for trial, query, edits in run.attack_edits():
+        if trial in trials and not probes.marks(trial, query, edits):
+            found[trial].setdefault(query, edits)
+    return {trial: sorted(asked.items()) for trial, asked in found.items()}
+
+
+def _queries(trial: StoredTrial, asked: Iterable[tuple[int, str]]) -> list[dict[str, Any]]:
+    first = trial.result.get("first_success")
+    return [
+        {
+            "query": number,
+            "flipped": None if first is not None and number > first else number == first,
+            "edits": [asdict(edit) for edit in decode_edits(edits)],
+        }
+        for number, edits in asked
+    ]
+
+
+def _control(trial: StoredTrial) -> str | None:
+    spec = json.loads(trial.spec)
+    return str(spec["name"]) if "control_of" in spec else None
+
+
+def _head(
+    run: StoredRun,
+    victim: str,
+    rows: Sequence[_Row],
+    n_all: int,
+    sample: int | None,
+    sample_seed: int,
+) -> dict[str, Any]:
+    manifest = run.manifest
+    entry = next(
+        each for name, each in manifest["victims"].items() if each.get("part_of", name) == victim
+    )
+    trials = [trial for row in rows for trial in row.trials]
+    return {
+        FIELD: FORMAT,
+        "medstress": __version__,
+        "source": {
+            "experiment": manifest["config"]["experiment"]["name"],
+            "fingerprint": manifest["fingerprint"],
+            "started": manifest["started"],
+            "complete": manifest["complete"],
+            "victim": victim,
+            "model": entry["model"],
+            "model_hash": entry["model_hash"],
+        },
+        "sample": None if sample is None else {"items": sample, "of": n_all, "seed": sample_seed},
+        "n_items": len(rows),
+        "n_trials": len(trials),
+        "n_queries": sum(len(trial.queries) for trial in trials),
+        "n_flipped": sum(trial.trial.verdict == Verdict.FLIPPED.value for trial in trials),
+        "arms": [_arm(trial, trials) for trial in _first_of_arms(trials)],
+    }
+
+
+def _first_of_arms(trials: Iterable[_Asked]) -> list[_Asked]:
+    """Return a trial of each arm, attacks before their controls."""
+    found: dict[str, _Asked] = {}
+    for trial in trials:
+        found.setdefault(trial.arm, trial)
+    return sorted(found.values(), key=lambda one: _control(one.trial) is not None)
+
+
+def _arm(one: _Asked, trials: Sequence[_Asked]) -> dict[str, Any]:
+    spec, control = json.loads(one.trial.spec), _control(one.trial)
+    own = [trial for trial in trials if trial.arm == one.arm]
+    attack = None if control else rebuilt(spec)
+    return {
+        "label": one.arm,
+        "attack": one.trial.attack,
+        "group": one.trial.group,
+        "control": control,
+        "spec": spec,
+        "is_blind": _is_blind(spec, control, attack),
+        "changes_evidence": attack is not None and attack.traits.changes_evidence,
+        "n_trials": len(own),
+        "n_flipped": sum(trial.trial.verdict == Verdict.FLIPPED.value for trial in own),
+    }
+
+
+def rebuilt(spec: Mapping[str, Any]) -> Attack | None:
+    """Return the attack that stored parameters describe; None if it is not installed any more."""
+    try:
+        kind = attack_class(spec["name"])
+        known = {each.name for each in fields(kind) if each.init}
+        made = kind(**{key: value for key, value in spec.items() if key in known})
+    except Exception:  # noqa: BLE001 - plug-ins may raise anything
+        return None
+    return made if isinstance(made, Attack) else None
+
+
+def _is_blind(spec: Mapping[str, Any], control: str | None, attack: Attack | None) -> bool:
+    """Return whether no answer had a part in the first edit; False if that is unknown."""
+    if control is not None:
+        return control in CONTROLS
+    if attack is None or spec["name"] in _BY_ANSWERS:
+        return False
+    traits = attack.traits
+    asks_first = (
+        spec.get("victim_span") == "saliency"
+        or spec.get("search", "none") != "none"
+        or bool(traits.needs_scores or traits.roles)
+    )
+    return not asks_first and not traits.in_turns
+
+
+def _notes(run: StoredRun, head: Mapping[str, Any]) -> Iterator[str]:
+    if not run.manifest["complete"]:
+        yield f"the run in {run.folder} is not complete: only finished trials are frozen"
+    sample = head["sample"]
+    if sample is not None and sample["of"] < sample["items"]:
+        yield f"--sample {sample['items']}: only {sample['of']} were attacked, and all are written"
+    chosen = [arm["label"] for arm in head["arms"] if not arm["is_blind"]]
+    if chosen:
+        yield (
+            f"{', '.join(chosen)}: the first edit of an item may follow from answers of "
+            f"{head['source']['victim']}, so that victim cannot be compared on this file"
+        )
