@@ -7,50 +7,13 @@ What computes a measure is in `metrics`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from medstress.kinds import KINDS
-from medstress.results.table import Column, Format, Value
-from medstress.stats.estimates import is_estimate, read_score, read_share
+from medstress.results.measure import SCORE, SHARE, Measure
+from medstress.results.measure import defined as _defined
+from medstress.results.table import Format
 
-COUNT, NUMBER, SHARE, SCORE = Format.COUNT, Format.NUMBER, Format.SHARE, Format.SCORE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """One number of a row of `summary --json`."""
-
-    name: str
-    """The field; nested fields are joined by a dot, as in `queries.asked`."""
-    label: str
-    """Heading of its columns."""
-    meaning: str
-    """What it is, in one sentence without a full stop; empty if it is not defined."""
-    format: Format = SCORE
-    """How it is written. Only a share is read with its hits."""
-
-    @property
-    def column(self) -> Column:
-        """The measure's column."""
-        return Column(heading=self.label, format=self.format)
-
-    def read(self, row: Mapping[str, Any]) -> Value:
-        """Return its value in a row: an estimate, a number, a text, or None if it is missing."""
-        value: Any = row
-        for part in self.name.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
-        if is_estimate(value):
-            return read_share(value) if self.format is SHARE else read_score(value)
-        return value if isinstance(value, int | float | str) else None
-
-
-def _defined(form: Format, *definitions: tuple[str, str, str]) -> tuple[Measure, ...]:
-    return tuple(
-        Measure(name=name, label=label, meaning=meaning, format=form)
-        for name, label, meaning in definitions
-    )
-
+COUNT = Format.COUNT
 
 RATES = _defined(
     SHARE,
@@ -226,6 +189,62 @@ VARIANTS = _defined(
     ("different", "Different", "successes with any other name"),
 )
 """The fields of `asr_by_variant`."""
+_CURVE = (
+    "the mean, over all shares of answers kept, of the error among the most confident ones "
+    "(area under the risk-coverage curve): 0 is best, and a confidence that says nothing gives "
+    "the error of all answers"
+)
+CONFIDENCE = (
+    *_defined(
+        SCORE,
+        (
+            "key_probability_change",
+            "Change of P(key)",
+            "mean change of the probability of the key from the clean answer to the attacked one, "
+            "over eligible trials that have both with scores; a search that failed stores no "
+            "attacked answer",
+        ),
+    ),
+    *_defined(
+        SHARE,
+        (
+            "flips_confident",
+            "Confident flips",
+            "share of flips whose wrong answer, at the first success, had a probability of .8 or "
+            "more",
+        ),
+    ),
+    *_defined(
+        SCORE,
+        (
+            "calibration_before",
+            "Calibration error before",
+            "expected calibration error of clean answers: the mean distance of confidence, the "
+            "probability of the chosen option, from accuracy, over 10 bins of equal width; "
+            "`by_chance` is what a calibrated victim would show at this n",
+        ),
+        (
+            "calibration_after",
+            "Calibration error after",
+            "the same after the attack, over the same trials: of the answer at the first success "
+            "where there is one, else of the clean answer",
+        ),
+        (
+            "brier_before",
+            "Brier score before",
+            "mean squared distance of confidence from 1 where the clean answer was right, from 0 "
+            "where it was wrong",
+        ),
+        ("brier_after", "Brier score after", "the same of the answers after the attack"),
+        ("risk_coverage.before.area", "Risk-coverage area before", f"clean answers: {_CURVE}"),
+        (
+            "risk_coverage.after.area",
+            "Risk-coverage area after",
+            "the same of the answers after the attack",
+        ),
+    ),
+)
+"""Null with a reason where the victim gives no scores."""
 EVIDENCE = _defined(
     SHARE,
     (
@@ -334,6 +353,7 @@ GROUPS: Mapping[str, Sequence[Measure]] = {
     "Answers": ANSWERS,
     "Queries": (*QUERIES, *TO_SUCCESS),
     "Successes": (*VARIETY, *VARIANTS),
+    "Confidence": CONFIDENCE,
     "Changed passages": EVIDENCE,
     "Attempts of MedFuzz": (*ATTEMPTS, *TO_ATTEMPT, *OF_GATES, *FAITHFULNESS),
     "Tagged texts and pairs": DATASETS,
