@@ -286,7 +286,11 @@ def _dry_run(args: argparse.Namespace) -> int:
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(
-            Path(args.experiment), limit=args.limit, overrides=args.set, watcher=watcher
+            Path(args.experiment),
+            limit=args.limit,
+            overrides=args.set,
+            watcher=watcher,
+            formats=True,
         )
         with opened_victims(prepared, watcher.note):
             costs = estimate(prepared, run_folder(prepared, args.out))

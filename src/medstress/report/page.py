@@ -18,8 +18,10 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.significance.tests import FAMILY
 from medstress.report import examples, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
+from medstress.report.confidence import confidence_table, risk_coverage_plots
 from medstress.report.controls import controls_table
 from medstress.report.evidence import evidence_table
+from medstress.report.formats_compared import sensitivity_tables, variance_table
 from medstress.report.labels import PLACE, Row
 from medstress.report.passages import gain_table, passage_plots
 from medstress.report.rate_plots import curves, forest
@@ -81,6 +83,8 @@ def render_report(
             gains=gain_table(summary.get("passages")),
             passages=list(passage_plots(summary.get("passages"))),
             curves=list(curves(rows)),
+            risks=list(risk_coverage_plots(rows)),
+            sensitivity=sensitivity_tables(summary.get("sensitivity")),
             second_answers=list(second_answer_plots(trials)),
             attempts=list(attempt_plots(rows)),
             attempt_tables=attempt_tables(rows, trials),
@@ -121,6 +125,8 @@ def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table 
         "rates": sections.rates_table(rows),
         "rates_by_seed": each_seed if more else None,
         "controls": controls_table(rows),
+        "confidence": confidence_table(rows),
+        "variance": variance_table(summary.get("variance")),
         "verdicts": sections.verdicts_table(arms),
         "queries": sections.queries_table(arms),
         "diversity": sections.diversity_table(rows),

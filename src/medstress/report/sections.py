@@ -269,7 +269,7 @@ def diversity_table(rows: Sequence[Row]) -> Table:
         if any((each.get(name) or {}).get("value") is not None for each in rows)
     ]
     hidden = {*names, *ELSEWHERE, *OF_ANSWERS}
-    hidden |= {one.name for one in measures.FAITHFULNESS}
+    hidden |= {one.name for one in (*measures.FAITHFULNESS, *measures.CONFIDENCE)}
     others = {
         name: None
         for each in rows

@@ -205,9 +205,7 @@ def _area(counts: NDArray[np.float64], wrong: NDArray[np.float64]) -> NDArray[np
     return found
 
 
-def _points(
-    answers: Sequence[Answer], confidences: NDArray[np.float64]
-) -> tuple[Selected, ...]:
+def _points(answers: Sequence[Answer], confidences: NDArray[np.float64]) -> tuple[Selected, ...]:
     """Return the points at about every 1 / `POINTS` of coverage, equal confidences together."""
     order = np.argsort(-confidences, kind="stable")
     ranked = confidences[order]

@@ -53,9 +53,7 @@ class Components:
         return Z * sqrt(total)
 
 
-def components(
-    values: ArrayLike, factors: Mapping[str, Sequence[object]]
-) -> Components | None:
+def components(values: ArrayLike, factors: Mapping[str, Sequence[object]]) -> Components | None:
     """Estimate variance components of y = mean + one effect of each factor + rest.
 
     Henderson's first method: the sums of squares of all factors, of the whole and of the mean,
@@ -119,9 +117,7 @@ def _texts(levels: Sequence[object]) -> NDArray[np.str_]:
     return np.array([repr(each) for each in levels])
 
 
-def _shared(
-    one: NDArray[np.int64], other: NDArray[np.int64], sizes: NDArray[np.float64]
-) -> float:
+def _shared(one: NDArray[np.int64], other: NDArray[np.int64], sizes: NDArray[np.float64]) -> float:
     """Return the sum over levels i of one factor and j of another of n_ij^2 / n_i."""
     pairs, counts = np.unique(np.stack([one, other]), axis=1, return_counts=True)
     return float((counts**2 / sizes[pairs[0]]).sum())

@@ -20,6 +20,7 @@ from medstress.experiment.file.config import (
     ExperimentTable,
     RolesTable,
     RoleTable,
+    SensitivityTable,
     SignificanceTable,
     TrainTable,
     TuneTable,
@@ -43,6 +44,7 @@ TABLES_BUILT: dict[str, type[TomlTable]] = {
     "train": TrainTable,
     "analysis": AnalysisTable,
     "test": SignificanceTable,
+    "sensitivity": SensitivityTable,
 }
 
 
