@@ -37,8 +37,8 @@ def _formats(found: Row) -> Table:
         ),
         rows=tuple(_lines(found)),
         notes=(
-            "Below each model the lowest and the highest value of all its formats. "
-            + found["sentence"],
+            "Below each model the lowest and the highest value of its formats.",
+            found["sentence"],
         ),
         n_labels=6,
     )

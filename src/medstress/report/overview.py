@@ -127,9 +127,9 @@ def glossary(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 
 def _is_known(value: Any) -> bool:
-    """Return whether a field of a row says anything: no estimate, nor all in it, without value."""
+    """Return whether a field of a row says anything: an estimate that has a value, or other."""
     if not isinstance(value, Mapping):
         return value is not None
     if is_estimate(value):
         return value["value"] is not None
-    return any(map(_is_known, value.values()))
+    return not value or any(map(_is_known, value.values()))
