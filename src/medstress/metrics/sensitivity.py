@@ -290,9 +290,9 @@ def _place(place: Place) -> dict[str, str]:
 
 def _sentence(n_conclusions: int, n_changed: int, n_verdict_changed: int, n_reversed: int) -> str:
     if not n_conclusions:
-        return "No conclusion (sign of asr_net, order of attacks) is drawn in two formats or more."
+        return "Asked in other formats: no conclusion is drawn in two formats or more."
     return (
-        f"Of {n_conclusions:,} conclusions (sign of asr_net, order of attacks) {n_changed:,} "
-        f"change their sign with the format; of {n_verdict_changed:,} the interval excludes 0 in "
-        f"some formats only or on other sides, of {n_reversed:,} on both sides."
+        f"Asked in other formats: of {n_conclusions:,} conclusions (sign of asr_net, order of "
+        f"attacks) {n_changed:,} change their sign with the format and {n_verdict_changed:,} the "
+        f"verdict of their 95 % interval; {n_reversed:,} are reversed."
     )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from math import sqrt
+from statistics import stdev
 from typing import Any, TypeAlias
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.controls import attacks_only
 from medstress.metrics.counts import cluster_of, is_eligible, is_flipped
-from medstress.stats.components import Components, components
+from medstress.stats.components import REST, Components, components
+from medstress.stats.estimates import Z
 
 Place: TypeAlias = tuple[str, str, str, str]
 """(data set, group, victim, attack)."""
@@ -22,6 +25,9 @@ METHOD = (
     "random effects of crossed factors on 0/1 flips, Henderson's method 1 (the analysis of "
     "variance where data are balanced); interactions are in the rest; negative components cut to 0"
 )
+DETERMINISTIC = "the attack is deterministic: it has no seeds"
+FEW_ITEMS, FEW_SEEDS = 20, 5
+"""With fewer, the advice says that it is uncertain: 3 seeds tell little about all seeds."""
 _ALIKE = 0.02
 """Half-widths that differ by no more than this share are called alike."""
 
@@ -72,15 +78,13 @@ def _row(
 ) -> dict[str, Any]:
     flips = [float(is_flipped(row)) for row in rows]
     factors, reasons = _factors(rows, names, one_format)
-    found = components(flips, factors) if factors.get(ITEMS) else None
+    found = components(flips, factors)
     if found is None and NAMES in factors:
-        reasons[NAMES] = "names and the other factors cannot be told apart"
         del factors[NAMES]
+        reasons[NAMES] = "names and the other factors cannot be told apart"
         found = components(flips, factors)
     if found is None:
-        for name in factors:
-            reasons[name] = _why_not(rows)
-    buy = _next(found) if found else {"half_width": None, "advice": _nothing(reasons)}
+        reasons |= dict.fromkeys(factors, _why_not(rows))
     dataset, group, victim, attack = place
     return {
         "dataset": dataset,
@@ -89,10 +93,10 @@ def _row(
         "attack": attack,
         "n": len(rows),
         "asr": sum(flips) / len(rows) if rows else None,
-        "components": dict.fromkeys((*FACTORS, "rest")) | dict(found.variances if found else {}),
+        "components": dict.fromkeys((*FACTORS, REST)) | dict(found.variances if found else {}),
         "levels": dict.fromkeys(FACTORS) | dict(found.levels if found else {}),
         "reasons": reasons,
-        **buy,
+        **(_next(found) if found else _more_items(rows, flips)),
         "method": METHOD,
     }
 
@@ -104,17 +108,17 @@ def _factors(
     factors: dict[str, list[object]] = {ITEMS: [cluster_of(row) for row in rows]}
     reasons: dict[str, str] = {}
     seeds = [(row.seed, row.repeat) for row in rows]
-    if rows and all(seed is None for seed, _ in seeds) and len(set(seeds)) < 2:
-        reasons[SEEDS] = "the attack is deterministic: it has no seeds"
-    elif len(set(seeds)) < 2:
-        reasons[SEEDS] = "one seed"
-    else:
+    if len(set(seeds)) > 1:
         factors[SEEDS] = [*seeds]
-    known = [names.get(row.trial_id) for row in rows]
-    if rows and all(name is not None for name in known):
-        factors[NAMES] = [*known]
     else:
-        reasons[NAMES] = "not every trial put in exactly one name that is stored"
+        reasons[SEEDS] = DETERMINISTIC if _is_deterministic(rows) else "one seed"
+    known = [names.get(row.trial_id) for row in rows]
+    if None in known:
+        reasons[NAMES] = "not every trial put in exactly one name"
+    elif len(set(known)) == len(rows):
+        reasons[NAMES] = "every trial put in a name of its own"
+    else:
+        factors[NAMES] = [*known]
     if one_format is None:
         factors[TEMPLATES] = [row.victim for row in rows]
     else:
@@ -122,16 +126,31 @@ def _factors(
     return factors, reasons
 
 
+def _is_deterministic(rows: Sequence[TrialRow]) -> bool:
+    return bool(rows) and all(row.seed is None for row in rows)
+
+
 def _why_not(rows: Sequence[TrialRow]) -> str:
     if not rows:
         return "no eligible trial"
     if len({cluster_of(row) for row in rows}) < 2:
         return "one item"
-    return "one trial for each item: more seeds would tell items from the rest"
+    return "one trial for each item, so that items and the rest cannot be told apart"
 
 
-def _nothing(reasons: Mapping[str, str]) -> str:
-    return f"Nothing can be predicted: {reasons.get(ITEMS, 'unknown')}."
+def _more_items(rows: Sequence[TrialRow], flips: Sequence[float]) -> dict[str, Any]:
+    """Return what more items buy where nothing is known of seeds: one trial for each item."""
+    n = len({cluster_of(row) for row in rows})
+    if n < 2 or n < len(rows) or len(set(flips)) < 2:
+        why = "all flips are alike" if n > 1 and len(set(flips)) < 2 else _why_not(rows)
+        return {"half_width": None, "advice": f"Nothing can be predicted: {why}."}
+    now = Z * stdev(flips) / sqrt(n)
+    items = now / sqrt(2)
+    more = "seeds change nothing" if _is_deterministic(rows) else "one seed says nothing of seeds"
+    return {
+        "half_width": {"now": now, "twice_items": items, "twice_seeds": None},
+        "advice": f"Items: {_told(now, items)}; {more}.",
+    }
 
 
 def _next(found: Components) -> dict[str, Any]:
@@ -142,24 +161,29 @@ def _next(found: Components) -> dict[str, Any]:
     """
     now, items = found.half_width(), found.half_width(items=2)
     if now == 0:
-        return {"half_width": None, "advice": "All flips are alike: nothing can be predicted."}
+        return {
+            "half_width": None,
+            "advice": "Nothing can be predicted: all flips are alike.",
+        }
     if SEEDS not in found.levels:
-        advice = (
-            f"Twice the items would make the half-width of the 95 % interval {items:.3f} instead "
-            f"of {now:.3f}; what more seeds buy is unknown."
-        )
-        return {"half_width": {"now": now, "twice_items": items, "twice_seeds": None}} | {
-            "advice": advice
+        return {
+            "half_width": {"now": now, "twice_items": items, "twice_seeds": None},
+            "advice": f"Items: {_told(now, items)}; nothing is known of seeds.",
         }
     seeds = found.half_width(seeds=2)
-    told = f"half-width of the 95 % interval now {now:.3f}, then {{:.3f}} instead of {{:.3f}}"
+    widths = {"now": now, "twice_items": items, "twice_seeds": seeds}
+    n_items, n_seeds = found.levels[ITEMS], found.levels[SEEDS]
+    few = n_items < FEW_ITEMS or n_seeds < FEW_SEEDS
+    doubt = f"; uncertain, with {n_items:,} items and {n_seeds:,} seeds" if few else ""
     if abs(items - seeds) <= _ALIKE * now:
-        advice = f"Items and seeds buy alike per query ({told.format(items, seeds)})."
+        told = f"Items and seeds buy alike per query: {_told(now, items)}"
     elif items < seeds:
-        advice = f"Items buy more than seeds per query ({told.format(items, seeds)})."
+        told = f"Items buy more per query than seeds: {_told(now, items, seeds)}"
     else:
-        advice = f"Seeds buy more than items per query ({told.format(seeds, items)})."
-    return {
-        "half_width": {"now": now, "twice_items": items, "twice_seeds": seeds},
-        "advice": advice,
-    }
+        told = f"Seeds buy more per query than items: {_told(now, seeds, items)}"
+    return {"half_width": widths, "advice": f"{told}{doubt}."}
+
+
+def _told(now: float, then: float, other: float | None = None) -> str:
+    instead = "" if other is None else f", not {other:.3f}"
+    return f"twice as many make the half-width {then:.3f}{instead}, from {now:.3f}"

@@ -66,7 +66,7 @@ def calibration(answers: Sequence[Answer]) -> Calibration:
     n, m = len(answers), int(units.max()) + 1
     table = np.zeros((m, BINS + 1))
     np.add.at(table, (units, bins), right - confidences)
-    np.add.at(table, (units, BINS), 1.0)
+    table[:, BINS] = np.bincount(units, minlength=m)
     sums = resampled_sums(table)
     gaps = table[:, :BINS].sum(axis=0) / n
     drawn = sums[:, :BINS] / sums[:, BINS:]
@@ -100,9 +100,8 @@ def brier(answers: Sequence[Answer]) -> Estimate:
         return unknown("no answer with a confidence")
     units, confidences, right = _arrays(answers)
     m = int(units.max()) + 1
-    table = np.zeros((m, 2))
-    np.add.at(table, (units, 0), (confidences - right) ** 2)
-    np.add.at(table, (units, 1), 1.0)
+    squares = np.bincount(units, weights=(confidences - right) ** 2, minlength=m)
+    table = np.stack([squares, np.bincount(units, minlength=m)], axis=1)
     total, n = table.sum(axis=0)
     sums = resampled_sums(table)
     return bootstrapped(float(total / n), sums[:, 0] / sums[:, 1], len(answers), _over(m))

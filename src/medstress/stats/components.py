@@ -13,6 +13,8 @@ from medstress.stats.estimates import Z
 
 REST = "rest"
 """What no factor explains: interactions, and chance within an answer."""
+_ROUNDING = 1e-9
+"""Components below this share of the variance of all values are rounding."""
 _WORST = 1e10
 """Systems with a larger condition number cannot tell their factors apart."""
 
@@ -106,7 +108,7 @@ def components(values: ArrayLike, factors: Mapping[str, Sequence[object]]) -> Co
     found = np.linalg.solve(system, np.array(right))[1:]
     weights = {name: float((sizes[name] ** 2).sum()) / n**2 for name in names}
     return Components(
-        variances=dict(zip([*names, REST], (max(0.0, float(v)) for v in found), strict=True)),
+        variances=dict(zip([*names, REST], (_cut(float(v), y) for v in found), strict=True)),
         weights={**weights, REST: 1 / n},
         levels=levels,
         n=n,
@@ -121,3 +123,8 @@ def _shared(one: NDArray[np.int64], other: NDArray[np.int64], sizes: NDArray[np.
     """Return the sum over levels i of one factor and j of another of n_ij^2 / n_i."""
     pairs, counts = np.unique(np.stack([one, other]), axis=1, return_counts=True)
     return float((counts**2 / sizes[pairs[0]]).sum())
+
+
+def _cut(component: float, y: NDArray[np.float64]) -> float:
+    """Return a component, 0 where it is negative or nothing but rounding."""
+    return component if component > _ROUNDING * float(y.var()) else 0.0
