@@ -14,7 +14,14 @@ from typing import Any
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import cluster_of, is_eligible, is_flipped, unit_of
-from medstress.stats.calibration import Answer, RiskCoverage, brier, calibration, risk_coverage
+from medstress.stats.calibration import (
+    DIGITS,
+    Answer,
+    RiskCoverage,
+    brier,
+    calibration,
+    risk_coverage,
+)
 from medstress.stats.estimates import Estimate, unknown
 from medstress.stats.resampling import ratio
 from medstress.stats.shares import rate
@@ -71,7 +78,7 @@ def flips_confident(trials: Sequence[TrialRow]) -> Estimate:
     The confidence is that of the wrong option at the first success, not of the key.
     """
     known = [
-        (unit_of(row), row.first_success_confidence >= CONFIDENT)
+        (unit_of(row), round(row.first_success_confidence, DIGITS) >= CONFIDENT)
         for row in trials
         if is_flipped(row) and row.first_success_confidence is not None
     ]

@@ -22,6 +22,8 @@ BINS = 10
 """Bins of equal width over [0, 1] behind every calibration error."""
 GROUPS = 100
 """Most groups of answers by confidence behind the area under a risk-coverage curve."""
+DIGITS = 9
+"""Confidences are rounded to this number of decimals."""
 POINTS = 20
 """Most points of a risk-coverage curve."""
 
@@ -169,7 +171,9 @@ def _arrays(
         unit: i for i, unit in enumerate(sorted({unit[0] for unit, *_ in answers}))
     }
     units = np.array([numbers[unit[0]] for unit, *_ in answers], dtype=np.int64)
-    confidences = np.array([confidence for _, confidence, _ in answers], dtype=np.float64)
+    # A softmax leaves .9 a little above or below .9, which is no difference in confidence.
+    given = np.array([confidence for _, confidence, _ in answers], dtype=np.float64)
+    confidences = given.round(DIGITS)
     return units, confidences, np.array([right for *_, right in answers], dtype=np.float64)
 
 

@@ -83,6 +83,15 @@ def test_a_confidence_that_tells_errors_has_less_area_than_one_that_says_nothing
     assert all(each.points[-1].error.value == 0.25 for each in (knows, silent, backwards))
 
 
+def test_the_rounding_of_a_softmax_makes_no_difference_in_confidence() -> None:
+    noisy = [0.9 + (1e-16, -1e-16, 3e-16)[i % 3] for i in range(30)]
+    right = [i % 3 == 0 for i in range(30)]
+    exact, found = answers([0.9] * 30, right), answers(noisy, right)
+    assert calibration(found) == calibration(exact)
+    assert risk_coverage(found) == risk_coverage(exact)
+    assert len(risk_coverage(found).points) == 1
+
+
 def test_many_answers_are_grouped_without_moving_the_area_far() -> None:
     rng = np.random.default_rng(5)
     confidences = rng.uniform(0.3, 1, 3000)
