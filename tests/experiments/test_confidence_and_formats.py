@@ -160,6 +160,11 @@ def test_answers_that_depend_on_the_template_alone_are_found() -> None:
         "of_the_template / qstab",
     ]
     assert run.summary()["headlines"][-1] == found["sentence"]
+    with open_run(Path("run")) as stored:
+        page = render_report(run.summary(), trial_rows(stored), stored.manifest)
+    assert '<h2 id="formats">' in page
+    assert "lowest to highest" in page
+    assert found["sentence"] in page
 
 
 MOCK = {"name": "m", "backend": "mock"}

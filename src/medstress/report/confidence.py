@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from medstress.report import figures
 from medstress.report.figures import Plot
-from medstress.report.labels import FACTORS, LABELS, Row, label_text, labels
+from medstress.report.labels import LABELS, Row, label_text, labels, short_labels
 from medstress.results.formats import decimal, shorten
 from medstress.results.measures import CONFIDENCE, measure
 from medstress.results.table import Cell, Format, Table, as_row, columns
@@ -18,7 +18,9 @@ from medstress.stats.estimates import Estimate, read_share
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_WHEN = ("before", "after")
+_PANEL = ("victim", "dataset", "group")
+_MOST_SPOKEN = 6
+"""Curves in the accessible name of a figure; its table has all."""
 _SHOWN = tuple(each for each in CONFIDENCE if not each.name.startswith("brier"))
 
 
@@ -35,8 +37,8 @@ def confidence_table(rows: Sequence[Row]) -> Table | None:
         notes=(
             "After: the answer at the first success where there is one, else the clean answer; "
             "answers to attacks that failed are not stored. Calibration error: 10 bins of equal "
-            "width, with a conservative interval; below it what a calibrated victim would show "
-            "by chance.",
+            "width, with a conservative interval; below it how far chance alone moves it, which is "
+            "about what a calibrated victim shows.",
         ),
         n_labels=len(LABELS),
     )
@@ -55,14 +57,21 @@ def _cells(row: Row) -> Iterator[Cell]:
 
 
 def risk_coverage_plots(rows: Sequence[Row]) -> Iterator[Plot]:
-    """Yield one small figure for each row with scores: error against coverage, before and after."""
-    for i, row in enumerate(each for each in rows if _has_scores(each)):
-        curves = {when: _points(row, when) for when in _WHEN}
+    """Yield one small figure for each data set, group and victim with scores.
+
+    It has the error against coverage of clean answers, and of those after each attack.
+    """
+    panels: dict[tuple[Any, ...], list[Row]] = {}
+    for row in filter(_has_scores, rows):
+        panels.setdefault(tuple(row.get(name) for name in _PANEL), []).append(row)
+    for i, (key, members) in enumerate(panels.items()):
+        curves = {"before": _points(members[0], "before")}
+        for label, row in zip(short_labels(members), members, strict=True):
+            curves[f"after {label}"] = _points(row, "after")
         # With one confidence for all answers there is nothing to select by.
         if max(map(len, curves.values())) < 2:
             continue
-        title = label_text(row.get(name) for name in FACTORS)
-        name = f"risk-{i}"
+        title, name = label_text(key), f"risk-{i}"
         svg = Markup(_drawn(curves, title, name))
         yield Plot(svg=svg, data=_numbers(f"{name}-data", title, curves))
 
@@ -73,16 +82,17 @@ def _points(row: Row, when: str) -> list[tuple[float, Estimate]]:
 
 
 def _drawn(curves: Mapping[str, Sequence[tuple[float, Estimate]]], title: str, name: str) -> str:
-    height = 3.1
+    height = 2.75 + 0.21 * len(curves)
 
     def draw(figure: Figure) -> None:
-        axes = figure.add_axes((0.12, 1.02 / height, 0.85, 1 - 1.32 / height))
+        below = 0.62 + 0.21 * len(curves)
+        axes = figure.add_axes((0.12, below / height, 0.85, 1 - (below + 0.3) / height))
         for j, points in enumerate(curves.values()):
             xs, (values, lows, highs) = [x for x, _ in points], figures.spans(e for _, e in points)
-            colour = figures.SERIES[j]
+            colour = figures.SERIES[j % len(figures.SERIES)]
             axes.plot(
-                xs, values, color=colour, linestyle=figures.DASHES[j], linewidth=1.7,
-                marker=figures.MARKERS[j], markersize=4,
+                xs, values, color=colour, linestyle=figures.DASHES[j % len(figures.DASHES)],
+                marker=figures.MARKERS[j % len(figures.MARKERS)], linewidth=1.7, markersize=4,
             )  # fmt: skip
             axes.fill_between(xs, lows, highs, color=colour, alpha=0.13, linewidth=0)
         axes.set_title(
@@ -95,12 +105,12 @@ def _drawn(curves: Mapping[str, Sequence[tuple[float, Estimate]]], title: str, n
         figures.rate_axis(axes.xaxis)
         figures.rate_axis(axes.yaxis)
         figures.calm_axes(axes, grid="y")
-        figures.add_legend(figure, axes, [f"{when} the attack" for when in curves], height)
+        figures.add_legend(figure, axes, list(curves), height)
 
     spoken = "; ".join(
-        f"{when} {decimal(points[0][1].value)} at coverage {decimal(points[0][0])} and "
-        f"{decimal(points[-1][1].value)} at 1"
-        for when, points in curves.items()
+        f"{shorten(when, 60)} {decimal(points[0][1].value)} at coverage {decimal(points[0][0])} "
+        f"and {decimal(points[-1][1].value)} at 1"
+        for when, points in list(curves.items())[:_MOST_SPOKEN]
         if points
     )
     label = f"Error among the most confident answers, {shorten(title, 120)}: {spoken}."

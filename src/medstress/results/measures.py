@@ -221,7 +221,7 @@ CONFIDENCE = (
             "Calibration error before",
             "expected calibration error of clean answers: the mean distance of confidence, the "
             "probability of the chosen option, from accuracy, over 10 bins of equal width; "
-            "`by_chance` is what a calibrated victim would show at this n",
+            "`by_chance` is how far chance alone moves it, about what a calibrated victim shows",
         ),
         (
             "calibration_after",

@@ -35,8 +35,8 @@ class Calibration:
     error: Estimate
     """The expected calibration error."""
     by_chance: float | None
-    """What a calibrated victim would show at this n, because no bin is right exactly as often as
-    its mean confidence says."""
+    """How far chance alone moves the bins together, on average over resamples: about the error
+    that a calibrated victim shows at this n."""
 
 
 def calibration(answers: Sequence[Answer]) -> Calibration:
