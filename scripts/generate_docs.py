@@ -42,6 +42,32 @@ of a model: `n`, `asr`, `components` (`items`, `seeds`, `names`, `templates`, `r
 reason in `reasons`), `levels`, `half_width` (`now`, `twice_items`, `twice_seeds`), `advice`,
 `method`. [What they mean](confidence.md).
 """
+COMPARISON = """## `compare --json`: format 1
+
+`verdict` (of all primary rows together, the one to heed), `fails` (exit code 3), `a` and `b`
+(`folder`, `experiment`, `fingerprint`, `started`, `finished`, `complete`), `factor` (`name`, and
+`what` it is in A and B), `also_differs` (libraries and settings: name -> [in A, in B]), `primary`
+(`metric`, `control`, `fixed_in_the_file`, `why`), `margin`, `on_undecided`, `families` (`name`,
+`size`, `adjust`), `rows`, `notes`. Estimates are as in `summary --json`.
+
+| field of a row | meaning |
+| --- | --- |
+| `a`, `b` | `dataset`, `group`, `victim`, `attack` of the arms |
+| `metric`, `control` | `accuracy_after`, `accuracy`, `asr`, `asr_net`; the control of `asr_net` |
+| `role` | `primary`, `secondary`; `exploratory` where the file fixes the primary |
+| `verdict`, `sentence` | what is shown of B against A after adjustment; in words with numbers |
+| `n_items`, `n_pairs` | items, and pairs of trials with the same item, part, repeat and seed |
+| `n_worst` | trials that an unreadable or failed answer turns against the victim |
+| `n_lost` | pairs that a failed answer leaves open |
+| `value_a`, `value_b`, `difference` | the measure in A, in B, and B minus A, on these pairs |
+| `only_a`, `only_b` | pairs in which only A counts, only B; null for `asr_net` |
+| `interval90` | the 90 % interval of the difference, which decides on equivalence |
+| `p`, `p_adjusted` | two-sided, of the method of `difference`; over the family of the row's role |
+| `p_exact` | McNemar's exact, as other tools print it; null where items repeat, and for net |
+| `smallest_effect` | the smallest difference that these pairs find with 80 % power |
+| `for_names_like_these` | the difference with items and names both taken to be drawn, or null |
+| `for_names_like_these_reason` | why it is null |
+"""
 OBJECTS = """`attack_spec`, `edits`, `first_success_edits` and, of exchanges, `scores` and
 `continuations` are objects and arrays in JSONL, Parquet and `Run.trials()`, and JSON text in CSV
 and in `Run.rows()`. An edit is `{"field", "start", "end", "replacement"}`, in JSON text an array
@@ -133,8 +159,11 @@ def schema_page() -> str:
         "AttackTable": ("config", "[[attack]]"),
         "TuneTable": ("phase_tables", "[tune]"),
         "AnalysisTable": ("phase_tables", "[analysis]"),
+        "CompareTable": ("comparison_tables", "[compare]"),
         "SignificanceTable": ("phase_tables", "[test]"),
         "SensitivityTable": ("sensitivity_table", "[sensitivity]"),
+        "RequireTable": ("criteria_tables", "[[require]]"),
+        "SlicesTable": ("criteria_tables", "[slices]"),
     }
     training = SOURCE / "experiment" / "file" / "training_table.py"
     parts = [f"{HEAD}# Schema\n", "## The experiment file\n"]
@@ -154,6 +183,7 @@ def schema_page() -> str:
         _table(SOURCE / "core" / "rows.py", "TrialRow", defaults=False),
         MEASURES,
         *_measures(),
+        COMPARISON,
         OBJECTS,
         LONG_CURVES,
         STATISTICS,

@@ -12,6 +12,7 @@ from medstress.version import __version__
 
 if TYPE_CHECKING:
     from medstress import attacks, metrics, testing
+    from medstress.api.compare import compare
     from medstress.api.one import attack_one, load_dataset
     from medstress.api.run import Run, run, train, tune
     from medstress.core.items import Candidate, Mention, Question
@@ -24,6 +25,7 @@ _PLACES = {
     "Question": "medstress.core.items",
     "Run": "medstress.api.run",
     "attack_one": "medstress.api.one",
+    "compare": "medstress.api.compare",
     "load_dataset": "medstress.api.one",
     "run": "medstress.api.run",
     "train": "medstress.api.run",
@@ -40,6 +42,7 @@ __all__ = [
     "__version__",
     "attack_one",
     "attacks",
+    "compare",
     "load_dataset",
     "metrics",
     "run",

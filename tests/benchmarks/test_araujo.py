@@ -619,10 +619,13 @@ def test_overlap_of_pairs_that_share_a_sentence_is_drawn_as_one(script: Script) 
 SAMPLED = {"datasets": {"bc5cdr": {"n_items": 60, "n_rows": 4797}}}
 BY_DOCUMENTS = {
     **SAMPLED,
-    "config": {"experiment": {"name": "araujo2020-table2"}, "dataset": [{"limit_documents": 8}]},
+    "config": {
+        "experiment": {"controls": False, "name": "araujo2020-table2"},
+        "dataset": [{"limit_documents": 8}],
+    },
 }
 MANIFEST: dict[str, Any] = {
-    "config": {"experiment": {"name": "araujo2020-table2"}},
+    "config": {"experiment": {"controls": False, "name": "araujo2020-table2"}},
     "training": {},
     "complete": True,
     "seeds": [0],
@@ -633,7 +636,10 @@ MANIFEST: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"config": {"experiment": {"name": "mine"}}}, "table2 to -table6, got 'mine'"),
+        (
+            {"config": {"experiment": {"controls": False, "name": "mine"}}},
+            "table2 to -table6, got 'mine'",
+        ),
         ({"complete": False}, "is not finished"),
         ({"seeds": [0, 1]}, "expected one seed of the attacks"),
         (SAMPLED, "60 of 4797 items"),

@@ -184,7 +184,7 @@ def test_consumed_calls_are_those_of_the_ledger(
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     done = run(
         {
-            "experiment": {"name": "x", "seeds": [0], "flip_check": False},
+            "experiment": {"controls": False, "name": "x", "seeds": [0], "flip_check": False},
             "dataset": {"name": "sample", "limit": 4},
             "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
             "victim": {"backend": "mock", "answer_by": "letter"},

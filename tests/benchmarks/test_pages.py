@@ -11,7 +11,13 @@ import pytest
 
 Script = Callable[[str], ModuleType]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("results/araujo.md", "results/passages.md", "results/xian-medmcqa.md", "performance.md")
+PAGES = (
+    "results/araujo.md",
+    "results/passages.md",
+    "results/statistics.md",
+    "results/xian-medmcqa.md",
+    "performance.md",
+)
 
 PAGE = (
     "# A\n\nBy hand.\n\n<!-- a -->\nold\n<!-- /a -->\n\nBy hand too.\n\n<!-- b -->\n<!-- /b -->\n"

@@ -127,7 +127,7 @@ def test_toml_nested_a_thousand_deep_is_one_sentence(bench, medstress, tmp_path)
     path = tmp_path / "deep.toml"
     path.write_text("a = " + "[" * 1_000 + "]" * 1_000)
     refused(medstress("run", path), "deep.toml", "nested too deep")
-    path.write_text("[experiment]\nname = " + "[" * 40 + "]" * 40)
+    path.write_text("[experiment]\ncontrols = false\nname = " + "[" * 40 + "]" * 40)
     refused(medstress("run", path), "deep.toml", "experiment.name", "32")
 
 

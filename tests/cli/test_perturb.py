@@ -17,6 +17,7 @@ from medstress.datasets.source import DatasetOptions
 IOB = "Aspirin\tB-Chemical\nreversed\tO\nhypertension\tO\n\nPatients\tO\nimproved\tO\n\n" * 3
 FILE = """
 [experiment]
+controls = false
 name = "noise"
 seeds = [0]
 [[dataset]]
@@ -28,6 +29,7 @@ scope = "all"
 """
 QUESTIONS = """
 [experiment]
+controls = false
 name = "draws"
 seeds = [0]
 [[dataset]]

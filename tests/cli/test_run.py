@@ -132,9 +132,6 @@ def test_an_unknown_table_and_a_missing_one_are_named(bench, refused):
     assert "unknown table [victims]; did you mean 'victim'?" in refused()
     bench.tables.pop("victims")
     assert refused() == "experiment.toml: the table [[victim]] is missing"
-    bench.tables["victim"] = [{"name": "m", "backend": "mock"}]
-    bench.tables["require"] = [{"metric": "asr"}]
-    assert "the table [require] is not built yet" in refused()
 
 
 @pytest.mark.parametrize(

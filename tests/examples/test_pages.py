@@ -74,7 +74,10 @@ def test_the_attack_of_the_page_passes_its_tests_and_runs(
     assert medstress_cli(["list", "attacks"]) == 0
     assert capsys.readouterr().out in (ROOT / page).read_text("utf-8")
     experiment = {
-        **{"experiment": {"name": "x"}, "dataset": {"name": "sample", "limit": 20}},
+        **{
+            "experiment": {"controls": False, "name": "x"},
+            "dataset": {"name": "sample", "limit": 20},
+        },
         "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
         "victim": {"backend": "mock"},
         **tomllib.loads(blocks(page, "toml")[1]),
@@ -98,7 +101,10 @@ def test_the_back_end_of_the_page_passes_its_tests_and_runs(
     )
     (workplace / "corpus.txt").write_text("Scopolamine prevents travel sickness.", "utf-8")
     experiment = {
-        **{"experiment": {"name": "x"}, "dataset": {"name": "sample", "limit": 20}},
+        **{
+            "experiment": {"controls": False, "name": "x"},
+            "dataset": {"name": "sample", "limit": 20},
+        },
         "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
         "attack": {"name": "entity_substitution", "sampler": "nearest"},
         **tomllib.loads(blocks(page, "toml")[1]),

@@ -29,6 +29,7 @@ Blocks = Callable[[str, str], list[str]]
 
 EXPERIMENT = """
 [experiment]
+controls = false
 name = "x"
 [dataset]
 name = "sample"

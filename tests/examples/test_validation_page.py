@@ -45,7 +45,7 @@ def test_every_row_of_the_tables_of_checks_has_a_command() -> None:
 def summary(workplace: Path) -> dict[str, Any]:
     """That of a real run, a small one."""
     experiment = {
-        "experiment": {"name": "x", "seeds": [0, 1]},
+        "experiment": {"controls": False, "name": "x", "seeds": [0, 1]},
         "dataset": {"name": "sample", "limit": 8},
         "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
         "victim": {"backend": "mock"},

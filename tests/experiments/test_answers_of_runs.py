@@ -68,7 +68,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(victim: str, *attacks: dict[str, Any], out: str = "run", **experiment: Any) -> Run:
     return ms.run(
         {
-            "experiment": {"name": "answers", "seeds": [0], **experiment},
+            "experiment": {"controls": False, "name": "answers", "seeds": [0], **experiment},
             "dataset": {"name": "jsonl", "path": "items.jsonl"},
             "entities": {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},
             "victim": {"name": "v", "backend": "python", "target": f"victim.py:{victim}"},

@@ -102,7 +102,7 @@ def stored(trial: Trial, folder: Path) -> dict[str, Any]:
         victim = {"task": trial.victim.task.spec(), "prompt": trial.victim.prompt}
         store.write_manifest(
             {
-                "config": {"experiment": {"name": "attack_one"}},
+                "config": {"experiment": {"controls": False, "name": "attack_one"}},
                 "victims": {trial.victim.label: victim},
             }
         )

@@ -26,7 +26,7 @@ def go(folder: Path, **experiment: Any) -> Run:
     (folder / "rows.tsv").write_text("\n".join(sentences), "utf-8")
     return run(
         {
-            "experiment": {"name": "x", "seeds": [0], **experiment},
+            "experiment": {"controls": False, "name": "x", "seeds": [0], **experiment},
             "dataset": {"name": "iob", "path": str(folder / "rows.tsv")},
             "victim": [{"name": "v", "backend": "python", "target": f"{folder}/victim.py:tag"}],
             "attack": [{"name": "keyboard_noise"}],

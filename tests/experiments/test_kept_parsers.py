@@ -41,7 +41,7 @@ def go(folder: Path, limit: int = 8, **victim: Any) -> Run:
     target = str(folder / "victim.py") + ":answer"
     return run(
         {
-            "experiment": {"name": "x", "seeds": [0]},
+            "experiment": {"controls": False, "name": "x", "seeds": [0]},
             "dataset": {"name": "sample", "limit": limit},
             "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
             "victim": [{"name": "v", "backend": "python", "target": target, **victim}],

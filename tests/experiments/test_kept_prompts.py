@@ -83,7 +83,7 @@ def experiment(folder: Path, n: int, **more: Any) -> dict[str, Any]:
 
     attack = {"name": "medfuzz", "attempts": 1, "runs": 1, "exemplars": 1}
     return {
-        "experiment": {"name": "x", "seeds": [0]},
+        "experiment": {"controls": False, "name": "x", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": str(folder / "q.jsonl"), "limit": n},
         "victim": [{"name": "v", **of("target")}],
         "role": {"attacker": of("attacker")},

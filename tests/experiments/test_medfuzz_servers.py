@@ -34,7 +34,7 @@ def experiment(tmp_path):
 
     def build(target, attacker, **limits):
         return {
-            "experiment": {"name": "servers", "seeds": [0]},
+            "experiment": {"controls": False, "name": "servers", "seeds": [0]},
             "dataset": {"name": "jsonl", "path": str(tmp_path / "items.jsonl")},
             "victim": {
                 "backend": "openai",

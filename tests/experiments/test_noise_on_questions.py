@@ -72,7 +72,7 @@ def write(folder: Path, items: list[dict[str, Any]]) -> None:
 
 def experiment(*attacks: dict[str, Any], target: str = "careful", **more: Any) -> dict[str, Any]:
     return {
-        "experiment": {"name": "noise", "seeds": [0]},
+        "experiment": {"controls": False, "name": "noise", "seeds": [0]},
         "dataset": [{"name": "jsonl", "path": "items.jsonl"}],
         "victim": [{"backend": "python", "target": f"victims.py:{target}", "prompt": "open_book"}],
         "attack": list(attacks),

@@ -62,7 +62,7 @@ def questions(folder: Path) -> Path:
     attack = {"name": "entity_substitution", "sampler": "exhaustive"}
     ms.run(
         {
-            "experiment": {"name": "q", "seeds": [0]},
+            "experiment": {"controls": False, "name": "q", "seeds": [0]},
             "dataset": {"name": "sample", "limit": N_ITEMS},
             "entities": {"type": "drugs", "vocabulary": str(folder / "names.txt")},
             "victim": [{"name": name, **of(folder, "first")} for name in ("one", "other")],
@@ -78,7 +78,7 @@ def questions(folder: Path) -> Path:
 def sentences(folder: Path) -> Path:
     ms.run(
         {
-            "experiment": {"name": "s", "seeds": [0]},
+            "experiment": {"controls": False, "name": "s", "seeds": [0]},
             "dataset": {"name": "iob", "path": str(folder / "data.iob")},
             "victim": of(folder, "tags"),
             "attack": {"name": "swap_noise"},
@@ -153,7 +153,7 @@ def test_what_python_asks_for_together_is_read_once_and_asked_again_anew(
 
 def test_rows_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Counter[str]) -> None:
     experiment = {
-        "experiment": {"name": "fuzzed", "seeds": [0]},
+        "experiment": {"controls": False, "name": "fuzzed", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl")},
         "victim": {"name": "rule", **of(folder, "target")},
         "role": {"attacker": of(folder, "attacker"), "judge": of(folder, "judge")},

@@ -108,7 +108,7 @@ def run(
     """Run attacks on victims, each with its prompt."""
     return ms.run(
         {
-            "experiment": {"name": "probes", "seeds": [0]},
+            "experiment": {"controls": False, "name": "probes", "seeds": [0]},
             "dataset": {"name": "jsonl", "path": "items.jsonl"},
             "victim": [
                 {
@@ -223,7 +223,7 @@ def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(
     (folder / "e.toml").write_text(
         "\n".join(
             [
-                '[experiment]\nname = "probes"',
+                '[experiment]\ncontrols = false\nname = "probes"',
                 '[[dataset]]\nname = "jsonl"\npath = "items.jsonl"',
                 *(
                     f'[[victim]]\nname = "{prompt}"\nbackend = "python"\nprompt = "{prompt}"\n'

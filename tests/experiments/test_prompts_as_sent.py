@@ -33,7 +33,7 @@ def substituted(folder: Path, *distances: Any, **victim: Any) -> Run:
     attack = {"name": "entity_substitution", "sampler": "random", "budget": 6}
     return run(
         {
-            "experiment": {"name": "x", "seeds": [0]},
+            "experiment": {"controls": False, "name": "x", "seeds": [0]},
             "dataset": {"name": "sample", "limit": 12},
             "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
             "victim": {"name": "v", "backend": "mock", **victim},
@@ -53,7 +53,7 @@ def talked(folder: Path) -> Run:
     speaker = {"backend": "python"}
     return run(
         {
-            "experiment": {"name": "x", "seeds": [0]},
+            "experiment": {"controls": False, "name": "x", "seeds": [0]},
             "dataset": {"name": "jsonl", "path": str(folder / "q.jsonl")},
             "victim": {"name": "v", **speaker, "target": f"{folder}/speakers.py:target"},
             "role": {"attacker": {**speaker, "target": f"{folder}/speakers.py:attacker"}},

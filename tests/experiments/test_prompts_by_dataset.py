@@ -54,7 +54,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def experiment(*datasets: str, prompt: Any = TABLE, **more: Any) -> dict[str, Any]:
     victim = {"name": "v", "backend": "python", "target": "v.py:answer"}
     return {
-        "experiment": {"name": "x", "seeds": [0]},
+        "experiment": {"controls": False, "name": "x", "seeds": [0]},
         "dataset": [{"name": "jsonl", "path": f"{d}.jsonl", "label": d} for d in datasets],
         "entities": {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},
         "victim": [victim | ({} if prompt is None else {"prompt": prompt})],

@@ -27,7 +27,7 @@ def run_with(folder: Path, template: str, **victim: Any) -> Path:
     (folder / "mine.jinja").write_text(template, "utf-8")
     run(
         {
-            "experiment": {"name": "x", "seeds": [0]},
+            "experiment": {"controls": False, "name": "x", "seeds": [0]},
             "dataset": {"name": "sample", "limit": 12},
             "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
             "victim": [
@@ -135,7 +135,8 @@ def test_a_template_of_the_users_own_that_never_ends_stops_the_run_with_a_senten
 ) -> None:
     (tmp_path / "mine.jinja").write_text("{{ stem }}{{ 'a' * 10**10 }}", "utf-8")
     (tmp_path / "e.toml").write_text(
-        '[experiment]\nname = "x"\n[dataset]\nname = "sample"\n[entities]\ntype = "drugs"\n'
+        '[experiment]\ncontrols = false\nname = "x"\n'
+        '[dataset]\nname = "sample"\n[entities]\ntype = "drugs"\n'
         'vocabulary = "drugs"\n[victim]\nbackend = "mock"\nprompt = "mine.jinja"\n'
         '[attack]\nname = "entity_substitution"\nsampler = "random"\n',
         "utf-8",

@@ -64,7 +64,7 @@ def swaps(tmp_path):
 
     def build(server, attack=None, **victim):
         return {
-            "experiment": {"name": "x", "seeds": [0], "controls": False},
+            "experiment": {"controls": False, "name": "x", "seeds": [0]},
             "dataset": {"name": "jsonl", "path": str(path)},
             "entities": {
                 "type": "drugs",
@@ -237,7 +237,7 @@ def medfuzz(tmp_path):
         with target, attacker:
             return run(
                 {
-                    "experiment": {"name": "x", "seeds": [0]},
+                    "experiment": {"controls": False, "name": "x", "seeds": [0]},
                     "dataset": {"name": "jsonl", "path": str(path)},
                     "victim": {**model(target), "answer_by": "generate", "name": "v", **victim},
                     "role": {"attacker": model(attacker)},

@@ -80,7 +80,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def tagged(*attacks: dict[str, Any], **experiment: Any) -> dict[str, Any]:
     return {
-        "experiment": {"name": "ner", "seeds": [0, 1], **experiment},
+        "experiment": {"controls": False, "name": "ner", "seeds": [0, 1], **experiment},
         "dataset": [{"name": "iob", "path": "data.iob"}],
         "victim": [{"backend": "python", "target": "victims.py:tags"}],
         "attack": list(attacks),
@@ -89,7 +89,7 @@ def tagged(*attacks: dict[str, Any], **experiment: Any) -> dict[str, Any]:
 
 def pairs(*attacks: dict[str, Any]) -> dict[str, Any]:
     return {
-        "experiment": {"name": "sts", "seeds": [0, 1]},
+        "experiment": {"controls": False, "name": "sts", "seeds": [0, 1]},
         "dataset": [{"name": "pairs", "path": "pairs.tsv"}],
         "victim": [{"backend": "python", "target": "victims.py:overlap"}],
         "attack": list(attacks),
@@ -383,7 +383,7 @@ def test_what_does_not_fit_sentences_is_refused_before_anything_runs(
 
 def test_questions_still_need_entities(folder: Path) -> None:
     experiment = {
-        "experiment": {"name": "x"},
+        "experiment": {"controls": False, "name": "x"},
         "dataset": [{"name": "sample"}],
         "victim": [{"backend": "mock"}],
         "attack": [{"name": "entity_substitution", "sampler": "random"}],

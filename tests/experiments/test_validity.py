@@ -54,7 +54,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     attack = {"name": "entity_substitution", "sampler": "nearest", "budget": BUDGET}
     experiment = {
-        "experiment": {"name": "x"},
+        "experiment": {"controls": False, "name": "x"},
         "dataset": [{"name": "jsonl", "path": str(tmp_path / "rows.jsonl")}],
         "entities": [
             {"type": "drugs", "vocabulary": str(tmp_path / "names.txt"), "embedding": "ngram"}

@@ -22,6 +22,7 @@ def role(*names: str) -> str:
 def conversations(rest: str, name: str, seeds: str = "[0]") -> str:
     """An experiment in which a scripted target talks."""
     return f"""[experiment]
+controls = false
 name = "{name}"
 seeds = {seeds}
 [[dataset]]

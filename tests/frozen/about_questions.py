@@ -8,6 +8,7 @@ from .inputs import CHOOSING, NAMES, questions
 def drug_questions(n: int, rest: str, name: str = "frozen") -> dict[str, str]:
     """Files of an experiment on questions with drugs as options."""
     head = f"""[experiment]
+controls = false
 name = "{name}"
 seeds = [0, 1]
 [[dataset]]
@@ -212,6 +213,7 @@ budget = 3
     '{"pattern": "statin", "reply": "hard to tell"}\n'
     '{"pattern": ".", "reply": "The answer is A."}\n',
     "annotated.toml": """[experiment]
+controls = false
 name = "annotated"
 [[dataset]]
 name = "sample"
@@ -234,6 +236,7 @@ budget = 3
         "drawn",
     )["e.toml"],
     "vignettes.toml": """[experiment]
+controls = false
 name = "vignettes"
 seeds = [0, 1]
 [[dataset]]

@@ -15,6 +15,7 @@ TAGGED = {
     "synonyms.csv": SYNONYMS,
     "words.txt": "patients\nfever\nsevere bleeding\n",
     "e.toml": """[experiment]
+controls = false
 name = "tagged"
 seeds = [0, 1]
 controls = true
@@ -56,6 +57,7 @@ search = "greedy"
 budget = 5
 """,
     "perturbed.toml": """[experiment]
+controls = false
 name = "perturbed"
 seeds = [0]
 [[dataset]]
@@ -73,6 +75,7 @@ DOCUMENTS = {
     "synonyms.csv": SYNONYMS,
     "chemicals.txt": CHEMICAL_NAMES,
     "e.toml": """[experiment]
+controls = false
 name = "documents"
 seeds = [0, 1]
 [[dataset]]
@@ -118,6 +121,7 @@ SIMILAR = {
     "tagging.py": TAGGING,
     "synonyms.csv": SYNONYMS,
     "e.toml": """[experiment]
+controls = false
 name = "similar"
 seeds = [0, 1]
 [[dataset]]
@@ -154,6 +158,7 @@ budget = 4
 """,
 }
 SIMILAR["perturbed.toml"] = """[experiment]
+controls = false
 name = "perturbed"
 seeds = [0]
 [[dataset]]
@@ -169,6 +174,7 @@ TRAINED = {
     "data.iob": IOB,
     "tagging.py": TAGGING,
     "e.toml": """[experiment]
+controls = false
 name = "trained"
 seeds = [0]
 [[dataset]]

@@ -48,7 +48,7 @@ def similarity(pairs):
 def questions() -> dict[str, Any]:
     """An experiment on questions, with a mock for a victim."""
     return {
-        "experiment": {"name": "fuzz", "seeds": [0], "max_failed": 0},
+        "experiment": {"controls": False, "name": "fuzz", "seeds": [0], "max_failed": 0},
         "dataset": [{"name": "jsonl", "path": "items.jsonl", "on_bad_row": "skip"}],
         "entities": [{"type": "drugs", "vocabulary": "names.csv"}],
         "victim": [{"name": "mock", "backend": "mock", "answer_by": "letter"}],
@@ -71,7 +71,7 @@ def files() -> dict[str, str]:
 def tagged(dataset: str = "iob", file: str = "data.iob") -> dict[str, Any]:
     """An experiment on tagged sentences."""
     return {
-        "experiment": {"name": "fuzz", "seeds": [0]},
+        "experiment": {"controls": False, "name": "fuzz", "seeds": [0]},
         "dataset": [{"name": dataset, "path": file, "on_bad_row": "skip"}],
         "victim": [{"name": "v", "backend": "python", "target": "victim.py:entities"}],
         "attack": [{"name": "swap_noise"}],
@@ -81,7 +81,7 @@ def tagged(dataset: str = "iob", file: str = "data.iob") -> dict[str, Any]:
 def pairs() -> dict[str, Any]:
     """An experiment on pairs of sentences."""
     return {
-        "experiment": {"name": "fuzz", "seeds": [0]},
+        "experiment": {"controls": False, "name": "fuzz", "seeds": [0]},
         "dataset": [{"name": "pairs", "path": "pairs.tsv", "on_bad_row": "skip"}],
         "victim": [{"name": "v", "backend": "python", "target": "victim.py:similarity"}],
         "attack": [{"name": "case_noise", "max_change": 0.5}],

@@ -66,7 +66,7 @@ def template(folder: Path) -> Template:
         return {"backend": "python", "target": f"{folder / 'models.py'}:{name}"}
 
     experiment = {
-        "experiment": {"name": "fuzzed", "seeds": [0]},
+        "experiment": {"controls": False, "name": "fuzzed", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl")},
         "victim": {"name": "rule", **role("target")},
         "role": {"attacker": role("attacker"), "judge": role("judge")},

@@ -20,6 +20,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra trans
 SCRIPT = Path(__file__).parents[2] / "scripts" / "fit_head.py"
 EXPERIMENT = """
 [experiment]
+controls = false
 name = "fit"
 seeds = [0]
 [[dataset]]

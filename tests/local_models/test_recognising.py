@@ -47,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def prepared(*entities: dict[str, Any]) -> Prepared:
     return prepare(
         {
-            "experiment": {"name": "x"},
+            "experiment": {"controls": False, "name": "x"},
             "dataset": {"name": "jsonl", "path": "rows.jsonl"},
             "entities": list(entities),
             "victim": {"backend": "mock"},

@@ -65,7 +65,7 @@ class MadeUp:
         }
         self.manifest = {
             "config": {
-                "experiment": {"name": "made-up"},
+                "experiment": {"controls": False, "name": "made-up"},
                 "dataset": [{"name": name} for name in datasets],
                 "entities": [{"name": g[0], "type": g[1], "embedding": g[2]} for g in groups],
                 "victim": [dict(victim) for victim in victims],

@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def experiment(name: str, path: str, target: str) -> dict[str, Any]:
     return {
-        "experiment": {"name": "noise", "seeds": [0]},
+        "experiment": {"controls": False, "name": "noise", "seeds": [0]},
         "dataset": [{"name": name, "path": path}],
         "victim": [{"name": "mine", "backend": "python", "target": f"v.py:{target}"}],
         "attack": ATTACKS,

@@ -82,7 +82,7 @@ def attack(folder: Path, source: str, n: int, budget: int, wraps: dict[str, list
     victim = {"backend": "python", "target": f"{folder}/victim.py:answer"}
     return run(
         {
-            "experiment": {"name": "defended", "seeds": [0]},
+            "experiment": {"controls": False, "name": "defended", "seeds": [0]},
             "dataset": [{"name": "jsonl", "path": str(folder / "rows.jsonl")}],
             "entities": [
                 {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}

@@ -81,7 +81,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def experiment(folder: Path, vocabulary: list[str], limit: int, **attack: Any) -> dict[str, Any]:
     (folder / "names.txt").write_text("\n".join(vocabulary), encoding="utf-8")
     return {
-        "experiment": {"name": "every-name", "seeds": [0]},
+        "experiment": {"controls": False, "name": "every-name", "seeds": [0]},
         "dataset": [{"name": "sample"}],
         "entities": [
             {

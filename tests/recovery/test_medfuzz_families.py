@@ -78,7 +78,7 @@ def experiment(bench: Path, attempts: int = 3, runs: int = 1, **test: Any) -> di
 
     attack = {"name": "medfuzz", "attempts": attempts, "runs": runs, "exemplars": 0}
     return {
-        "experiment": {"name": "planted", "seeds": [0]},
+        "experiment": {"controls": False, "name": "planted", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": str(bench / "q.jsonl")},
         "victim": [{"name": "rule", **of("target")}],
         "role": {"attacker": of("attacker")},

@@ -104,7 +104,7 @@ def of(function: str, **more: Any) -> dict[str, Any]:
 
 def tables(*judges: str, attacker: str = "attacker", **attack: Any) -> dict[str, Any]:
     return {
-        "experiment": {"name": "judges", "seeds": [0]},
+        "experiment": {"controls": False, "name": "judges", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": "items.jsonl"},
         "victim": [of("target", name="target")],
         "role": {"attacker": of(attacker), "judge": [of(name) for name in judges]},
@@ -281,6 +281,7 @@ def test_a_judge_can_be_switched_off_and_all_can_be_set_at_once(folder: Path) ->
 
 FILE = """
 [experiment]
+controls = false
 name = "judges"
 [dataset]
 name = "jsonl"

@@ -108,7 +108,7 @@ def marked(knee_questions: Any) -> Run:
     attack = {"name": "medfuzz", "attempts": 3, "runs": 1, "exemplars": 0, "gate_mode": "mark"}
     test = {"null": "best_of_k", "controls": 30, "generator": "attacker"}
     experiment = {
-        "experiment": {"name": "marked", "seeds": [0]},
+        "experiment": {"controls": False, "name": "marked", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": str(folder / "q.jsonl")},
         "victim": [{"name": "rule", **of("target")}],
         "role": {"attacker": of("attacker"), "judge": of("judge")},

@@ -50,7 +50,7 @@ def folder(tmp_path, monkeypatch):
 
 def fuzz(folder, attacker="attacker", judge=None, **attack):
     experiment = {
-        "experiment": {"name": "fuzz", "seeds": [0]},
+        "experiment": {"controls": False, "name": "fuzz", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": "items.jsonl"},
         "victim": {"backend": "python", "target": "models.py:target"},
         "role": {"attacker": {"backend": "python", "target": f"models.py:{attacker}"}},

@@ -109,7 +109,7 @@ def experiment(bench: Path, **test: Any) -> dict[str, Any]:
         return {"backend": "python", "target": f"{bench / 'roles.py'}:{name}"}
 
     return {
-        "experiment": {"name": "planted", "seeds": [0]},
+        "experiment": {"controls": False, "name": "planted", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": str(bench / "q.jsonl")},
         "victim": [{"name": "rule", **of("target")}],
         "role": {"attacker": of("attacker"), "judge": of("judge")},
@@ -120,6 +120,7 @@ def experiment(bench: Path, **test: Any) -> dict[str, Any]:
 
 FILE = """
 [experiment]
+controls = false
 name = "planted"
 seeds = [0]
 [dataset]

@@ -69,7 +69,7 @@ def experiment(
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows[::order])), "utf-8")
     victim = {"backend": "python", "name": "v", "target": f"{folder}/victim.py:answer"}
     return {
-        "experiment": {"name": "x", "seeds": [0, 1]},
+        "experiment": {"controls": False, "name": "x", "seeds": [0, 1]},
         "dataset": [{"name": "jsonl", "path": str(folder / "rows.jsonl")}],
         "entities": [
             {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}

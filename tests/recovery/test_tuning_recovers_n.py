@@ -77,7 +77,12 @@ def tuned(folder: Path, weak: dict[str, list[str]], **settings: Any) -> Tuned:
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     return tune(
         {
-            "experiment": {"name": "planted", "seeds": [0, 1], "flip_check": False},
+            "experiment": {
+                "controls": False,
+                "name": "planted",
+                "seeds": [0, 1],
+                "flip_check": False,
+            },
             "dataset": [{"name": "jsonl", "path": str(folder / "rows.jsonl")}],
             "entities": [
                 {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}

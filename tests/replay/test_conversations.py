@@ -64,6 +64,7 @@ def second(conversations):
 '''
 FILE = f"""
 [experiment]
+controls = false
 name = "fuzz"
 seeds = [0]
 [[dataset]]

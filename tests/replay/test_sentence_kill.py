@@ -43,6 +43,7 @@ def overlap(pairs):
 NAMES = ("aspirin", "warfarin", "naproxen")
 TAGGED = """
 [experiment]
+controls = false
 name = "broken"
 seeds = [0, 1]
 controls = true
@@ -65,6 +66,7 @@ budget = 6
 """
 PAIRS = """
 [experiment]
+controls = false
 name = "broken"
 seeds = [0, 1]
 [[dataset]]

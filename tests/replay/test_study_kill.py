@@ -53,6 +53,7 @@ def attacker(conversations):
 '''
 FILE = f"""
 [experiment]
+controls = false
 name = "fuzz"
 seeds = [0]
 [[dataset]]

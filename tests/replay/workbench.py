@@ -48,7 +48,7 @@ def answer(prompts):
 
 
 def _answer(prompt):
-    key = "ABCD"[int(re.search(r"case ([0-9]+)", prompt)[1]) % 4]
+    key = "ABCD"[int(re.search(r"case +([0-9]+)", prompt.replace('\\n', ' '))[1]) % 4]
     luck = hashlib.sha256(prompt.encode()).digest()[0]
     if luck < 12:
         return "no idea"
@@ -92,9 +92,15 @@ def toml(tables: Mapping[str, Any]) -> str:
     for table, value in tables.items():
         for row in value if isinstance(value, list) else [value]:
             lines.append(f"[[{table}]]" if isinstance(value, list) else f"[{table}]")
-            lines += [f"{key} = {json.dumps(entry)}" for key, entry in row.items()]
+            lines += [f"{key} = {_value(entry)}" for key, entry in row.items()]
             lines.append("")
     return "\n".join(lines)
+
+
+def _value(entry: Any) -> str:
+    if isinstance(entry, dict):
+        return "{" + ", ".join(f"{key} = {_value(value)}" for key, value in entry.items()) + "}"
+    return json.dumps(entry)
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ class Bench:
         self.out = root / "run"
         self.log = root / "log.jsonl"
         self.tables: dict[str, Any] = {
-            "experiment": {"name": "bench", "seeds": [0, 1]},
+            "experiment": {"controls": False, "name": "bench", "seeds": [0, 1]},
             "dataset": [{"name": "jsonl", "path": "items.jsonl", "label": "cases"}],
             "entities": [
                 {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},

@@ -118,7 +118,7 @@ def workplace(
 def experiment(encoder: Path) -> dict[str, Any]:
     """An experiment on them."""
     return {
-        "experiment": {"name": "toy", "seeds": [0]},
+        "experiment": {"controls": False, "name": "toy", "seeds": [0]},
         "dataset": [{"name": "iob", "path": "test.iob"}],
         "attack": [
             {"name": "swap_noise", "scope": "all"},

@@ -26,6 +26,7 @@ from medstress.training.plan import plan_training
 
 TOML = """
 [experiment]
+controls = false
 name = "toy"
 seeds = [0]
 [dataset]

@@ -57,7 +57,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         return {"backend": "python", "target": f"{folder / 'models.py'}:{name}"}
 
     experiment = {
-        "experiment": {"name": "fuzzed", "seeds": [0]},
+        "experiment": {"controls": False, "name": "fuzzed", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl")},
         "victim": {"name": "rule", **role("target")},
         "role": {"attacker": role("attacker"), "judge": role("judge")},

@@ -77,16 +77,14 @@ def check_word(attack: str, key: str, value: object, known: Iterable[str]) -> No
         )
 
 
-def check_budget(attack: str, budget: object, most: int) -> None:
-    """Raise if a budget is not a whole number from 1 to the most.
+def check_budget(attack: str, budget: object, most: int, key: str = "budget") -> None:
+    """Raise if a budget, or the value of another key, is not a whole number from 1 to the most.
 
     Raises:
         UsageError: it is not.
     """
     if type(budget) is not int or not 1 <= budget <= most:
-        raise UsageError(
-            f"{attack}: budget must be a whole number from 1 to {most}, got {budget!r}"
-        )
+        raise UsageError(f"{attack}: {key} must be a whole number from 1 to {most}, got {budget!r}")
 
 
 def check_flag(attack: str, key: str, value: object) -> None:

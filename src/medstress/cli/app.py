@@ -21,6 +21,7 @@ COMMANDS = (
     "report",
     "figures",
     "export",
+    "compare",
     "test",
     "review",
     "annotate",

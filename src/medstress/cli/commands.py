@@ -13,9 +13,11 @@ from medstress import recipes
 from medstress.api.results import report_of
 from medstress.api.run import Run, run
 from medstress.cli.caching import cache_cli as cache_cli
+from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display, print_table
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
+from medstress.cli.verdicts import decision_tables, exit_code, judged_code, write_verdicts
 from medstress.core.errors import UsageError
 from medstress.files.writing import Access, write_text
 from medstress.papers.outputs import Made, Skipped
@@ -63,8 +65,12 @@ def run_cli(args: argparse.Namespace) -> int:
             overrides=args.set,
             watcher=watcher,
         )
-    code = _show_run(finished)
+    with finished.opened() as stored:
+        code = _show(stored)
+        write_verdicts(stored, args)
     print(f"run: {finished.folder}   next: medstress report {finished.folder}")
+    if "compare" in finished.manifest()["config"]:
+        print(f"arms of [compare]: medstress compare {finished.folder}")
     return code
 
 
@@ -136,11 +142,13 @@ def train_cli(args: argparse.Namespace) -> int:
 def summary_cli(args: argparse.Namespace) -> int:
     """Run `medstress summary`."""
     with Run(args.folder).opened() as stored:
+        summary = summarise_run(stored)
         if args.json:
-            print(json.dumps(summarise_run(stored), indent=1, allow_nan=False))
+            print(json.dumps(summary, indent=1, allow_nan=False))
         else:
             _show(stored)
-    return 0
+        write_verdicts(stored, args)
+        return judged_code(stored)
 
 
 def report_cli(args: argparse.Namespace) -> int:
@@ -283,6 +291,8 @@ def _check_limit(args: argparse.Namespace) -> None:
 
 def _dry_run(args: argparse.Namespace) -> int:
     from medstress.costs.experiment import estimate
+    from medstress.costs.power import power_lines
+    from medstress.running.comparing import check_arms, check_factor
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(
@@ -292,8 +302,11 @@ def _dry_run(args: argparse.Namespace) -> int:
             watcher=watcher,
             formats=True,
         )
+        check_arms(prepared)
+        folder = run_folder(prepared, args.out)
         with opened_victims(prepared, watcher.note):
-            costs = estimate(prepared, run_folder(prepared, args.out))
+            check_factor(prepared)
+            costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
             lines = [*costs, *dry_run_remarks(prepared)]
     for line in lines:
         print(one_line(line))
@@ -306,19 +319,23 @@ def _show_run(finished: Run) -> int:
 
 
 def _show(stored: StoredRun) -> int:
-    """Print warnings and tables; return 1 if more trials failed than the experiment allows, or if
-    no answer of a victim could be read."""
+    """Print verdict, warnings and tables; return 1 if more trials failed than the experiment
+    allows, or if no answer of a victim could be read, and else 3 if a criterion is missed."""
     from medstress.experiment.file.config import LIMITS
     from medstress.metrics.sentences.surrogates import name_lines
     from medstress.metrics.unreadable import victims_unread
     from medstress.report.controls import controls_table
+    from medstress.report.criteria import verdict
     from medstress.report.evidence import evidence_table
+    from medstress.report.overview import decided_sentence
     from medstress.report.sections import by_seed_and_pooled, headline_rows, summary_table
     from medstress.report.sentence_scores import score_table
     from medstress.report.training import comparison
     from medstress.report.tuning import tuning_lines
 
     summary = summarise_run(stored)
+    if sentence := verdict(summary):
+        print(one_line(sentence))
     _print_first(summary)
     rows = by_seed_and_pooled(summary)
     print_table(summary_table(rows))
@@ -328,6 +345,8 @@ def _show(stored: StoredRun) -> int:
         print_table(evidence)
     if scores := score_table(rows):
         print_table(scores)
+    for table in decision_tables(summary):
+        print_table(table)
     if "training" in summary and (compared := comparison(summary["training"])):
         print_table(compared)
     for line in name_lines(summary):
@@ -338,12 +357,15 @@ def _show(stored: StoredRun) -> int:
     if usd is not None:
         print(f"spent: ${usd:,.4f}; by victim: summary --json, performance.spending")
     settings = stored.manifest["config"]["experiment"]
-    if not summary["experiment"]["complete"]:
+    if early := summary["experiment"].get("decided"):
+        print(decided_sentence(early))
+    elif not summary["experiment"]["complete"]:
         limits = [key for key in LIMITS if key in settings]
         raised = f", with a higher {' or '.join(limits)}" if limits else ""
         print(f"not complete; run the same command again{raised} to resume")
     unread = bool(victims_unread(summary))  # the warnings name the victims
-    return max(_failures(stored, summary, settings["max_failed"]), int(unread))
+    faults = max(_failures(stored, summary, settings["max_failed"]), int(unread))
+    return exit_code(summary, faults)
 
 
 def _print_first(summary: dict[str, Any]) -> None:

@@ -23,7 +23,6 @@ KINDS = (
 )
 NOT_BUILT = (
     "watch",
-    "compare",
     "explain",
 )
 """Planned commands that this version lacks."""
@@ -32,7 +31,8 @@ NULLS = ("matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k"
 STATISTICS = ("key_probability", "share_correct", "confidence")
 
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
-max_failed; 2 an error you can fix (one sentence says how); 130 interrupted, nothing lost"""
+max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
+([[require]]); 130 interrupted, nothing lost"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -63,6 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     _tune(commands)
     _train(commands)
     _look(commands)
+    _compare(commands)
     _test(commands)
     _review(commands)
     _annotate(commands)
@@ -101,6 +102,7 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
     _running(run)
+    _verdict_flags(run)
 
 
 def _tune(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -158,6 +160,11 @@ def _running(run: _Parser) -> None:
     run.add_argument("--quiet", action="store_true", help="no progress display")
 
 
+def _verdict_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--junit", metavar="FILE", help="write the verdicts as JUnit XML")
+    command.add_argument("--markdown", metavar="FILE", help="write the verdicts as Markdown")
+
+
 def _experiment_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--limit", type=int, metavar="N", help="at most N items of each data set")
     _settings_flag(command)
@@ -210,6 +217,7 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     summary = commands.add_parser("summary", help="the numbers of a run")
     summary.add_argument("folder", metavar="DIR")
     summary.add_argument("--json", action="store_true", help="as JSON (format 1)")
+    _verdict_flags(summary)
     report = commands.add_parser("report", help="one self-contained HTML file, readable offline")
     report.add_argument("folder", metavar="DIR")
     report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
@@ -239,6 +247,38 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     export.add_argument(
         "--to", required=True, metavar="FILE", help="FILE.jsonl, FILE.csv or FILE.parquet"
     )
+
+
+def _compare(commands: argparse._SubParsersAction[_Parser]) -> None:
+    compare = commands.add_parser(
+        "compare",
+        help="is B worse than A? Two runs, or two arms of one, on the same items",
+        description="Compare two runs in which exactly one thing differs, or the two arms that "
+        "[compare] names in the experiment file of one run, item by item and seed by seed. Exit "
+        "code 3 without --margin only if B is worse; with it unless B is shown to be no worse than "
+        "the margin.",
+    )
+    compare.add_argument("folder", metavar="DIR_A", help="the run that B is compared with")
+    compare.add_argument(
+        "other", metavar="DIR_B", nargs="?", help="default: the arms that [compare] names in DIR_A"
+    )
+    compare.add_argument(
+        "--margin", type=float, metavar="M", help="the largest difference that does not matter"
+    )
+    compare.add_argument(
+        "--on-undecided",
+        choices=("pass", "fail"),
+        default="fail",
+        help="whether an undecided comparison with a margin passes (default: fail)",
+    )
+    compare.add_argument(
+        "--adjust",
+        choices=("holm", "bh"),
+        help="how p-values are adjusted over a family (default: holm)",
+    )
+    compare.add_argument("--sequential", metavar="STATE", help="not built yet")
+    compare.add_argument("--json", action="store_true", help="as JSON (format 1)")
+    _verdict_flags(compare)
 
 
 def _test(commands: argparse._SubParsersAction[_Parser]) -> None:

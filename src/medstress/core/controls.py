@@ -5,7 +5,7 @@ CONTROLS = ("repeat", "no_op", "same_type", "neutral_insertion", "paraphrase", "
 
 MEANINGS = {
     "repeat": "when the same prompt is asked again",
-    "no_op": "when only white space and punctuation move",
+    "no_op": "when only white space, punctuation or letter case move",
     "same_type": "when random names of the type stand there",
     "neutral_insertion": "when sentences that do not matter are put in",
     "paraphrase": "when the question is put in other words",

@@ -34,6 +34,9 @@ class Predict:
     """Whether the key still holds, as far as the other roles that the attack asked can tell."""
     reason: str | None = None
     """Who or what says so."""
+    sample: int = 0
+    """Index of a repetition: calls of queries that differ in it are calls of their own, also where
+    their prompts are equal. 0 for all queries but repeats."""
 
 
 @fast_init

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 
+from medstress.attacks.controls.arm import ControlArm
+from medstress.attacks.controls.written_paraphrases import ROLE as PARAPHRASER
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.medfuzz.judges import JUDGE, N_VOTES, is_judge, votes_each
 from medstress.attacks.protocol import Attack
@@ -61,32 +63,44 @@ def tests_remark(prepared: Prepared) -> str:
 
 def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
     """Yield lines on the most calls to every role and the most that its replies cost."""
+    # Control arms share the conversation of their attack and ask no role.
+    attacks = [
+        part
+        for part in prepared.attacks
+        if part.traits.in_turns and not isinstance(part.attack, ControlArm)
+    ]
     n_trials = {
         part.label: n_victims * _n_items(prepared) * _n_runs(prepared, part.attack)
-        for part in prepared.attacks
-        if part.traits.in_turns
+        for part in attacks
     }
-    for part in prepared.attacks:
-        if part.traits.in_turns:
-            n = n_trials[part.label] * part.traits.budget
-            yield (
-                f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (5 with "
-                "repaired replies) and at most 3 calls to each judge (5 with repaired replies)"
-            )
-    n_attempts = sum(
-        n_trials[part.label] * part.traits.budget
-        for part in prepared.attacks
-        if part.label in n_trials
-    )
+    n_attempts = 0
+    for part in attacks:
+        n = n_trials[part.label] * part.traits.budget
+        n_attempts += n
+        yield (
+            f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (5 with "
+            "repaired replies) and at most 3 calls to each judge (5 with repaired replies)"
+        )
     for role in prepared.roles:
         n_written = _n_written(prepared, role.name, n_trials)
         n_for_controls = n_written + _n_votes(prepared, role.name, n_trials)
         n_clean = _n_clean(prepared, role.name)
-        per_attempt = PER_ATTEMPT[JUDGE if is_judge(role.name) else role.name]
+        per_attempt = PER_ATTEMPT.get(JUDGE if is_judge(role.name) else role.name, 0)
+        n_for_controls += _n_paraphrases(prepared, role.name, n_victims)
         n = n_attempts * per_attempt + n_clean + n_for_controls
         parts = {"about clean items": n_clean, "for controls": n_for_controls}
         yield _role(role, n, parts, prepared)
     yield from _mentions(prepared)
+
+
+def _n_paraphrases(prepared: Prepared, role: str, n_victims: int) -> int:
+    """Return the most paraphrases that a role writes: one a query."""
+    per_item = sum(
+        part.traits.budget * _n_runs(prepared, part.attack)
+        for part in prepared.attacks
+        if role in part.traits.roles and role == PARAPHRASER
+    )
+    return n_victims * _n_items(prepared) * per_item
 
 
 def _n_items(prepared: Prepared) -> int:

@@ -58,9 +58,7 @@ def predict(
     started = flow if isinstance(flow, StartedFlow) else StartedFlow(flow)
     call, requests = 0, started.requests
     while True:
-        shifted = (
-            tuple(replace(r, sample=r.sample + sample) for r in requests) if sample else requests
-        )
+        shifted = _shifted(requests, sample)
         try:
             replies = yield CallRound(
                 role=VICTIM,
@@ -83,6 +81,13 @@ def predict(
         except StopIteration as stop:
             prediction: Prediction = stop.value
             return prediction
+
+
+def _shifted(requests: tuple[Request, ...], sample: int) -> tuple[Request, ...]:
+    """Add an offset to the sample indices of requests."""
+    if not sample:
+        return requests
+    return tuple(replace(request, sample=request.sample + sample) for request in requests)
 
 
 def consult(step: Consult) -> Generator[CallRound, tuple[Reply, ...], tuple[Answer, ...]]:
@@ -117,12 +122,18 @@ class Flows:
     def __init__(self, victim: Victim) -> None:
         self._victim = victim
         self.stores_requests = victim.stores_requests
+        # A query of several samples, such as a majority's, takes several indices.
+        self._n_samples = int(getattr(victim.task, "n_samples", 1))
         self._started: dict[int, tuple[Predict, StartedFlow]] = {}
 
     def take(self, query: Predict) -> StartedFlow:
         """Return the started flow of a query that is asked now."""
         known = self._started.pop(id(query), None) if self._started else None
         return known[1] if known else StartedFlow(self._victim.flow(query.candidate))
+
+    def offset(self, query: Predict) -> int:
+        """Return what is added to the sample indices of a query's requests."""
+        return query.sample * self._n_samples
 
     def first_requests(self, queries: Iterable[Predict], limit: int) -> Iterator[Request]:
         """Yield the first-round requests of upcoming queries, starting each flow when reached."""
@@ -132,4 +143,4 @@ class Flows:
                     started = StartedFlow(self._victim.flow(query.candidate))
                     # The query is kept beside its flow so that its id cannot be reused.
                     self._started[id(query)] = (query, started)
-                yield from self._started[id(query)][1].requests
+                yield from _shifted(self._started[id(query)][1].requests, self.offset(query))

@@ -55,7 +55,8 @@ class TrialResult:
     n_length: int = 0
     """Of those, unreadable because a reply was cut off at `max_new_tokens`."""
     n_unchanged: int = 0
-    """Queries whose edits changed nothing: the original text was put in again."""
+    """Queries whose edits changed nothing: the original text was put in again. Repeats, which
+    are meant to change nothing, are left out."""
     n_ties: int = 0
     """Answers in which options shared the highest score; the clean item's answer counts too."""
     probes: list[int] = field(default_factory=list)
@@ -93,7 +94,7 @@ class TrialResult:
         self.n_unreadable += prediction.outcome is Outcome.UNREADABLE
         self.n_length += prediction.finish_reason is not None
         self.n_ties += prediction.is_tied
-        self.n_unchanged += changes_nothing(query.candidate)
+        self.n_unchanged += not query.sample and changes_nothing(query.candidate)
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON values.

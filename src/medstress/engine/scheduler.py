@@ -129,9 +129,7 @@ class Scheduler:
         A trial waits for one role at a time, so fewer would leave the other roles without work.
         """
         roles = {id(one): _most_held(one) for one in self._roles.values()}
-        victims = (
-            _most_held(queue.backend) for key, queue in self._queues.items() if key not in roles
-        )
+        victims = (_most_held(one.backend) for key, one in self._queues.items() if key not in roles)
         return max(WINDOW, 2 * (sum(roles.values()) + max(victims, default=0)))
 
     def _arm(self, trial: Work) -> int:
@@ -285,7 +283,8 @@ class Scheduler:
             raise UsageError(f"the attack asks the role {role!r}: add a [role.{role}] table")
         queue = self._queues.get(id(backend))
         if queue is None:
-            queue = self._queues[id(backend)] = BackendQueue(backend)
+            queue = BackendQueue(backend, in_order=self._limits.in_order)
+            self._queues[id(backend)] = queue
         return queue
 
     def _dispatch(self) -> None:

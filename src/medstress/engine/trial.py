@@ -30,7 +30,8 @@ from medstress.tasks.victim import Victim
 
 MAX_REFUSALS = 100
 FLIP_CHECK_SAMPLE = 1_000_000
-"""Offset of the flip check's sample index, so that it never reads back the stored answer."""
+"""Offset of the flip check's sample index, so that it never reads back the stored answer. Repeats
+(`Predict.sample`) have larger ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +166,8 @@ def _unseen(trial: Trial, traits: AttackTraits) -> str | None:
     """Say that the victim's prompt shows no field that the attack edits; None if it shows one."""
     if not trial.victim.misses(traits.edits_only):
         return None
+    if traits.edits_only == {"options"}:
+        return "the victim's prompt lists no options"
     return f"the victim's prompt shows no {' and no '.join(sorted(traits.edits_only))}"
 
 
@@ -298,6 +301,7 @@ def _ask(
                 query.candidate,
                 Purpose.ATTACK,
                 result.n_asked,
+                sample=flows.offset(query),
                 ahead=flows.first_requests(upcoming, left),
                 ahead_is_certain=referee.asks_all,
                 stores_requests=flows.stores_requests,

@@ -37,14 +37,15 @@ def surely_flipped(row: TrialRow, budget: int) -> bool:
 
 def possibly_flipped(row: TrialRow, budget: int) -> bool:
     """Return True if the trial succeeded, or may have: an answer is unreadable or missing."""
-    return flipped_within(row, budget) or _lacks_answers(row)
+    return flipped_within(row, budget) or lacks_answers(row)
 
 
 def _is_by_unreadable(row: TrialRow) -> bool:
     return row.n_options > 0 and row.n_unreadable > 0 and row.first_success_answer is None
 
 
-def _lacks_answers(row: TrialRow) -> bool:
+def lacks_answers(row: TrialRow) -> bool:
+    """Return True if an answer under attack is unreadable or missing."""
     lost = row.verdict in (Verdict.FAILED, Verdict.CUT_SHORT)
     return lost or row.n_unreadable > 0 or row.n_failed > 0
 
@@ -60,7 +61,7 @@ def settled(trials: Iterable[TrialRow], *, hits: bool) -> list[TrialRow]:
     def settle(row: TrialRow) -> TrialRow:
         if not is_eligible(row):
             return row
-        if hits and _lacks_answers(row):
+        if hits and lacks_answers(row):
             return replace(row, verdict=Verdict.FLIPPED, first_success=1)
         if not hits and is_flipped(row) and _is_by_unreadable(row):
             return replace(row, verdict=Verdict.HELD, first_success=None)

@@ -33,9 +33,14 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
 
     Args:
         trials: all trials of the run so far.
-        experiment: the `experiment` object of the summary; `complete` is read.
+        experiment: the `experiment` object of the summary; `complete` and `decided` are read.
     """
-    if experiment.get("complete") is False:
+    if experiment.get("decided"):
+        found = [
+            "The run stopped once its criteria were decided. The intervals of its rows assume a "
+            "planned end and are too narrow; those that judge the criteria allow for the stop."
+        ]
+    elif experiment.get("complete") is False:
         found = [
             f"The run is not complete: these are the first {len(trials)} trials. Those that are "
             "wrong at baseline finish first, so accuracy leans low until the end."

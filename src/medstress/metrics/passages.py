@@ -7,6 +7,7 @@ from typing import Any
 
 from medstress.core.rows import TrialRow
 from medstress.core.validity import EVIDENCE_CHANGED
+from medstress.metrics.controls import is_control
 from medstress.metrics.counts import (
     clean_items,
     is_answered,
@@ -84,11 +85,12 @@ def passage_gains(
 def accuracies_by_attack(
     trials: Iterable[TrialRow], free: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return accuracy before and after each attack, on the same items for all attacks of a group.
+    """Return accuracy before and after each attack and control, on the same items of a group.
 
     An item that an attack cannot edit keeps its clean answer, so that attacks with other
     attackable items can stand in one figure. Attacks that change the evidence are left out: what
-    they take is no error.
+    they take is no error. Of the arms of one control the one with the most queries stands for all,
+    under the control's name.
 
     Args:
         trials: the rows of a run.
@@ -100,9 +102,7 @@ def accuracies_by_attack(
         A row for each data set, group, victim and attack with an attackable item: `accuracy`, and
         `accuracy_after` over all seeds.
     """
-    by_arm: dict[tuple[str, str, str, str], list[TrialRow]] = {}
-    for row in trials:
-        by_arm.setdefault((row.dataset, row.victim, row.group, row.attack), []).append(row)
+    by_arm = _by_arm(trials)
     places = dict.fromkeys((dataset, group) for dataset, _, group, _ in by_arm)
     with_names = {dataset for dataset, group in places if group not in free}
     found = []
@@ -130,6 +130,26 @@ def accuracies_by_attack(
                     ).as_json(),
                 }
             )
+    return found
+
+
+def _by_arm(
+    trials: Iterable[TrialRow],
+) -> dict[tuple[str, str, str, str], list[TrialRow]]:
+    """Return (data set, victim, group, attack or control) -> trials."""
+    found: dict[tuple[str, str, str, str], list[TrialRow]] = {}
+    controls: dict[tuple[str, str, str, str], dict[str, list[TrialRow]]] = {}
+    for row in trials:
+        place = (row.dataset, row.victim, row.group)
+        if is_control(row):
+            arms = controls.setdefault((*place, row.arm), {})
+            arms.setdefault(row.attack, []).append(row)
+        else:
+            found.setdefault((*place, row.attack), []).append(row)
+    for key, of_attack in controls.items():
+        found.setdefault(
+            key, max(of_attack.values(), key=lambda rows: sum(r.n_asked for r in rows))
+        )
     return found
 
 

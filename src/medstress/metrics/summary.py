@@ -79,7 +79,8 @@ def summarise(
     """Compute the summary of a run, finished or not, in the shape of `summary --json`.
 
     Rows are sorted by data set, group, victim, attack and seed, so the summary does not
-    depend on the order of the trials. `slices` and `requirements` are empty.
+    depend on the order of the trials. `slices` and `requirements` are
+    empty: they need the items and the criteria of the run.
 
     Args:
         trials: the finished trials, in any order.

@@ -10,8 +10,9 @@ from markupsafe import Markup
 from medstress.report import figures
 from medstress.report.figures import Plot
 from medstress.report.labels import LABELS, Row, label_text, labels, short_labels
+from medstress.results.confidence_measures import CONFIDENCE
 from medstress.results.formats import decimal, shorten
-from medstress.results.measures import CONFIDENCE, measure
+from medstress.results.measures import measure
 from medstress.results.table import Cell, Format, Table, as_row, columns
 from medstress.stats.estimates import Estimate, read_share
 

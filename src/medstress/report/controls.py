@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from medstress.metrics.success import at_budget
-from medstress.report.labels import LABELS, Row, labels
+from medstress.report.labels import LABELS, Row, labels, measured
+from medstress.results.estimands import tip_of
 from medstress.results.formats import count, interval
-from medstress.results.table import Format, Table, as_row, columns
+from medstress.results.measures import measure
+from medstress.results.table import Column, Format, Table, as_row, columns
 from medstress.results.table import Row as TableRow
 from medstress.stats.estimates import read_score, read_share
 
@@ -27,10 +29,9 @@ def controls_table(rows: Sequence[Row]) -> Table | None:
             *LABELS,
             *columns(Format.TEXT, "Control"),
             *columns(Format.COUNT, "Queries"),
-            *columns(Format.SHARE, "Changed by it", "ASR"),
-            *columns(Format.SCORE, "ASR net"),
-            *columns(Format.TEXT, "Lost to the attack"),
-            *columns(Format.SCORE, "Abbott"),
+            *(measure(name).column for name in ("control", "asr", "asr_net")),
+            Column(heading="Lost to the attack", tip=tip_of("loss_bounds")),
+            measure("abbott").column,
             *columns(Format.TEXT, "Both / only attack / only control / neither"),
         ),
         rows=tuple(lines),
@@ -43,6 +44,24 @@ def controls_table(rows: Sequence[Row]) -> Table | None:
             "independently of each other. The last column counts trials.",
         ),
         n_labels=len(LABELS) + 1,
+    )
+
+
+def turned_table(rows: Sequence[Row]) -> Table | None:
+    """Return how one query of each control turns answers in either direction; None without any.
+
+    Args:
+        rows: rows of the summary, control arms among them.
+    """
+    arms = [row for row in rows if "control_of" in row and row["n_eligible"]]
+    if not arms:
+        return None
+    return measured(
+        "turned",
+        "One query of a control: right answers that become wrong, and wrong ones that become right",
+        arms,
+        [measure("right_to_wrong"), measure("wrong_to_right")],
+        "Noise works both ways. An attack is counted only where it takes right answers.",
     )
 
 

@@ -21,6 +21,8 @@ def state(summary: Mapping[str, Any]) -> str:
     experiment = summary["experiment"]
     if experiment.get("complete"):
         return "Complete: every planned trial has ended."
+    if (early := experiment.get("decided")) is not None:
+        return decided_sentence(early)
     planned = experiment.get("n_planned")
     if planned is None:
         return "Partial: the run had not ended when this page was made."
@@ -28,6 +30,15 @@ def state(summary: Mapping[str, Any]) -> str:
     missing = max(0, planned - done)
     verb = "is" if missing == 1 else "are"
     return f"Partial: {missing:,} of {plural(planned, 'planned trial')} {verb} missing."
+
+
+def decided_sentence(early: Mapping[str, Any]) -> str:
+    """Say that a run stopped because its criteria were decided, and what that saved."""
+    trials, queries = early["saved_trials"], early["saved_queries"]
+    return (
+        f"Stopped early, because every criterion was decided: {plural(trials, 'planned trial')} "
+        f"not run, which saves about {plural(queries, 'query', 'queries')}."
+    )
 
 
 def what_was_run(summary: Mapping[str, Any], rows: Sequence[Row]) -> str:

@@ -16,10 +16,10 @@ from markupsafe import Markup
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.significance.tests import FAMILY
-from medstress.report import examples, overview, sections
+from medstress.report import criteria, examples, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
 from medstress.report.confidence import confidence_table, risk_coverage_plots
-from medstress.report.controls import controls_table
+from medstress.report.controls import controls_table, turned_table
 from medstress.report.evidence import evidence_table
 from medstress.report.formats_compared import sensitivity_tables, variance_table
 from medstress.report.labels import PLACE, Row
@@ -66,6 +66,8 @@ def render_report(
             complete=bool(summary["experiment"].get("complete")),
             headlines=summary.get("headlines") or (),
             warnings=summary.get("warnings") or (),
+            verdict=criteria.verdict(summary),
+            misses=criteria.misses(summary),
             state=overview.state(summary),
             what_was_run=overview.what_was_run(summary, rows),
             performance=overview.performance(summary),
@@ -119,7 +121,7 @@ def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table 
     each_seed = replace(
         sections.rates_table(by_seed), name="rates-by-seed", caption="The same, seed by seed"
     )
-    slices = summary.get("slices") or ()
+    slices, slicing = summary.get("slices") or (), summary.get("slicing")
     requirements = summary.get("requirements") or ()
     return {
         "rates": sections.rates_table(rows),
@@ -127,13 +129,15 @@ def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table 
         "controls": controls_table(rows),
         "confidence": confidence_table(rows),
         "variance": variance_table(summary.get("variance")),
+        "turned": turned_table(arms),
         "verdicts": sections.verdicts_table(arms),
         "queries": sections.queries_table(arms),
         "diversity": sections.diversity_table(rows),
         "variants": sections.variants_table(rows),
         "evidence": evidence_table(rows),
-        "slices": sections.slices_table(slices) if slices else None,
-        "requirements": sections.requirements_table(requirements) if requirements else None,
+        "slices": criteria.slices_table(slices, slicing) if slices else None,
+        "worst_slices": criteria.worst_table(slicing) if slicing else None,
+        "requirements": criteria.requirements_table(requirements) if requirements else None,
         "tests": sections.tests_table(
             [each for each in summary.get("tests") or () if each.get("family") != FAMILY]
         ),

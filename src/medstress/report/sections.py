@@ -8,6 +8,7 @@ from typing import Any
 from medstress.report.labels import LABELS, Row, labels, measured, number
 from medstress.report.validity import valid_cell
 from medstress.results import measures
+from medstress.results.confidence_measures import CONFIDENCE
 from medstress.results.formats import NONE, as_text, count, interval, probability
 from medstress.results.measures import measure
 from medstress.results.table import Cell, Column, Format, Table, Value, as_row, columns
@@ -269,7 +270,7 @@ def diversity_table(rows: Sequence[Row]) -> Table:
         if any((each.get(name) or {}).get("value") is not None for each in rows)
     ]
     hidden = {*names, *ELSEWHERE, *OF_ANSWERS}
-    hidden |= {one.name for one in (*measures.FAITHFULNESS, *measures.CONFIDENCE)}
+    hidden |= {one.name for one in (*measures.FAITHFULNESS, *CONFIDENCE)}
     others = {
         name: None
         for each in rows
@@ -304,24 +305,6 @@ def variants_table(rows: Sequence[Row]) -> Table | None:
     )
 
 
-def slices_table(rows: Sequence[Row]) -> Table:
-    """Return accuracy and ASR of every slice."""
-    return Table(
-        name="slices",
-        caption="Slices of the data (simultaneous intervals)",
-        columns=(*LABELS, *columns(Format.TEXT, "Slice"), *_columns("n_items", "accuracy", "asr")),
-        rows=tuple(
-            as_row(
-                *labels(each),
-                f"{each.get('by')} = {each.get('value')}",
-                *_read(each, "n_items", "accuracy", "asr"),
-            )
-            for each in rows
-        ),
-        n_labels=len(LABELS),
-    )
-
-
 def tests_table(tests: Sequence[Mapping[str, Any]]) -> Table:
     """Return the paired comparisons, with raw and adjusted p."""
     names = ("comparison", "against", "dataset", "group", "victim")
@@ -350,39 +333,6 @@ def tests_table(tests: Sequence[Mapping[str, Any]]) -> Table:
 
 def _statistic(value: Any) -> Value:
     return value if isinstance(value, int | float) else as_text(value)
-
-
-def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the acceptance criteria and whether each is met."""
-    return Table(
-        name="requirements",
-        caption="Acceptance criteria, fixed before the first query",
-        columns=(
-            *columns(Format.TEXT, "Metric"),
-            *columns(Format.COUNT, "At budget"),
-            *columns(Format.TEXT, "Where", "Bound"),
-            *columns(Format.SHARE, "Estimate"),
-            *columns(Format.TEXT, "Met"),
-        ),
-        rows=tuple(
-            as_row(
-                as_text(each.get("metric")),
-                each.get("at_budget"),
-                as_text(each.get("where")),
-                as_text(each.get("bound")),
-                _judged(each),
-                "met" if each.get("met") else "not met",
-            )
-            for each in requirements
-        ),
-    )
-
-
-def _judged(requirement: Mapping[str, Any]) -> Cell:
-    """Return the estimate that a criterion judges, and its ends at their worst."""
-    name, estimate = str(requirement.get("metric")), requirement.get("estimate")
-    value = measure(name).read({name: estimate})
-    return Cell(value=value, lines=at_worst(estimate, requirement.get("bounds")))
 
 
 def specs_table(rows: Sequence[Row]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -121,6 +121,16 @@ def plural(n: int, one: str, many: str | None = None) -> str:
     ('1 item', '1,200 items', '0 queries')
     """
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *before, last = names
+    return f"{', '.join(before)} and {last}" if before else last
 
 
 def as_text(value: Any) -> str:

@@ -41,7 +41,7 @@ def _headings(table: Table) -> list[Markup]:
     merged = [(table.columns[0], named)]
     merged += [(column, column.heading) for column in table.columns[table.n_labels :]]
     return [
-        Markup('<th scope="col"{}>{}</th>').format(_number(column), clean(text))
+        Markup('<th scope="col"{}{}>{}</th>').format(_number(column), _tip(column), clean(text))
         for column, text in merged
     ]
 
@@ -84,6 +84,10 @@ def _sort_key(column: Column, cell: Cell) -> Markup:
     if not column.is_numeric or value is None or isinstance(value, str):
         return Markup("")
     return Markup(' data-sort="{}"').format(value)
+
+
+def _tip(column: Column) -> Markup:
+    return Markup(' title="{}"').format(clean(column.tip)) if column.tip else Markup("")
 
 
 def _number(column: Column) -> Markup:

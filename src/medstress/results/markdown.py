@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from medstress.results.formats import undirected
 from medstress.results.table import Cell, Column, Table
@@ -41,3 +42,17 @@ def _cell(column: Column, cell: Cell) -> str:
     form = column.format
     parts = (cell.text(form), cell.interval(form), *cell.lines)
     return escape(" ".join(filter(None, parts)))
+
+
+def markdown_page(title: str, sentences: Sequence[str], tables: Sequence[Table]) -> str:
+    """Return a page: a heading, a paragraph for each sentence, then tables with their captions.
+
+    Args:
+        title: the heading.
+        sentences: what is to be read first.
+        tables: the tables; their notes follow them.
+    """
+    parts = [f"# {escape(title)}", *map(escape, sentences)]
+    for table in tables:
+        parts += [f"**{escape(table.caption)}**", markdown_table(table), *map(escape, table.notes)]
+    return "\n\n".join(parts) + "\n"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from medstress.results.estimands import tip_of
 from medstress.results.table import Column, Format, Value
 from medstress.stats.estimates import is_estimate, read_score, read_share
 
@@ -28,7 +29,7 @@ class Measure:
     @property
     def column(self) -> Column:
         """The measure's column."""
-        return Column(heading=self.label, format=self.format)
+        return Column(heading=self.label, format=self.format, tip=tip_of(self.name))
 
     def read(self, row: Mapping[str, Any]) -> Value:
         """Return its value in a row: an estimate, a number, a text, or None if it is missing."""

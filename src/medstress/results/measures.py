@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from medstress.kinds import KINDS
+from medstress.results.confidence_measures import CONFIDENCE
 from medstress.results.measure import SCORE, SHARE, Measure
 from medstress.results.measure import defined as _defined
 from medstress.results.table import Format
@@ -50,6 +51,48 @@ CHANCE = Measure(
     label="Chance",
     meaning="the accuracy of guessing: the larger of the mean of 1 / options and the share of the "
     "most frequent key letter; the p beside it is of the hypothesis that the victim is no better",
+)
+CONTROLS = (
+    *_defined(
+        SHARE,
+        (
+            "control",
+            "Changed by the control",
+            "by control: the share of eligible trials that it flips within the same number of "
+            "queries, of those that both ran",
+        ),
+        (
+            "near_boundary",
+            "Flips near the boundary",
+            "the share of flips on items that a no-op flips too, or whose clean margin, log P(key) "
+            "- log P(best other), lies within two standard deviations of its values under at least "
+            "8 no-ops; what is lost beyond is knowledge",
+        ),
+        (
+            "right_to_wrong",
+            "Right to wrong",
+            "of right clean answers, those that one query of the control makes wrong",
+        ),
+        (
+            "wrong_to_right",
+            "Wrong to right",
+            "of wrong clean answers, those that one query of the control makes right",
+        ),
+    ),
+    *_defined(
+        SCORE,
+        (
+            "asr_net",
+            "ASR net",
+            "by control: ASR minus the control's rate on the trials of both, paired",
+        ),
+        (
+            "abbott",
+            "Abbott",
+            "by control: (ASR - control) / (1 - control), the loss if noise and edit take answers "
+            "independently of each other",
+        ),
+    ),
 )
 COUNTS = _defined(
     COUNT,
@@ -189,62 +232,6 @@ VARIANTS = _defined(
     ("different", "Different", "successes with any other name"),
 )
 """The fields of `asr_by_variant`."""
-_CURVE = (
-    "the mean, over all shares of answers kept, of the error among the most confident ones "
-    "(area under the risk-coverage curve): 0 is best, and a confidence that says nothing gives "
-    "the error of all answers"
-)
-CONFIDENCE = (
-    *_defined(
-        SCORE,
-        (
-            "key_probability_change",
-            "Change of P(key)",
-            "mean change of the probability of the key from the clean answer to the attacked one, "
-            "over eligible trials that have both with scores; a search that failed stores no "
-            "attacked answer",
-        ),
-    ),
-    *_defined(
-        SHARE,
-        (
-            "flips_confident",
-            "Confident flips",
-            "share of flips whose wrong answer, at the first success, had a probability of .8 or "
-            "more",
-        ),
-    ),
-    *_defined(
-        SCORE,
-        (
-            "calibration_before",
-            "Calibration error before",
-            "expected calibration error of clean answers: the mean distance of confidence, the "
-            "probability of the chosen option, from accuracy, over 10 bins of equal width; "
-            "`by_chance` is how far chance alone moves it, about what a calibrated victim shows",
-        ),
-        (
-            "calibration_after",
-            "Calibration error after",
-            "the same after the attack, over the same trials: of the answer at the first success "
-            "where there is one, else of the clean answer",
-        ),
-        (
-            "brier_before",
-            "Brier score before",
-            "mean squared distance of confidence from 1 where the clean answer was right, from 0 "
-            "where it was wrong",
-        ),
-        ("brier_after", "Brier score after", "the same of the answers after the attack"),
-        ("risk_coverage.before.area", "Risk-coverage area before", f"clean answers: {_CURVE}"),
-        (
-            "risk_coverage.after.area",
-            "Risk-coverage area after",
-            "the same of the answers after the attack",
-        ),
-    ),
-)
-"""Null with a reason where the victim gives no scores."""
 EVIDENCE = _defined(
     SHARE,
     (
@@ -349,6 +336,7 @@ TRAINING = _defined(
 
 GROUPS: Mapping[str, Sequence[Measure]] = {
     "Rates": (*RATES, VALID, CHANCE),
+    "Controls": CONTROLS,
     "Trials": COUNTS,
     "Answers": ANSWERS,
     "Queries": (*QUERIES, *TO_SUCCESS),

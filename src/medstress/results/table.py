@@ -43,6 +43,8 @@ class Column:
     """Heading of the column."""
     format: Format = Format.TEXT
     """How its values are written."""
+    tip: str = ""
+    """What its numbers speak of, for those who point at the heading."""
 
     @property
     def is_numeric(self) -> bool:

@@ -27,7 +27,6 @@ DEMO: dict[str, Any] = {
         {**_SMOLLM2, "name": "closed_book", "prompt": "cloze"},
     ],
     "attack": [
-        {"name": "no_op", "label": "harmless", "budget": 8},
         {**_NAMES, "label": "far names", "n": 20},
         {**_NAMES, "label": "random names", "sampler": "random"},
         {**_NAMES, "label": "near names", "n": -20},

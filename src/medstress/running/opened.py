@@ -12,6 +12,7 @@ from medstress.experiment.plan.passage_windows import with_fitting_passages
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import open_roles
 from medstress.experiment.plan.targets import check_targets, named_backends
+from medstress.running.baselines import check_baselines
 
 
 @contextmanager
@@ -43,6 +44,7 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
         prepared.datasets = [
             with_fitting_passages(part, prepared.victims) for part in prepared.datasets
         ]
+        check_baselines(prepared)
         yield
     finally:
         own = [part.backend for part in prepared.roles if not part.is_shared]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.noise.attack import SentenceAttack
+from medstress.comparison.primary import fixed_primary
 from medstress.core.errors import StoreError, UsageError
-from medstress.core.hashing import content_hash
 from medstress.engine.progress import DRAIN_SECONDS, Progress
 from medstress.engine.scheduler import Scheduler
 from medstress.experiment.file.config import Experiment
@@ -32,9 +32,9 @@ from medstress.experiment.plan.controls import (
     named_on_sentences,
     noise_controls,
 )
-from medstress.experiment.plan.free_group import free_group
+from medstress.experiment.plan.free_group import free_group, with_names
 from medstress.experiment.plan.mentions import GIVEN, recognise_mentions
-from medstress.experiment.plan.old_rules import keep_prompts, keep_rules
+from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.old_synonyms import keep_synonyms
 from medstress.experiment.plan.parts import (
     load_datasets,
@@ -60,7 +60,10 @@ from medstress.experiment.plan.targets import (
     check_same_targets,
     claim_answers,
 )
+from medstress.running import criteria
 from medstress.running.analyses import finish
+from medstress.running.comparing import check_arms, check_factor, check_primary
+from medstress.running.deciding import Decider
 from medstress.running.opened import opened_victims
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
@@ -106,7 +109,6 @@ def prepare(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
-    controls: bool = True,
     formats: bool = False,
 ) -> Prepared:
     """Read and check an experiment and load everything but the models.
@@ -117,7 +119,6 @@ def prepare(
         overrides: as the command line's --set.
         watcher: callbacks for progress.
         complete: fills in what the command decides, before the tables are checked.
-        controls: False for commands whose attacks have no control arms.
         formats: True for commands that read `[sensitivity]`.
 
     Raises:
@@ -131,7 +132,7 @@ def prepare(
         for sentence in asked.left_out:
             watcher.note(sentence)
     attacks = make_attacks(checked.attack, base)
-    wanted = checked.experiment.controls if controls else False
+    wanted = checked.experiment.controls
     arms, controlled = control_arms(attacks, wanted)
     check_roles(checked.role, [*attacks, *arms], checked.test)
     check_tests(checked, attacks, base)
@@ -149,7 +150,7 @@ def prepare(
         named_on_sentences(wanted, kind)
         if wanted:
             attacks = [*attacks, *noise_controls(attacks, kind)]
-        return Prepared(
+        sentences = Prepared(
             experiment=checked,
             given={"experiment": given, "overrides": list(overrides)},
             base=base,
@@ -160,18 +161,20 @@ def prepare(
             kind=kind,
             classes=classes,
         )
+        return criteria.checked(sentences)
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
     is_noisy = any(isinstance(part.attack, SentenceAttack) for part in attacks)
     noise = sentence_resources(attacks, datasets, base) if is_noisy else None
     unnamed = free_group([*attacks, *arms], noise)
-    groups = with_roles([*groups, *unnamed], checked.role)
+    groups = with_names([*groups, *unnamed], [*attacks, *arms])
+    groups = with_roles(groups, checked.role)
     check_budgets(attacks, groups)
     arms, controlled = fitting_arms(arms, controlled, datasets, groups, wanted)
     for sentence in controlled.notes():
         watcher.note(sentence)
-    return Prepared(
+    prepared = Prepared(
         experiment=checked,
         given={"experiment": given, "overrides": list(overrides)},
         base=base,
@@ -183,6 +186,8 @@ def prepare(
         kind=kind,
         recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
+    check_primary(prepared)
+    return criteria.checked(prepared)
 
 
 def resolve(
@@ -251,6 +256,7 @@ def run_experiment(
     """
     watcher = watcher or Watcher()
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher, formats=True)
+    check_arms(prepared)
     folder = run_folder(prepared, out)
     if fresh and folder.exists() and not (folder / FILE).is_file():
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
@@ -322,12 +328,15 @@ def _start(store: RunStore, prepared: Prepared) -> None:
                 # Documents may be named later; they do not change a sentence's identity.
                 store.renew_items(part.label, part.questions)
     described = manifests.describe(prepared, parts)
+    check_factor(prepared, described)
     # The trials of former victims stay readable.
     described["victims"] |= {label: known["victims"][label] for label in former}
     store.write_manifest(
         {
             **described,
             **({} if known else fixed_family(prepared.experiment.test)),
+            **({} if known else fixed_primary(prepared.experiment.experiment.primary)),
+            **criteria.fixed(store, prepared, known),
             "started": known.get("started") or manifests.now(),
             "finished": None,
             "complete": False,
@@ -339,20 +348,8 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     store.commit()
 
 
-def keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
-    """Let attacks with a default label keep the label that the folder gave them.
-
-    A default label grows longer when another attack of the same name joins.
-    """
-    labels = {value: label for label, value in known.items()}
-    taken = {part.label for part in prepared.attacks}
-    for i, part in enumerate(prepared.attacks):
-        old = labels.get(content_hash(part.attack.spec()))
-        if old is not None and old not in taken and not part.is_labelled:
-            prepared.attacks[i] = replace(part, label=old)
-
-
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
+    settings = prepared.experiment.experiment
     prepared.started, prepared.drain_seconds = time.monotonic(), watcher.drain_seconds
     encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
     roles = {part.name: part.backend for part in prepared.roles}
@@ -365,8 +362,11 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     )
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(backend.counters) for backend in prepared.backends]
+    decider = Decider(store, prepared) if settings.stop_when else None
     try:
-        progress = scheduler.run(prepared.trials(), n_planned)
+        progress = scheduler.run((decider or prepared).trials(), n_planned)
+        if decider is not None:
+            store.write_manifest(decider.entry(is_limited=progress.stopped))
         done = progress.n_done + progress.n_skipped == n_planned and finish(
             store, prepared, encoder, watcher.note, watcher.announce, watcher.progress
         )

@@ -9,12 +9,11 @@ from typing import Any
 from medstress.core.errors import StoreError
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.controls import began_without
-from medstress.experiment.plan.old_rules import keep_prompts, keep_rules
+from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.targets import check_same_targets, claim_answers
 from medstress.running.run import (
     Watcher,
-    keep_labels,
     opened_victims,
     prepare,
 )

@@ -104,8 +104,8 @@ def read_share(found: Mapping[str, Any]) -> Estimate:
     return replace(estimate, hits=hits)
 
 
-def wilson_ends(k: float, n: float) -> tuple[float, float]:
-    """Return the ends of the 95 % Wilson score interval of k hits in n trials.
+def wilson_ends(k: float, n: float, z: float = Z) -> tuple[float, float]:
+    """Return the ends of Wilson's score interval of k hits in n trials, 95 % by default.
 
     With p = k/n and z = 1.96 they are
     (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n).
@@ -113,6 +113,7 @@ def wilson_ends(k: float, n: float) -> tuple[float, float]:
     Args:
         k: hits, 0 <= k <= n; may be fractional if answers are not independent.
         n: trials, above 0; may be fractional too.
+        z: two-sided normal quantile of the level.
 
     >>> [round(end, 4) for end in wilson_ends(5, 10)]
     [0.2366, 0.7634]
@@ -120,9 +121,9 @@ def wilson_ends(k: float, n: float) -> tuple[float, float]:
     References:
         Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
     """
-    p, z2 = k / n, Z * Z
+    p, z2 = k / n, z * z
     centre = p + z2 / (2 * n)
-    half = Z * sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    half = z * sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     low, high = (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
     return (0.0 if k == 0 else low), (1.0 if k == n else high)
 

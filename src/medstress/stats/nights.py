@@ -25,7 +25,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,8 @@ STAKES = (0.1, 0.3, 0.5, 0.7, 0.9)
 ALARM = 20.0
 HORIZON = 365
 FORMAT = 1
+LARGEST = 1e300
+"""Fortunes are cut here, after a thousand nights behind; a state with larger numbers is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +163,7 @@ def feed(
     after = State(
         baseline=state.baseline,
         margin=margin,
-        fortunes=tuple(float(v) for v in fortunes),
+        fortunes=tuple(min(float(v), LARGEST) for v in fortunes),
         nights=(*state.nights, digest),
         spent=state.spent.union(spent),
         first_alarm=t if is_first else state.first_alarm,
@@ -236,7 +237,7 @@ def read_state(found: Any) -> State:
     if isinstance(found, str | bytes):
         try:
             found = json.loads(found)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"expected the state of a nightly gate as JSON: {error}") from error
     _check(isinstance(found, dict), "an object", found)
     for name in as_json(begin("")):
@@ -282,7 +283,8 @@ def read_state(found: Any) -> State:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and isfinite(value)
+    # Whole numbers in JSON may be too long for a float.
+    return type(value) in (int, float) and abs(value) <= LARGEST
 
 
 def _check(holds: bool, expected: str, found: Any) -> None:

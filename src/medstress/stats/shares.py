@@ -95,10 +95,14 @@ def _share(levels: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) ->
     n, k = round(c.sum()), round(y.sum())
     if n == c.shape[0]:
         return replace(wilson(k, n), method=f"{WILSON} (each item occurs once)" if n else WILSON)
-    effect = max(design_effect(*level) for level in levels)
+    effect = _largest_effect(levels)
     low, high = wilson_ends(k / effect, n / effect)
     method = f"{WILSON} at the effective sample size, {c.shape[0]} items (documents where known)"
     return Estimate(value=k / n, n=n, low=low, high=high, method=method, hits=k)
+
+
+def _largest_effect(levels: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> float:
+    return max(design_effect(*level) for level in levels)
 
 
 Unit: TypeAlias = str | tuple[str, ...]
@@ -124,9 +128,32 @@ def rate(observations: Iterable[tuple[Unit, bool]]) -> Estimate:
     >>> rate([("q1", True), ("q2", False)]).method
     'Wilson 95 % (each item occurs once)'
     """
+    return _share(_levels(observations))
+
+
+def rate_ends(observations: Iterable[tuple[Unit, bool]], z: float) -> tuple[float, float]:
+    """Return the ends of the interval of `rate` at another level.
+
+    Args:
+        observations: as of `rate`; at least one.
+        z: two-sided normal quantile of the level.
+
+    >>> [round(end, 4) for end in rate_ends([("q1", True), ("q2", False)], 1.96)]
+    [0.0945, 0.9055]
+    """
+    levels = _levels(observations)
+    y, c = levels[0]
+    effect = _largest_effect(levels)
+    return wilson_ends(float(y.sum()) / effect, float(c.sum()) / effect, z)
+
+
+def _levels(
+    observations: Iterable[tuple[Unit, bool]],
+) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Count hits and answers by unit, for units of every depth."""
     seen = [(parts_of(unit), hit) for unit, hit in observations]
     depth = max((len(unit) for unit, _ in seen), default=1)
-    return _share([_tally(seen, parts) for parts in range(1, depth + 1)])
+    return [_tally(seen, parts) for parts in range(1, depth + 1)]
 
 
 def _tally(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.core.controls import CONTROLS, MEANINGS
-from medstress.results.formats import plural
+from medstress.results.formats import listed, plural
 
 Row = Mapping[str, Any]
 
@@ -36,7 +36,25 @@ def headlines(pooled: Sequence[Row], manifest: Mapping[str, Any]) -> list[str]:
             key = (*_place(row), name, budget, len(row["seeds"]), sum(table), both + only_control)
             beside.setdefault(key, []).append((row, (both + only_attack, both + only_control)))
     found = [_sentence(key, members) for key, members in beside.items()]
-    return [*found, *_uncontrolled(without, bool(beside), manifest)]
+    return [*found, *_uncontrolled(without, bool(beside), manifest), *_primary(manifest)]
+
+
+def _primary(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Say which endpoint is primary, if the file names one."""
+    named = manifest["config"]["experiment"].get("primary")
+    if named is None:
+        return
+    net = f" net of {named['control']}" if named.get("control") else ""
+    if manifest.get("primary") == named:
+        yield (
+            f"Primary endpoint, fixed before the first query: {named['metric']}{net}. Every other "
+            "number is exploratory."
+        )
+    else:
+        yield (
+            f"{named['metric']}{net} was named as primary endpoint after the run had begun: it is "
+            "post hoc, and every number is exploratory."
+        )
 
 
 def _is_attacked(row: Row) -> bool:
@@ -53,18 +71,24 @@ def _sentence(key: tuple[Any, ...], members: Sequence[tuple[Row, Sequence[int]]]
     victim, dataset, group, name, budget, n_seeds, n, changed = key
     ranked = sorted(members, key=lambda each: (-each[1][0], each[0]["attack"]))
     seeds = f" ({n_seeds} seeds)" if n_seeds > 1 else ""
-    queries = f", with up to {plural(budget, 'query', 'queries')} each" if budget else ""
-    listed = "; ".join(_lost(row["attack"], *counts) for row, counts in ranked[:_MOST])
-    more = f"; and {len(ranked) - _MOST} more attacks" if len(ranked) > _MOST else ""
+    queries = f", up to {plural(budget, 'query', 'queries')} each" if budget else ""
+    lost = [_lost(row["attack"], *counts) for row, counts in ranked[:_MOST] if counts[0]]
+    held = [row["attack"] for row, counts in ranked[:_MOST] if not counts[0]]
+    if held:
+        lost.append(f"Under {listed(held)} none changes.")
+    more = f" And {len(ranked) - _MOST} more attacks." if len(ranked) > _MOST else ""
+    change = "changes" if changed == 1 else "change"
     return (
-        f"{victim} on {dataset}/{group}: of {n:,} right answers{seeds} {changed:,} change "
-        f"{MEANINGS[name]} ({name}){queries}; {listed}{more}."
+        f"{victim} on {dataset}/{group}{queries}: {MEANINGS[name]} ({name}), {changed:,} of "
+        f"{n:,} right answers{seeds} {change}. {' '.join(lost)}{more}"
     )
 
 
 def _lost(attack: str, a: int, c: int) -> str:
-    lost = f"between {max(0, a - c):,} and {a:,} are" if a else "none is"
-    return f"{attack} changes {a:,}, {lost} lost to it"
+    """Return what an attack with a > 0 flips takes beside a control with c flips."""
+    least = max(0, a - c)
+    lost = f"{least:,} to {a:,}" if least < a else f"all {a:,}" if a > 1 else "it"
+    return f"Under {attack} {a:,}: {lost} lost to it."
 
 
 def _uncontrolled(rows: Sequence[Row], others: bool, manifest: Mapping[str, Any]) -> Iterator[str]:

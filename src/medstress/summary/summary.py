@@ -18,7 +18,9 @@ from medstress.results.queries import only_names, substitutions
 from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
+from medstress.summary.criteria import add_decisions
 from medstress.summary.headlines import headlines
+from medstress.summary.looks import saved
 from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
 from medstress.summary.sensitivity import describe_sensitivity, models_of
@@ -53,6 +55,8 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
+    if (left := saved(run, trials)) is not None:
+        experiment["decided"] = left
     budgets = _budgets(trials)
     found = summarise(
         trials,
@@ -100,6 +104,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         found["passages"] = passages
         if not passages["gains"]:
             found["warnings"].append(NO_GAIN)
+    add_decisions(run, trials, found, budgets)
     # Only kinds whose attacks draw names have analyses.
     analysed = trials if kind_of_run(run).draws_names else ()
     substituted = substitutions(run, attacks_only(analysed))

@@ -25,13 +25,15 @@ PromptVictim: TypeAlias = Callable[[list[str]], list[dict[str, str]]]
 Rule: TypeAlias = Callable[[Question, tuple[str, ...]], bool]
 """Returns whether the victim errs, given the original item and the options in the prompt."""
 
+_WORD = re.compile(r"[^\W_]+")
 _OPTION = re.compile(r"^([A-J]): (.*)$", re.MULTILINE)
 
 
 def planted(items: Sequence[Question], errs: Rule) -> PromptVictim:
     """Make a victim that answers the key, or if `errs` is true the first other letter.
 
-    Items are recognised by their stems, so attacks that edit the stem need another victim.
+    Items are recognised by the words of their stems, so attacks that change these need another
+    victim; white space, punctuation and case may change.
 
     Raises (the victim, when asked):
         ValueError: the prompt contains no item's stem, or does not list the options.
@@ -69,8 +71,14 @@ def errs_on_names(items: Sequence[Question], names: Collection[str]) -> PromptVi
     return planted(items, errs)
 
 
+def _words(text: str) -> str:
+    """Return the words of a text between single spaces, one at either end."""
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
+
+
 def _letter(items: Sequence[Question], errs: Rule, prompt: str) -> str:
-    item = next((item for item in items if item.stem in prompt), None)
+    words = _words(prompt)
+    item = next((item for item in items if _words(item.stem) in words), None)
     if item is None:
         raise ValueError(f"a planted victim got a prompt without any of its items: {prompt!r}")
     listed = _OPTION.findall(prompt)[-len(item.options) :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
@@ -29,6 +29,8 @@ class TuningPlan:
     """All attacks over all items."""
     table: TuneTable
     """The table `[tune]`."""
+    controls: tuple[AttackPart, ...] = ()
+    """Control arms of the report."""
 
     @property
     def same_items(self) -> bool:
@@ -44,6 +46,13 @@ class TuningPlan:
         """
         text = [self.table.sample_seed, item.context, item.stem, sorted(item.options)]
         return split_position(text) < self.table.share
+
+    def with_controls(self, attacks: Iterable[AttackPart]) -> list[AttackPart]:
+        """Return attacks of the report with their control arms."""
+        shown = list(attacks)
+        specs = [part.attack.spec() for part in shown]
+        arms = (part for part in self.controls if part.attack.spec()["control_of"] in specs)
+        return [*shown, *arms]
 
     def template(self, attack: Attack) -> str:
         """Return what the attacks of one grid share, at the budget of tuning."""
@@ -71,6 +80,7 @@ class TuningPlan:
             keep=self.is_tuned_on,
             settings={"tune": {"part": part, **{key: self.settings[key] for key in keys}}},
             notes={"tuning": self.notes(part)},
+            is_judged=part != TUNING,
         )
 
     def tuning(self) -> Prepared:

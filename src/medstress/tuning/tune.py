@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from medstress.attacks.controls.arm import ControlArm
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.outcomes import Verdict
 from medstress.costs.experiment import estimate
@@ -65,14 +66,13 @@ def plan_tuning(
     if isinstance(experiment, Experiment):
         experiment = experiment.model_dump(mode="json", exclude_none=True)
     prepared = prepare(
-        experiment,
-        limit=limit,
-        overrides=overrides,
-        watcher=watcher,
-        complete=tune_every_n,
-        controls=False,
+        experiment, limit=limit, overrides=overrides, watcher=watcher, complete=tune_every_n
     )
-    plan = TuningPlan(prepared=prepared, table=prepared.experiment.tune or TuneTable())
+    # Only the report has control arms; n is chosen by ASR alone.
+    arms = [part for part in prepared.attacks if isinstance(part.attack, ControlArm)]
+    prepared.attacks = [part for part in prepared.attacks if part not in arms]
+    table = prepared.experiment.tune or TuneTable()
+    plan = TuningPlan(prepared=prepared, table=table, controls=tuple(arms))
     check_plan(plan)
     return plan
 
@@ -147,7 +147,8 @@ def tuning_costs(plan: TuningPlan) -> Iterator[str]:
         elif not is_pdws(spec):
             shown[part.label, None] = part
     rest = Portion(keep=lambda item: not plan.is_tuned_on(item))
-    report = replace(plan.prepared, attacks=list(shown.values()), portion=rest)
+    attacks = plan.with_controls(shown.values())
+    report = replace(plan.prepared, attacks=attacks, portion=rest)
     yield from (f"  {line}" for line in estimate(report))
 
 
@@ -224,6 +225,8 @@ def _report(plan: TuningPlan, tuning: Mapping[str, Any]) -> Prepared:
         return (*place, plan.template(attack), attack.n) in chosen
 
     def holds(dataset: str, group: str, victim: str, part: AttackPart) -> bool:
+        if isinstance(part.attack, ControlArm):
+            part = replace(part, attack=part.attack.of)
         if not is_pdws(part.attack.spec()):
             return (dataset, group, victim) not in without_n
         return is_chosen(dataset, group, victim, part=part)
@@ -233,7 +236,7 @@ def _report(plan: TuningPlan, tuning: Mapping[str, Any]) -> Prepared:
     def is_used(attack: Any) -> bool:
         return not is_pdws(attack.spec()) or (plan.template(attack), attack.n) in used
 
-    attacks = [part for part in plan.prepared.attacks if is_used(part.attack)]
+    attacks = plan.with_controls(p for p in plan.prepared.attacks if is_used(p.attack))
     results = {"grids": grids, "choices": tuning["choices"], "queries": tuning["queries"]}
     portion = replace(
         plan.portion(REPORT),

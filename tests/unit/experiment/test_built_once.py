@@ -67,7 +67,7 @@ def medmcqa(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     Path("spans.json").write_text(json.dumps([{"B": span, "C": whole}] * 2))
     Path("names.txt").write_text("ibuprofen\nnaproxen\nheparin\n")
     return {
-        "experiment": {"name": "once", "seeds": [0]},
+        "experiment": {"controls": False, "name": "once", "seeds": [0]},
         "dataset": {"name": "medmcqa", "path": "rows.parquet", "annotations": "spans.json"},
         "entities": {
             "type": "drugs",
@@ -105,11 +105,12 @@ def test_every_attack_is_built_once(
 def test_what_an_attack_refuses_is_told_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "e.toml"
     file.write_text(
-        '[experiment]\nname = "x"\n[[dataset]]\nname = "sample"\n[[victim]]\nbackend = "mock"\n'
+        '[experiment]\ncontrols = false\nname = "x"\n'
+        '[[dataset]]\nname = "sample"\n[[victim]]\nbackend = "mock"\n'
         '[[entities]]\ntype = "drugs"\nvocabulary = "drugs"\n'
         '[[attack]]\nname = "entity_substitution"\nsampler = "pdws"\nn = [1, 2]\nbudget = 0\n'
     )
-    with pytest.raises(UsageError, match=r"e\.toml, line 14: "):
+    with pytest.raises(UsageError, match=r"e\.toml, line 15: "):
         prepare(file)
 
 

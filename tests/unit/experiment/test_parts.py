@@ -114,7 +114,7 @@ def test_a_budget_larger_than_the_vocabulary_is_refused(
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "names.txt").write_text("one\ntwo\nthree\n", "utf-8")
     experiment = {
-        "experiment": {"name": "x"},
+        "experiment": {"controls": False, "name": "x"},
         "dataset": {"name": "sample"},
         "entities": {
             "type": "drugs",
@@ -134,7 +134,7 @@ def test_deterministic_attacks_run_once_and_others_once_a_seed(
 ) -> None:
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     experiment = {
-        "experiment": {"name": "x", "seeds": [4, 5]},
+        "experiment": {"controls": False, "name": "x", "seeds": [4, 5]},
         "dataset": {"name": "sample", "limit": 3},
         "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
         "victim": {"backend": "mock"},
@@ -150,7 +150,7 @@ def test_deterministic_attacks_run_once_and_others_once_a_seed(
 
 def test_a_victim_known_to_give_no_scores_is_refused_where_an_attack_needs_them(said) -> None:
     experiment = {
-        "experiment": {"name": "x"},
+        "experiment": {"controls": False, "name": "x"},
         "dataset": {"name": "sample"},
         "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
         "victim": {"backend": "mock", "answer_by": "generate"},
@@ -178,7 +178,7 @@ def test_labels_name_what_differs_and_was_written() -> None:
 
 
 ZOO: dict[str, Any] = {
-    "experiment": {"name": "x", "seeds": [0]},
+    "experiment": {"controls": False, "name": "x", "seeds": [0]},
     "dataset": {"name": "sample", "limit": 4},
     "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
     "victim": {"name": "v", "backend": "mock", "answer_by": "generate"},
@@ -201,7 +201,7 @@ def diseases(tmp_path: Path, **entities: Any) -> dict[str, Any]:
     (tmp_path / "names.txt").write_text("asthma\ngout\nscurvy\nno disease at all\n", "utf-8")
     table = {"type": "diseases", "vocabulary": str(tmp_path / "names.txt"), "embedding": "ngram"}
     return {
-        "experiment": {"name": "x"},
+        "experiment": {"controls": False, "name": "x"},
         "dataset": {"name": "sample"},
         "entities": {**table, **entities},
         "victim": {"backend": "mock"},

@@ -325,13 +325,6 @@ def test_a_key_of_a_role_can_be_set_from_the_command_line(tmp_path: Path) -> Non
     assert found.role.attacker.temperature == 0.5
 
 
-@pytest.mark.parametrize("table", ["[require]"])
-def test_a_table_that_is_not_built_yet_is_refused(tmp_path: Path, table: str) -> None:
-    name = table.strip("[]").partition(".")[0]
-    expected = f"e.toml, line 14: the table [{name}] is not built yet"
-    assert refusal(tmp_path, f"{LINES}[{table}]\nx = 1\n") == expected
-
-
 @pytest.mark.parametrize(
     ("text", "where"),
     [

@@ -23,7 +23,7 @@ def tables(tmp_path):
     path = tmp_path / "items.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return {
-        "experiment": {"name": "roles", "seeds": [0]},
+        "experiment": {"controls": False, "name": "roles", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": str(path)},
         "victim": {"backend": "mock"},
         "role": {"attacker": {"backend": "mock"}},

@@ -185,6 +185,7 @@ ROWS = [
 ]
 EXPERIMENT = """
 [experiment]
+controls = false
 name = "inference"
 seeds = [0]
 [[dataset]]
@@ -320,7 +321,7 @@ def test_a_server_is_asked_for_one_of_the_labels(folder: Path) -> None:
         victim = {"backend": "openai", "model": server.model, "base_url": server.url}
         run = ms.run(
             {
-                "experiment": {"name": "served", "seeds": [0]},
+                "experiment": {"controls": False, "name": "served", "seeds": [0]},
                 "dataset": {"name": "nli", "path": str(folder / "pairs.jsonl")},
                 "victim": victim,
                 "attack": {"name": "swap_noise", "scope": "all"},

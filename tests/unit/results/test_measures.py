@@ -49,7 +49,14 @@ def test_every_estimate_and_count_of_a_summary_is_defined(tmp_path: Path) -> Non
         "victim": {"backend": "mock"},
         "attack": {"name": "entity_substitution", "sampler": "random", "budget": 2},
     }
-    (row,) = ms.run(experiment, out=tmp_path / "run").summary()["pooled"]
+    row, control = ms.run(experiment, out=tmp_path / "run").summary()["pooled"]
+    by_control = [
+        name
+        for name, value in row.items()
+        if isinstance(value, dict) and is_estimate(value.get("no_op"))
+    ]
+    assert {"control", "asr_net", "abbott"} <= set(by_control)
+    assert [n for n in [*by_control, *estimates(control)] if not is_defined(n)] == []
     counts = [name for name in row if name.startswith("n_")]
     nested = [f"queries.{name}" for name in LEDGER_FIELDS]
     found = [*estimates(row), *counts, *nested, "chance", "asr_valid"]

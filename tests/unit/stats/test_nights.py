@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from itertools import product
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from medstress.stats.nights import (
     STAKES,
@@ -123,6 +126,7 @@ def test_a_state_comes_back_from_json_to_the_last_digit() -> None:
         ("baseline", None),
         ("margin", 1),
         ("margin", True),
+        ("margin", 10**400),
         ("stakes", [0.1]),
         ("fortunes", [0.0] * 4),
         ("fortunes", [0.0] * 4 + [-1.0]),
@@ -139,7 +143,41 @@ def test_a_field_that_cannot_be_is_named(field: str, value) -> None:
         read_state({**as_json(fed("b")[-1].state), field: value})
 
 
-@pytest.mark.parametrize("found", ["{", "[]", "{}", b"\xff", 3])
+@pytest.mark.parametrize("found", ["{", "[]", "{}", b"\xff", 3, "[" * 100_000])
 def test_what_is_no_state_is_refused(found) -> None:
     with pytest.raises(ValueError, match="state of a nightly gate"):
         read_state(found)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(sorted(as_json(begin("a")))), JSON)
+def test_whatever_a_field_holds_it_is_read_or_refused_in_a_sentence(field: str, value) -> None:
+    text = {**as_json(begin("a")), field: value}
+    with suppress(Refused):
+        state = _read(text)
+        assert read_state(as_json(state)) == state
+
+
+class Refused(Exception):
+    pass
+
+
+def _read(found) -> State:
+    try:
+        return read_state(found)
+    except ValueError as error:
+        if "state of a nightly gate" not in str(error):
+            raise
+        raise Refused from error
+
+
+def test_a_fortune_stays_a_number_however_long_the_build_is_behind() -> None:
+    state = fed("b" * 1200)[-1].state
+    assert read_state(json.dumps(as_json(state))) == state

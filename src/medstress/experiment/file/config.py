@@ -10,6 +10,8 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from medstress.attacks.protocol import Attack, make_attack
 from medstress.backends.options import ANSWER_SECONDS
 from medstress.core.label_schemes import Scheme
+from medstress.experiment.file.comparison_tables import CompareTable, PrimaryTable
+from medstress.experiment.file.criteria_tables import RequireTable, SlicesTable
 from medstress.experiment.file.model_tables import RolesTable, RoleTable, VictimTable
 from medstress.experiment.file.phase_tables import (
     GRID,
@@ -28,14 +30,17 @@ __all__ = [
     "RELEASED_GRID",
     "AnalysisTable",
     "AttackTable",
+    "CompareTable",
     "DatasetTable",
     "EntitiesTable",
     "Experiment",
     "ExperimentTable",
+    "RequireTable",
     "RoleTable",
     "RolesTable",
     "SensitivityTable",
     "SignificanceTable",
+    "SlicesTable",
     "TrainTable",
     "TuneTable",
     "VictimTable",
@@ -63,6 +68,8 @@ class ExperimentTable(TomlTable):
     """Stop cleanly after about this many US dollars, at the victims' `price_in` and `price_out`."""
     max_seconds: Seconds | None = None
     """Stop cleanly after this many seconds of asking, summed over all processes of the run."""
+    stop_when: Literal["decided"] | None = None
+    """`decided`: stop cleanly once every `[[require]]` criterion is met or missed for certain."""
     trial_seconds: Seconds | None = None
     """A trial that takes longer than this after its first call ends as `cut_short`."""
     timeout_seconds: Seconds = ANSWER_SECONDS
@@ -76,6 +83,10 @@ class ExperimentTable(TomlTable):
     default false."""
     flip_check: bool = True
     """Ask every success again, alone."""
+    primary: PrimaryTable | None = None
+    """The one endpoint that `medstress compare` decides by, such as `{metric = "asr_net",
+    control = "no_op"}`; everything else is then labelled exploratory. Default: what fits the factor
+    that differs."""
     group_readable: bool = False
     """Let the owner's group read the run folder; default: only the owner."""
 
@@ -318,8 +329,14 @@ class Experiment(TomlTable):
     """Significance tests of successes; `run` does them if the table is present."""
     sensitivity: SensitivityTable | None = None
     """Formats in which `run` asks every victim; other commands do not read it."""
+    require: tuple[RequireTable, ...] = ()
+    """Acceptance criteria, judged when the run is complete."""
+    slices: SlicesTable | None = None
+    """Parts of the data with rates of their own."""
+    compare: CompareTable | None = None
+    """Two arms of this run to compare (`medstress compare DIR`)."""
 
-    @field_validator("dataset", "entities", "victim", "attack", mode="before")
+    @field_validator("dataset", "entities", "victim", "attack", "require", mode="before")
     @classmethod
     def _array(cls, value: Any) -> Any:
         return (value,) if isinstance(value, dict) else tuple(value)

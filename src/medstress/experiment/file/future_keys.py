@@ -1,13 +1,8 @@
-"""Planned attacks and tables that this version lacks; they raise errors."""
+"""Planned attacks that this version lacks; they raise errors."""
 
 from __future__ import annotations
 
 ATTACKS = (
-    "repeat",
-    "same_type",
-    "paraphrase",
-    "neutral_insertion",
-    "option_shuffle",
     "option_order",
     "none_of_the_others",
     "options_only",
@@ -18,6 +13,3 @@ ATTACKS = (
     "challenge",
 )
 """Planned attacks."""
-
-TABLES = ("require",)
-"""Planned tables."""

@@ -14,25 +14,28 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.experiment.file.config import (
     AnalysisTable,
     AttackTable,
+    CompareTable,
     DatasetTable,
     EntitiesTable,
     Experiment,
     ExperimentTable,
+    RequireTable,
     RolesTable,
     RoleTable,
     SensitivityTable,
     SignificanceTable,
+    SlicesTable,
     TrainTable,
     TuneTable,
     VictimTable,
 )
-from medstress.experiment.file.future_keys import ATTACKS, TABLES
+from medstress.experiment.file.future_keys import ATTACKS
 from medstress.experiment.file.sources import find_source
 from medstress.experiment.file.table import TomlTable
 from medstress.files.reading import check_toml, parse_toml
 from medstress.kinds.victim_prompts import unknown_dataset
 
-ARRAYS = ("dataset", "entities", "victim", "attack")
+ARRAYS = ("dataset", "entities", "victim", "attack", "require")
 TABLES_BUILT: dict[str, type[TomlTable]] = {
     "experiment": ExperimentTable,
     "dataset": DatasetTable,
@@ -43,8 +46,11 @@ TABLES_BUILT: dict[str, type[TomlTable]] = {
     "tune": TuneTable,
     "train": TrainTable,
     "analysis": AnalysisTable,
+    "compare": CompareTable,
     "test": SignificanceTable,
     "sensitivity": SensitivityTable,
+    "require": RequireTable,
+    "slices": SlicesTable,
 }
 
 
@@ -110,8 +116,6 @@ def check_experiment(
     where = where or _Where("experiment", "")
     cleaned: dict[str, Any] = {}
     for table, value in raw.items():
-        if table in TABLES:
-            raise UsageError(f"{where.table(table)}: the table [{table}] is not built yet")
         if table not in Experiment.model_fields:
             hint = did_you_mean(table, Experiment.model_fields)
             raise UsageError(f"{where.table(table)}: unknown table [{table}]{hint}")
@@ -126,7 +130,7 @@ def check_experiment(
         for i in used:
             _check_built(table, kept[i], where, i)
         where.used[table] = used
-        if table in ARRAYS and kept and not used:
+        if table in ARRAYS and table != "require" and kept and not used:
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
         cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
     require_tables(cleaned, needs, where.file)
@@ -243,6 +247,8 @@ def _sentence(error: Any, where: _Where) -> str:
     key = rest[0] if rest else ""
     place = where.key(table, key, index)
     fields = _fields(table)
+    if error["type"] == "extra_forbidden" and len(rest) > 1:
+        return f"{place}: {key}: unknown key {rest[-1]!r}"
     if error["type"] == "extra_forbidden":
         hint = did_you_mean(key, fields) or f" (known: {', '.join(sorted(fields))})"
         return f"{place}: unknown key {key!r}{hint}"
@@ -263,8 +269,6 @@ def _fields(table: str) -> Mapping[str, Any]:
 
 
 def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[dict[str, Any]]:
-    if table in TABLES:
-        raise UsageError(f"--set {override!r}: the table [{table}] is not built yet")
     if table not in Experiment.model_fields:
         hint = did_you_mean(table, Experiment.model_fields)
         raise UsageError(f"--set {override!r}: there is no table {table!r}{hint}")

@@ -84,3 +84,16 @@ def keep_prompts(prepared: Prepared, known: Mapping[str, str]) -> None:
             continue
         if content_hash(before.spec()) in held:
             prepared.attacks[i] = replace(part, attack=before)
+
+
+def keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
+    """Let attacks with a default label keep the label that the folder gave them.
+
+    A default label grows longer when another attack of the same name joins.
+    """
+    labels = {value: label for label, value in known.items()}
+    taken = {part.label for part in prepared.attacks}
+    for i, part in enumerate(prepared.attacks):
+        old = labels.get(content_hash(part.attack.spec()))
+        if old is not None and old not in taken and not part.is_labelled:
+            prepared.attacks[i] = replace(part, label=old)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -44,6 +44,8 @@ class Portion:
     """More entries of the manifest."""
     may_lack: frozenset[str] = frozenset()
     """Victims that may be in the folder but no longer in the experiment."""
+    is_judged: bool = True
+    """Whether the criteria of `[[require]]` are about it."""
     n_queries: int = 0
     """Calls of the command's other runs; they count against its limits."""
     n_tokens: int = 0
@@ -119,8 +121,14 @@ class Prepared:
         experiment = self.experiment.model_copy(update={"victim": tuple(t for t, _ in kept)})
         return replace(self, experiment=experiment, victims=[victim for _, victim in kept])
 
-    def trials(self) -> Iterator[Trial]:
-        """Yield all trials, item by item, so that back ends can share prefixes."""
+    def trials(
+        self, order: Callable[[DatasetPart], Iterable[Any]] = lambda part: part.questions
+    ) -> Iterator[Trial]:
+        """Yield all trials, item by item, so that back ends can share prefixes.
+
+        Args:
+            order: gives the items of a data set in the order in which they enter.
+        """
         settings = self.experiment.experiment
         for victim, dataset in product(self.victims, self.datasets):
             selected = [
@@ -133,7 +141,7 @@ class Prepared:
             ]
             name = self.portion.names.get(victim.label, victim.label)
             on_dataset = replace(victim.on(dataset.label), label=name)
-            for item in dataset.questions:
+            for item in order(dataset):
                 if not self.portion.asks(victim.label, item):
                     continue
                 for (group, ids, resources), part in product(selected, self.attacks):

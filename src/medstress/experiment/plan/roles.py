@@ -25,7 +25,7 @@ class RolePart:
     """One role with its open back end."""
 
     name: str
-    """`attacker` or `judge`; further judges are `judge.2`, `judge.3`, ..."""
+    """`attacker`, `paraphraser` or `judge`; further judges are `judge.2`, `judge.3`, ..."""
     backend: Backend
     """Answers its calls."""
     decoding: Decoding
@@ -53,8 +53,8 @@ def tables_of(roles: RolesTable | None) -> dict[str, RoleTable]:
         return {}
     judges = [table for table in roles.judge if table.use]
     named = {JUDGE if i == 1 else f"{JUDGE}.{i}": table for i, table in enumerate(judges, start=1)}
-    attacker = roles.attacker
-    return ({"attacker": attacker} if attacker is not None and attacker.use else {}) | named
+    single = {"attacker": roles.attacker, "paraphraser": roles.paraphraser}
+    return {name: table for name, table in single.items() if table and table.use} | named
 
 
 def check_roles(

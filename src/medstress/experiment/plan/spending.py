@@ -129,6 +129,7 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     return Limits(
         until=None if settings.max_seconds is None else prepared.started + left,
         trial_seconds=settings.trial_seconds,
+        in_order=settings.stop_when is not None,
         drain_seconds=prepared.drain_seconds,
         max_queries=settings.max_queries,
         max_tokens=settings.max_tokens,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medstress.attacks.controls.no_op import NoOp, n_variants, places, variants
+from medstress.attacks.controls.no_op import NoOp, by_size, places, variants
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction
@@ -29,7 +29,8 @@ def question(stem: str, context: str = "", **more: Any) -> Question:
 
 def singles(item: Question) -> list[str]:
     """Context and stem after every single edit."""
-    found = (Candidate(item=item, edits=(edit,)) for edit in places(item))
+    edits = (edit for place in places(item) for edit in place)
+    found = (Candidate(item=item, edits=(edit,)) for edit in edits)
     return [f"{each.context}|{each.stem}" for each in found]
 
 
@@ -48,18 +49,22 @@ def drawn(item: Question, budget: int, seed: int = 0) -> list[Candidate]:
             return found
 
 
-def test_a_question_of_eight_words_has_more_than_four_times_the_default_budget() -> None:
-    item = question(EIGHT)
-    assert len(EIGHT.split()) == 8
-    assert n_variants(len(places(item))) == 63 >= 4 * NoOp().budget
+@pytest.mark.parametrize(
+    ("stem", "n"), [("Drug of choice is", 63 + 1 + 9 + 27), ("Severe gout of toes", 100)]
+)
+def test_a_question_of_four_words_has_more_than_four_times_the_default_budget(
+    stem: str, n: int
+) -> None:
+    item = question(stem)
+    assert NoOp().n_variants(item, RESOURCES) == n >= 4 * NoOp().budget
     assert NoOp().most_queries(item, RESOURCES) == 8
-    assert NoOp(budget=100).most_queries(item, RESOURCES) == 63
+    assert NoOp(budget=1000).most_queries(item, RESOURCES) == n
 
 
-@pytest.mark.parametrize("text", [EIGHT, f"{EIGHT} {EIGHT}"])
+@pytest.mark.parametrize("text", ["Drug of choice is", EIGHT, f"{EIGHT} {EIGHT}"])
 def test_variants_are_distinct_and_exhausted_without_repeats(text: str) -> None:
     item = question(text)
-    n = n_variants(len(places(item)))
+    n = sum(by_size(places(item)))
     found = {each.stem for each in drawn(item, 1000)}
     assert len(found) == min(n, 1000)
     assert text not in found
@@ -72,15 +77,16 @@ def test_a_larger_budget_begins_with_the_draws_of_a_smaller_one() -> None:
 
 
 def test_each_number_of_edits_comes_first_equally_often() -> None:
-    for text in (EIGHT, f"{EIGHT} {EIGHT}"):
+    for text in ("Drug of choice is", f"{EIGHT} {EIGHT}"):
         found = places(question(text))
         sizes = [len(next(variants(found, np.random.default_rng(seed)))) for seed in range(600)]
         for size in (1, 2, 3):
             assert abs(sizes.count(size) - 200) < 4 * 600**0.5 / 2
 
 
-def test_a_space_more_comes_between_words_and_not_between_digits() -> None:
-    assert singles(question("took 10 000 mg of 2.5 or 1,000")) == [
+def test_white_space_comes_between_words_and_not_between_digits() -> None:
+    gaps = [singles(question("took 10 000 mg of 2.5 or 1,000"))[i::3] for i in range(3)]
+    assert gaps[0] == [
         "|took  10 000 mg of 2.5 or 1,000",
         "|took 10 000  mg of 2.5 or 1,000",
         "|took 10 000 mg  of 2.5 or 1,000",
@@ -88,6 +94,30 @@ def test_a_space_more_comes_between_words_and_not_between_digits() -> None:
         "|took 10 000 mg of 2.5  or 1,000",
         "|took 10 000 mg of 2.5 or  1,000",
     ]
+    assert gaps[1] == [each.replace("  ", "   ") for each in gaps[0]]
+    assert gaps[2] == [each.replace("  ", "\n") for each in gaps[0]]
+
+
+@pytest.mark.parametrize(
+    ("stem", "after"),
+    [
+        ("Which?", "which?"),
+        ("which?", "Which?"),
+        ("“What?”", "“what?”"),
+        ("WHAT?", None),
+        ("Heparin?", None),
+        ("A?", None),
+        ("All-trans?", "all-trans?"),
+        ("Whichever?", None),
+    ],
+)
+def test_the_letter_case_of_a_word_that_opens_the_stem_changes(
+    stem: str, after: str | None
+) -> None:
+    changed = [
+        text[1:] for text in singles(question(stem)) if text[1:].casefold() == stem.casefold()
+    ]
+    assert changed == ([] if after is None else [after])
 
 
 @pytest.mark.parametrize(
@@ -107,13 +137,14 @@ def test_a_space_more_comes_between_words_and_not_between_digits() -> None:
     ],
 )
 def test_a_full_stop_moves_only_where_it_says_nothing(stem: str, after: str | None) -> None:
-    changed = [text[1:] for text in singles(question(stem)) if "  " not in text]
+    texts = [text[1:] for text in singles(question(stem)) if "  " not in text]
+    changed = [text for text in texts if not re.search(r"\n|^[a-z]", text)]
     assert changed == ([] if after is None else [after])
 
 
 def test_quotation_marks_become_typographic_and_back_but_no_apostrophe_and_no_inch() -> None:
-    item = question("Who?", "A \"red\" ('x') Crohn's 5\" cut, “blue”")
-    changed = [text.split("|")[0] for text in singles(item) if "  " not in text]
+    item = question("Heparin?", "A \"red\" ('x') Crohn's 5\" cut, “blue”")
+    changed = [text.split("|")[0] for text in singles(item) if not re.search("  |\n", text)]
     assert changed == [
         "A “red\" ('x') Crohn's 5\" cut, “blue”",
         "A \"red” ('x') Crohn's 5\" cut, “blue”",
@@ -133,7 +164,7 @@ def test_words_and_numbers_options_and_passage_are_never_touched(stem: str, cont
     item = question(stem, context, passage='A "long" passage.')
 
     def said(text: str) -> list[str]:
-        return re.findall(r"\w+", text)
+        return re.findall(r"\w+", text.casefold())
 
     for edits in islice(variants(places(item), np.random.default_rng(0)), 20):
         after = Candidate(item=item, edits=edits)
@@ -144,7 +175,7 @@ def test_words_and_numbers_options_and_passage_are_never_touched(stem: str, cont
 
 
 def test_an_item_without_a_place_is_not_attackable_and_a_success_is_not_judged() -> None:
-    item = question("Why?")
+    item = question("?")
     assert "no place" in str(NoOp().obstacle(item, RESOURCES))
     assert NoOp().obstacle(question(EIGHT), RESOURCES) is None
     found = NoOp().validity(Candidate(item=item), RESOURCES)

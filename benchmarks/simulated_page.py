@@ -1,0 +1,383 @@
+"""What docs/results/statistics.md shows of benchmarks/results/statistics/, between its marks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+from pages import blocks, fill, listed, table
+from simulated_tables import LAYOUTS, ONCE
+
+from medstress.results.formats import decimal
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT / "benchmarks" / "results" / "statistics"
+PAGE = ROOT / "docs" / "results" / "statistics.md"
+FIGURE = PAGE.with_suffix("") / "coverage.svg"
+
+Cell = dict[str, Any]
+Found = Mapping[str, Mapping[str, Any]]
+
+WHATS = {
+    "share": "a share",
+    "difference": "a paired difference",
+    "abbott": "Abbott's point",
+    "loss": "the loss, by its bounds",
+}
+LEAST = {True: 0.929, False: 0.92}
+"""The least coverage: where items occur once, and for clusters."""
+MOST = {True: 0.055, False: 0.06}
+"""The largest share of intervals on one side of the truth."""
+
+
+def read() -> dict[str, Any]:
+    """The kept numbers, by part."""
+    return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(DATA.glob("*.json"))}
+
+
+def render() -> str:
+    """The committed page with the committed numbers."""
+    return fill(PAGE.read_text("utf-8"), parts_of(read()))
+
+
+def intervals(found: Found) -> list[Cell]:
+    """Every cell in which an interval was held against the truth."""
+    names = ("shares", "pairs", "losses", "clusters", "victims")
+    return [each for name in names for each in found[name]["cells"]]
+
+
+def is_beyond(cell: Cell) -> bool:
+    """Whether coverage or a tail exceeds its limit."""
+    once = cell["layout"] == ONCE
+    tail = max(cell["too_low"], cell["too_high"])
+    return bool(cell["coverage"] < LEAST[once] or tail > MOST[once])
+
+
+def parts_of(found: Found) -> dict[str, str]:
+    """What stands between the marks."""
+    cells = intervals(found)
+    return {
+        "coverage": _coverage(cells),
+        "beyond": _beyond(cells),
+        "victims": _victims(found["victims"]["cells"]),
+        "broken": _broken(found["broken"]["cells"]),
+        "sizes": _sizes(found["sizes"]),
+        "families": _families(found["families"]["cells"]),
+        "powers": _powers(found["powers"]["cells"]),
+        "names": _names(found["names"]["cells"]),
+        "sequences": _sequences(found["ever_wrong"]["cells"]),
+        "stops": _stops(found["early_stops"]["cells"]),
+        "alarms": _alarms(found["false_alarms"]),
+        "delays": _delays(found["delays"]["cells"]),
+    }
+
+
+def groups(cells: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:
+    """Cells by interval and layout, in the order of the page."""
+    found: dict[tuple[str, str], list[Cell]] = {
+        (what, layout): [] for what in WHATS for layout in LAYOUTS
+    }
+    for cell in cells:
+        found[cell["what"], cell["layout"]].append(cell)
+    return {key: each for key, each in found.items() if each}
+
+
+def _coverage(cells: list[Cell]) -> str:
+    rows = []
+    for (what, layout), each in groups(cells).items():
+        least = min(each, key=lambda cell: cell["coverage"])
+        rows.append(
+            [
+                WHATS[what],
+                layout,
+                len(each),
+                decimal(least["coverage"]),
+                decimal(max(cell["coverage"] for cell in each)),
+                decimal(max(max(cell["too_low"], cell["too_high"]) for cell in each)),
+                sum(map(is_beyond, each)),
+            ]
+        )
+    heads = ["interval of", "answers an item", "cells", "least", "most", "largest tail", "beyond"]
+    return table(heads, rows)
+
+
+_HIDDEN = ("what", "layout", "exact", "coverage", "too_low", "too_high", "with_abbott", "items")
+
+
+def _truth(cell: Cell) -> str:
+    return ", ".join(
+        f"{name} {decimal(value) if isinstance(value, float) else value}"
+        for name, value in cell.items()
+        if name not in _HIDDEN
+    )
+
+
+def _beyond(cells: list[Cell]) -> str:
+    beyond = sorted(filter(is_beyond, cells), key=lambda cell: cell["coverage"])
+    if not beyond:
+        return f"None of {len(cells):,} cells is beyond its limit."
+    rows = [
+        [
+            WHATS[cell["what"]],
+            cell["layout"],
+            cell["items"],
+            _truth(cell),
+            decimal(cell["coverage"]),
+            decimal(cell["too_low"]),
+            decimal(cell["too_high"]),
+        ]
+        for cell in beyond
+    ]
+    heads = ["interval of", "answers", "items", "truth", "coverage", "too low", "too high"]
+    return blocks(f"{len(beyond)} of {len(cells):,} cells:", table(heads, rows))
+
+
+def _victims(cells: list[Cell]) -> str:
+    rows = []
+    for budget in (1, 8):
+        names = dict.fromkeys(cell["victim"] for cell in cells)
+        for name in names:
+            some = [c for c in cells if c["victim"] == name and c["budget"] == budget]
+            loss = [c for c in some if c["what"] == "loss"]
+            abbott = [c["coverage"] for c in some if c["what"] == "abbott"]
+            first = loss[0]
+            rows.append(
+                [
+                    name,
+                    budget,
+                    *(decimal(first[key]) for key in ("loss", "a", "c", "net")),
+                    decimal(first["abbott"]) if first["c"] < 1 else None,
+                    decimal(min(c["coverage"] for c in loss)),
+                    decimal(min(abbott)) if abbott else None,
+                ]
+            )
+    heads = [
+        "victim",
+        "B",
+        "loss",
+        "a",
+        "c",
+        "a − c",
+        "Abbott",
+        "held by the bounds",
+        "by Abbott's",
+    ]
+    return table(heads, rows)
+
+
+def _broken(cells: list[Cell]) -> str:
+    rows = [
+        [
+            cell["case"],
+            decimal(cell["loss"]),
+            cell["items"],
+            decimal(cell["coverage"]),
+            decimal(cell["too_low"]),
+            decimal(cell["too_high"]),
+        ]
+        for cell in cells
+    ]
+    return table(["case", "loss", "items", "coverage", "too low", "too high"], rows)
+
+
+def size_limit(level: float, runs: int) -> float:
+    """The level and three standard errors."""
+    return level + 3 * sqrt(level * (1 - level) / runs)
+
+
+def _sizes(part: Mapping[str, Any]) -> str:
+    cells, runs = part["cells"], part["runs"]
+    rows, beyond = [], []
+    kinds = dict.fromkeys((c["test"], c["layout"], level) for c in cells for level in c["rejected"])
+    for test, layout, level in kinds:
+        some = [c for c in cells if (c["test"], c["layout"]) == (test, layout)]
+        limit = size_limit(float(level), runs)
+        worst = max(some, key=lambda c: c["rejected"][level])
+        above = [c for c in some if c["rejected"][level] > limit]
+        beyond.extend((c, level) for c in above)
+        rows.append(
+            [
+                test,
+                layout,
+                level.lstrip("0"),
+                len(some),
+                decimal(worst["rejected"][level], 4),
+                decimal(limit, 4),
+                len(above),
+            ]
+        )
+    heads = ["null", "answers an item", "level", "cells", "largest size", "limit", "beyond"]
+    told = [
+        f"{c['test']}, {c['layout']}, at {level.lstrip('0')}: "
+        f"{decimal(c['rejected'][level], 4)} with {c['items']} items, "
+        + ", ".join(
+            f"{name} {decimal(c[name], 2)}"
+            for name in ("discordance", "correlation", "margin", "chance")
+            if name in c
+        )
+        for c, level in beyond
+    ]
+    return blocks(table(heads, rows), "Beyond the limit:" if told else "", listed(told))
+
+
+def _families(cells: list[Cell]) -> str:
+    rows = [
+        [
+            f"{cell['with an effect']} of {cell['tests']}",
+            "one common arm" if cell["common arm"] else "arms of their own",
+            *(decimal(cell[key]) for key in ("unadjusted", "holm", "bh")),
+            cell["found by holm"] and decimal(cell["found by holm"]),
+        ]
+        for cell in cells
+    ]
+    heads = [
+        "with an effect",
+        "compared with",
+        "any false, unadjusted",
+        "any false, Holm",
+        "false among found, BH",
+        "effects found, Holm",
+    ]
+    return table(heads, rows)
+
+
+def _powers(cells: Mapping[str, list[Cell]]) -> str:
+    effects = cells["rising"][0]["effects"]
+    rising = [
+        [
+            row["items"],
+            decimal(row["discordance"], 2),
+            *map(decimal, row["power"]),
+            decimal(max(abs(p - s) for p, s in zip(row["power"], row["seen"], strict=True))),
+        ]
+        for row in cells["rising"]
+    ]
+    heads = ["items", "discordance", *(decimal(each, 2) for each in effects), "simulated within"]
+    plans = [
+        [
+            decimal(row["discordance"], 2),
+            *(
+                decimal(value) if name.startswith("detectable") else value
+                for name, value in row.items()
+                if name != "discordance"
+            ),
+        ]
+        for row in cells["plans"]
+    ]
+    names = [name for name in cells["plans"][0] if name != "discordance"]
+    return blocks(
+        table(heads, rising),
+        "With 80 % power, the smallest difference that is detected, and how many items are needed:",
+        table(["discordance", *(name.replace("0.", ".") for name in names)], plans),
+    )
+
+
+def _names(cells: list[Cell]) -> str:
+    return table(
+        ["names in the population", "McNemar's exact test rejects at .05"],
+        [[f"{cell['names']:,}", decimal(cell["rejected"])] for cell in cells],
+    )
+
+
+def _sequences(cells: list[Cell]) -> str:
+    rows = []
+    for alpha in dict.fromkeys(cell["alpha"] for cell in cells):
+        for what in dict.fromkeys(cell["what"] for cell in cells):
+            wrong = [c["ever wrong"] for c in cells if (c["what"], c["alpha"]) == (what, alpha)]
+            rows.append(
+                [what, decimal(alpha, 2), len(wrong), *map(decimal, (min(wrong), max(wrong)))]
+            )
+    return table(["values", "alpha", "rates", "ever wrong, least", "most"], rows)
+
+
+def _stops(cells: list[Cell]) -> str:
+    rows = [
+        [
+            decimal(cell["alpha"], 2),
+            decimal(cell["rate"], 2),
+            decimal(cell["decided"]),
+            round(cell["mean"]),
+            round(cell["median"]),
+            round(cell["mean, looking after every 8"]),
+        ]
+        for cell in cells
+    ]
+    heads = ["alpha", "rate", "decided", "items, mean", "median", "mean, looking after every 8"]
+    return table(heads, rows)
+
+
+def _alarms(part: Mapping[str, Any]) -> str:
+    limit = size_limit(0.05, part["runs"])
+    rows = [
+        [
+            cell["way"],
+            cell["noise"],
+            decimal(cell["alarms"], 4),
+            None if not cell["must hold"] else "yes" if cell["alarms"] <= limit else "NO",
+        ]
+        for cell in part["cells"]
+    ]
+    heads = [
+        "way",
+        "noise, no difference",
+        "false alarm in 365 nights",
+        f"at most {decimal(limit, 4)}",
+    ]
+    return table(heads, rows)
+
+
+def _delays(cells: list[Cell]) -> str:
+    rows = [
+        [
+            cell["from night"],
+            cell["way"],
+            decimal(cell["alarm before"]),
+            decimal(cell["found in the year"]),
+            *(each and round(each) for each in (cell["median delay"], cell["nine tenths by"])),
+        ]
+        for cell in cells
+    ]
+    heads = [
+        "drop from night",
+        "way",
+        "alarm before it",
+        "found in the year",
+        "median",
+        "9 in 10 by",
+    ]
+    return table(heads, rows)
+
+
+def draw(found: Found) -> None:
+    """The figure: the coverage of every cell."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    rows = list(groups(intervals(found)).items())
+    with plt.rc_context({"svg.hashsalt": "statistics", "svg.fonttype": "none", "font.size": 9}):
+        figure, axes = plt.subplots(figsize=(7.2, 4.4))
+        for i, ((_, layout), cells) in enumerate(rows):
+            y = len(rows) - i
+            x = sorted({round(cell["coverage"], 4) for cell in cells})
+            shift = [((j * 0.618034) % 1 - 0.5) * 0.5 for j in range(len(x))]
+            places = [y + each for each in shift]
+            axes.scatter(x, places, s=5, alpha=0.35, color="#0b6fb3", linewidths=0)
+            limit = LEAST[layout == ONCE]
+            axes.plot([limit, limit], [y - 0.4, y + 0.4], color="#c2410c")
+        axes.axvline(0.95, color="#999", linewidth=0.8)
+        axes.set_yticks(
+            range(len(rows), 0, -1), [f"{WHATS[w]}, {layout}" for (w, layout), _ in rows]
+        )
+        axes.set_xlabel("share of 95 % intervals that hold the truth")
+        axes.set_xlim(0.91, 1.002)
+        for side in ("top", "right", "left"):
+            axes.spines[side].set_visible(False)
+        figure.tight_layout()
+        FIGURE.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(FIGURE, metadata={"Date": None, "Creator": None})
+        plt.close(figure)

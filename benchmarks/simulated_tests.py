@@ -1,0 +1,221 @@
+"""How often tests and verdicts err under planted nulls, and how often they find an effect."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom, binomtest, norm
+from simulated_coverage import Cell
+from simulated_tables import (
+    ITEMS,
+    LAYOUTS,
+    ONCE,
+    Floats,
+    clustered,
+    loss_effects,
+    pair_effects,
+    stream,
+    tango_statistic,
+)
+
+from medstress.stats.multiplicity import benjamini_hochberg, holm
+from medstress.stats.paired import quantile
+from medstress.stats.power import detectable, needed, needed_equivalent, power_of
+
+LEVELS = (0.05, 0.01)
+DISCORDANCES = (0.02, 0.05, 0.1, 0.15, 0.3, 0.5, 0.9)
+SIZES = (200, 300, 600, 1000)
+MARGINS = (0.02, 0.05, 0.1)
+_Z90, _Z95 = quantile(0.9), quantile(0.95)
+
+
+def sizes_of_tests(runs: int) -> list[Cell]:
+    """How often each test rejects a true null, at .05 and .01."""
+    return [*_paired(runs), *_margins(), *_chance()]
+
+
+def _size(test: str, truth: Cell, exact: bool, sizes: tuple[float, ...], levels: Any) -> Cell:
+    rejected = {str(level): size for level, size in zip(levels, sizes, strict=True)}
+    return {"test": test, **truth, "exact": exact, "rejected": rejected}
+
+
+def _trinomial(n: int, discordance: float, difference: float) -> tuple[Floats, Floats, Floats]:
+    """Counts b, c of the tables that matter, and their probabilities."""
+    m = np.arange(n + 1)
+    m = m[binom.pmf(m, n, discordance) > 1e-14]
+    b = np.concatenate([np.arange(each + 1) for each in m])
+    total = np.repeat(m, m + 1)
+    first = (discordance + difference) / (2 * discordance)
+    chance = binom.pmf(total, n, discordance) * binom.pmf(b, total, first)
+    return b.astype(np.float64), (total - b).astype(np.float64), chance
+
+
+def _paired(runs: int) -> list[Cell]:
+    found = []
+    for n, discordance in product(SIZES, DISCORDANCES):
+        b, c, chance = _trinomial(n, discordance, 0.0)
+        z = np.abs(tango_statistic(b, c, n, 0.0))
+        sizes = tuple(float(chance[z > quantile(1 - level)].sum()) for level in LEVELS)
+        truth = {"layout": ONCE, "items": n, "discordance": discordance}
+        found.append(_size("paired difference", truth, True, sizes, LEVELS))
+    for layout, correlation, discordance in product(list(LAYOUTS)[1:], (0.1, 0.6), DISCORDANCES):
+        half = discordance / 2
+        rng, z, zs = stream("size", layout, correlation, discordance), [], []
+        shares = ((1 - discordance) / 2, half, half, (1 - discordance) / 2)
+        for drawn in clustered(shares, correlation, layout, runs, rng):
+            counts, cells = drawn.sum(0), drawn.sum(-1)
+            f = pair_effects(drawn[2], drawn[1], counts)
+            z.append(tango_statistic(cells[2] / f, cells[1] / f, counts.sum(-1) / f, 0.0))
+            f = loss_effects(drawn, counts)  # at no loss the statistic of Abbott's point is Tango's
+            zs.append(tango_statistic(cells[2] / f, cells[1] / f, counts.sum(-1) / f, 0.0))
+        truth = {
+            "layout": layout,
+            "items": ITEMS,
+            "discordance": discordance,
+            "correlation": correlation,
+        }
+        for test, values in (("paired difference", z), ("Abbott's point is 0", zs)):
+            at = np.abs(np.concatenate(values))
+            sizes = tuple(float((at > quantile(1 - level)).mean()) for level in LEVELS)
+            found.append(_size(test, truth, False, sizes, LEVELS))
+    return found
+
+
+def _margins() -> list[Cell]:
+    """Verdicts with a margin where the truth lies exactly on it."""
+    found = []
+    for n, discordance, margin in product(SIZES, DISCORDANCES, MARGINS):
+        if margin > discordance:
+            continue
+        b, c, chance = _trinomial(n, discordance, margin)
+        low, high = tango_statistic(b, c, n, -margin), tango_statistic(b, c, n, margin)
+        truth = {"layout": ONCE, "items": n, "discordance": discordance, "margin": margin}
+        equal = float(chance[(low > _Z90) & (high < -_Z90)].sum())
+        found.append(_size("equivalent within the margin", truth, True, (equal,), (0.05,)))
+        # The mirror image: behind by exactly the margin.
+        no_worse = float(chance[high < -_Z95].sum())
+        found.append(_size("no worse than the margin", truth, True, (no_worse,), (0.025,)))
+    return found
+
+
+def _chance() -> list[Cell]:
+    """The exact test of accuracy above chance."""
+    found = []
+    for n, chance in product(SIZES, (0.25, 0.32, 0.5)):
+        k = np.arange(n + 1)
+        p = binom.sf(k - 1, n, chance)
+        sizes = tuple(float(binom.pmf(k, n, chance)[p < level].sum()) for level in LEVELS)
+        truth = {"layout": ONCE, "items": n, "chance": chance}
+        found.append(_size("accuracy above chance", truth, True, sizes, LEVELS))
+    return found
+
+
+FAMILY = 20
+
+
+def families(runs: int) -> list[Cell]:
+    """Holm and Benjamini-Hochberg over 20 paired tests of arms against one common arm."""
+    found = []
+    for n_true, shared in product((0, 5, 15), (False, True)):
+        rng = stream("families", n_true, shared)
+        falls: list[tuple[bool, float, bool, float]] = []
+        for _ in range(runs):
+            p = _family(rng, n_true, shared)
+            for_holm, for_bh = np.array(holm(p)) < 0.05, np.array(benjamini_hochberg(p)) < 0.05
+            falls.append(
+                (
+                    bool(for_holm[n_true:].any()),
+                    float(for_bh[n_true:].sum() / max(for_bh.sum(), 1)),
+                    bool((np.array(p[n_true:]) < 0.05).any()),
+                    float(for_holm[:n_true].mean()) if n_true else 0.0,
+                )
+            )
+        holm_errs, bh_errs, plain, power = np.mean(np.array(falls, dtype=np.float64), axis=0)
+        found.append(
+            {
+                "tests": FAMILY,
+                "with an effect": n_true,
+                "common arm": shared,
+                "unadjusted": float(plain),
+                "holm": float(holm_errs),
+                "bh": float(bh_errs),
+                "found by holm": float(power) if n_true else None,
+            }
+        )
+    return found
+
+
+def _family(rng: np.random.Generator, n_true: int, shared: bool) -> list[float]:
+    """Two-sided p-values of 20 arms on 200 items; the first `n_true` flip .45, all else .3."""
+    rates = np.where(np.arange(FAMILY) < n_true, 0.45, 0.3)[:, None]
+    arms = rng.random((FAMILY, ITEMS)) < rates
+    against = rng.random((1 if shared else FAMILY, ITEMS)) < 0.3
+    b, c = (arms & ~against).sum(1), (against & ~arms).sum(1)
+    z = np.abs(b - c) / np.sqrt(np.maximum(b + c, 1))
+    return [float(each) for each in 2 * norm.sf(z)]
+
+
+def powers(runs: int) -> dict[str, list[Cell]]:
+    """Exact power, what planned items detect and how many are needed; a simulation beside it."""
+    effects = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15)
+    rising = []
+    for n, discordance in product((200, 400, 600, 1000), (0.15, 0.3)):
+        row = [power_of(n, discordance, d) for d in effects]
+        drawn = [_seen(n, discordance, d, runs) for d in effects]
+        rising.append(
+            {
+                "items": n,
+                "discordance": discordance,
+                "effects": effects,
+                "power": row,
+                "seen": drawn,
+            }
+        )
+    plans = [
+        {
+            "discordance": discordance,
+            **{f"detectable with {n}": detectable(n, discordance) for n in (200, 600)},
+            **{f"needed for {d}": needed(d, discordance) for d in (0.05, 0.1)},
+            **{f"equivalent within {m}": needed_equivalent(m, discordance) for m in (0.02, 0.05)},
+        }
+        for discordance in (0.05, 0.1, 0.15, 0.3)
+    ]
+    return {"rising": rising, "plans": plans}
+
+
+def _seen(n: int, discordance: float, difference: float, runs: int) -> float:
+    first, second = (discordance + difference) / 2, (discordance - difference) / 2
+    rng = stream("power", n, discordance, difference)
+    b, c, _ = rng.multinomial(n, [first, second, 1 - discordance], runs).T
+    z = np.abs(b - c) / np.sqrt(np.maximum(b + c, 1))
+    return float((z > quantile(0.95)).mean())
+
+
+def names(runs: int) -> list[Cell]:
+    """McNemar's exact test over items where the names are what was sampled.
+
+    An attack draws from a list of names, each lethal with probability .3, and flips an item if its
+    name is; the other arm flips .3 of the items, one by one. In the population of names both
+    arms are equal. All items share few names, so a test over items speaks of these names.
+    """
+    found = []
+    for n_names in (10, 20, 50, 200, 2000):
+        rng, rejected = stream("names", n_names), 0
+        for _ in range(runs):
+            first = (rng.random(n_names) < 0.3)[rng.integers(0, n_names, ITEMS)]
+            second = rng.random(ITEMS) < 0.3
+            b, c = int((first & ~second).sum()), int((second & ~first).sum())
+            rejected += _exact(b, c) < 0.05
+        found.append({"names": n_names, "rejected": rejected / runs})
+    return found
+
+
+_P: dict[tuple[int, int], float] = {}
+
+
+def _exact(b: int, c: int) -> float:
+    if (b, c) not in _P:
+        _P[b, c] = float(binomtest(b, b + c).pvalue) if b + c else 1.0
+    return _P[b, c]

@@ -1,0 +1,51 @@
+"""Compare run folders from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from medstress.api.results import Run
+from medstress.comparison.compare import Comparison, Settings
+from medstress.comparison.runs import compare_folders, compare_within
+from medstress.results.load import open_run
+
+
+def compare(
+    a: str | Path | Run,
+    b: str | Path | Run | None = None,
+    *,
+    margin: float | None = None,
+    on_undecided: Literal["pass", "fail"] = "fail",
+    adjust: Literal["holm", "bh"] | None = None,
+) -> Comparison:
+    """Compare two runs in which one thing differs, or two arms of one run.
+
+    Args:
+        a: a run folder: what is compared against.
+        b: the run folder that verdicts are about; None for the arms that `[compare]` of the
+            experiment file of `a` names.
+        margin: the largest difference that does not matter, in (0, 1); default: that of `[compare]`
+            if `b` is None, else none.
+        on_undecided: what `Comparison.fails` says of an undecided comparison with a margin.
+        adjust: how p-values are adjusted over a family; default: that of `[compare]`, else Holm.
+
+    Returns:
+        The comparison: `verdict`, `rows`, `fails`, `as_json()` (docs: compare).
+
+    Raises:
+        UsageError, StoreError: one sentence: what cannot be compared, and why.
+    """
+    first = a.folder if isinstance(a, Run) else Path(a)
+    if b is not None:
+        second = b.folder if isinstance(b, Run) else Path(b)
+        settings = Settings(margin=margin, on_undecided=on_undecided, adjust=adjust or "holm")
+        return compare_folders(first, second, settings)
+    with open_run(first) as run:
+        table = run.manifest["config"].get("compare") or {}
+        settings = Settings(
+            margin=table.get("margin") if margin is None else margin,
+            on_undecided=on_undecided,
+            adjust=adjust or table.get("adjust", "holm"),
+        )
+        return compare_within(run, settings)

@@ -1,0 +1,351 @@
+"""Compare two runs, or two arms of one run, in which exactly one thing differs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from medstress.comparison.contrasts import (
+    ACCURACY,
+    ACCURACY_AFTER,
+    ASR,
+    ASR_NET,
+    CONTRASTS,
+    is_netted,
+)
+from medstress.comparison.factors import TIME, Factor, also_differs, factors_of, names_of
+from medstress.comparison.like_these import NameReader
+from medstress.comparison.pairing import Pair, by_key, pairs_of, with_controls
+from medstress.comparison.primary import Primary, primary_of
+from medstress.comparison.rows import (
+    EXPLORATORY,
+    PRIMARY,
+    SECONDARY,
+    Row,
+    net_row,
+    share_row,
+)
+from medstress.comparison.sides import Arm, Side, left_out
+from medstress.comparison.verdicts import FAIL, fails, verdict_of, worst
+from medstress.comparison.words import sentence_of
+from medstress.core.errors import UsageError
+from medstress.core.rows import TrialRow
+from medstress.results.formats import plural
+from medstress.stats.multiplicity import benjamini_hochberg, holm
+
+HOLM: Final = "holm"
+BH: Final = "bh"
+ADJUSTMENTS = {HOLM: "Holm", BH: "Benjamini-Hochberg"}
+_ADJUST = {HOLM: holm, BH: benjamini_hochberg}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How two arms are compared."""
+
+    margin: float | None = None
+    """The largest difference that does not matter, in (0, 1); None: B may only not be worse."""
+    on_undecided: Literal["pass", "fail"] = FAIL
+    """What an undecided comparison with a margin does to the exit code."""
+    adjust: Literal["holm", "bh"] = HOLM
+    """How p-values are adjusted over a family."""
+
+    def __post_init__(self) -> None:
+        margin = self.margin
+        if margin is not None and not 0 < margin < 1:
+            raise UsageError(
+                f"margin = {margin}: expected a difference between 0 and 1, such as 0.02 for two "
+                "of 100 answers"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What two runs, or two arms of one run, show of each other."""
+
+    sides: tuple[Side, Side]
+    """A and B."""
+    factor: str
+    """The one thing that differs; `time` if nothing does."""
+    factors: tuple[Factor, ...]
+    """What it is in A and in B; empty for `time`."""
+    also: Mapping[str, Sequence[str]]
+    """Libraries and settings that differ: [in A, in B]."""
+    primary: Primary
+    """The primary measure."""
+    settings: Settings
+    """How they were compared."""
+    rows: tuple[Row, ...]
+    """Every measure of every pair of arms, the primary ones first."""
+    notes: tuple[str, ...] = field(default=())
+    """What a reader of the numbers has to know."""
+
+    @property
+    def primary_rows(self) -> list[Row]:
+        """The rows that decide."""
+        return [row for row in self.rows if row.role == PRIMARY]
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of all primary rows together."""
+        return worst([row.verdict for row in self.primary_rows])
+
+    @property
+    def fails(self) -> bool:
+        """True if a primary row has a verdict to stop at: exit code 3."""
+        return any(self.row_fails(row) for row in self.primary_rows)
+
+    def row_fails(self, row: Row) -> bool:
+        """Return True if a row's verdict is one to stop at."""
+        return fails(row.verdict, self.settings.margin, self.settings.on_undecided)
+
+    def families(self) -> list[dict[str, Any]]:
+        """Return the families of tests, with their size."""
+        roles = dict.fromkeys(row.role for row in self.rows)
+        sizes = {role: sum(r.role == role and r.p is not None for r in self.rows) for role in roles}
+        adjust = self.settings.adjust
+        return [{"name": role, "size": n, "adjust": adjust} for role, n in sizes.items()]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the comparison of `compare --json` (docs: schema)."""
+        return {
+            "format": 1,
+            "verdict": self.verdict,
+            "fails": self.fails,
+            "a": _described(self.sides[0]),
+            "b": _described(self.sides[1]),
+            "factor": {"name": self.factor, "what": [each.what for each in self.factors]},
+            "also_differs": {key: list(values) for key, values in self.also.items()},
+            "primary": self.primary.as_json(),
+            "margin": self.settings.margin,
+            "on_undecided": self.settings.on_undecided,
+            "families": self.families(),
+            "rows": [row.as_json() for row in self.rows],
+            "notes": list(self.notes),
+        }
+
+
+def _described(side: Side) -> dict[str, Any]:
+    manifest = side.manifest
+    return {
+        "folder": side.source,
+        "experiment": manifest["config"]["experiment"]["name"],
+        "fingerprint": manifest["fingerprint"],
+        "started": manifest["started"],
+        "finished": manifest["finished"],
+        "complete": manifest["complete"],
+    }
+
+
+def compare_sides(
+    first: Side,
+    second: Side,
+    arms: Sequence[tuple[Arm, Arm]],
+    settings: Settings,
+    names: NameReader,
+    factor: str | None = None,
+    place: str = "",
+) -> Comparison:
+    """Compare matched arms of two sides.
+
+    Args:
+        first: A.
+        second: B.
+        arms: the matched arms.
+        settings: margin and adjustment.
+        names: reads the names that trials asked.
+        factor: what is meant to differ; None for whatever does.
+        place: begins messages on what differs.
+
+    Raises:
+        UsageError: more than one thing differs, or another one than is meant, or the two have no
+            item in common, or no trial that a measure counts.
+    """
+    factors = {pair: factors_of(first.manifest, pair[0], second.manifest, pair[1]) for pair in arms}
+    name, found = one_factor(factors.values(), factor, place)
+    same = [pair for pair in arms if found and not factors[pair]]
+    compared = [pair for pair in arms if pair not in same]
+    ours, theirs = first.arms(), second.arms()
+    pairs = {pair: pairs_of(by_key(ours[pair[0]]), by_key(theirs[pair[1]])) for pair in compared}
+    if not any(pairs.values()):
+        raise UsageError(_nothing_shared(first, second, compared))
+    changes = not found or any(each.changes_clean_answers for each in found)
+    primary, notes = primary_of(first.manifest, second.manifest, changes_clean_answers=changes)
+    rows: list[Row] = []
+    for pair, found_pairs in pairs.items():
+        rows += _rows(first, second, pair, found_pairs, primary, changes, settings.margin)
+    rows = _with_roles(rows, primary)
+    for row in rows:
+        if row.role == PRIMARY and row.metric != ASR_NET:
+            row.names, row.names_reason = names.like_these(row, CONTRASTS[row.metric])
+    _settle(rows, settings)
+    for row in rows:
+        row.sentence = sentence_of(row, name, settings.margin)
+    return Comparison(
+        sides=(first, second),
+        factor=name,
+        factors=tuple(found),
+        also=also_differs(first.manifest, second.manifest),
+        primary=primary,
+        settings=settings,
+        rows=tuple(sorted(rows, key=lambda row: row.role != PRIMARY)),
+        notes=(
+            *notes,
+            *_at_worst(rows),
+            *_incomplete(first, second),
+            *_held_by_both(first, second, pairs),
+            *(f"{a.victim}, {a.attack}: the same in both, so left out" for a, _ in same),
+            *left_out(ours, (a for a, _ in arms), first.name),
+            *left_out(theirs, (b for _, b in arms), second.name),
+        ),
+    )
+
+
+def one_factor(
+    found: Collection[Sequence[Factor]], wanted: str | None = None, place: str = ""
+) -> tuple[str, list[Factor]]:
+    """Return the name of the one factor, and what differs.
+
+    Args:
+        found: what differs, for each pair of arms.
+        wanted: the factor that is meant to differ; None for any.
+        place: begins messages.
+
+    Raises:
+        UsageError: several things differ, or another than the wanted one.
+    """
+    factors = list(dict.fromkeys(factor for each in found for factor in each))
+    names = names_of(factors)
+    # Two things of one name, such as a new medstress and new weights, are two factors as well.
+    most = max((sum(f.name == name for f in each) for each in found for name in names), default=0)
+    if len(names) > 1 or most > 1:
+        told = "; ".join(f"{factor.name} ({factor.what})" for factor in factors)
+        raise UsageError(
+            f"{place}A and B differ in more than one thing: {told}. A difference could come from "
+            "any of them: compare what differs in exactly one"
+        )
+    name = names[0] if names else TIME
+    if wanted is not None and wanted != name:
+        told = f"{name} ({factors[0].what})" if factors else "nothing"
+        raise UsageError(f"{place}factor = {wanted!r}, but A and B differ in {told}")
+    return name, factors
+
+
+def _rows(
+    first: Side,
+    second: Side,
+    arms: tuple[Arm, Arm],
+    pairs: Sequence[Pair],
+    primary: Primary,
+    changes_clean_answers: bool,
+    margin: float | None,
+) -> Iterator[Row]:
+    """Yield the rows of one pair of arms."""
+    metrics = [ACCURACY_AFTER, ACCURACY, ASR] if changes_clean_answers else [ASR]
+    if primary.metric not in metrics and primary.metric != ASR_NET:
+        metrics.append(primary.metric)
+    for metric in metrics:
+        yield share_row(arms, pairs, CONTRASTS[metric], margin)
+    for control, (ours, theirs) in _controls(first, second, arms).items():
+        netted = with_controls(pairs, by_key(ours), by_key(theirs))
+        yield net_row(arms, [pair for pair in netted if is_netted(pair)], control, margin)
+
+
+def _controls(
+    first: Side, second: Side, arms: tuple[Arm, Arm]
+) -> dict[str, tuple[list[TrialRow], list[TrialRow]]]:
+    """Return the trials of the controls that both arms have."""
+    ours, theirs = first.controls(arms[0]), second.controls(arms[1])
+    return {name: (ours[name], theirs[name]) for name in ours if name in theirs}
+
+
+def _with_roles(rows: Sequence[Row], primary: Primary) -> list[Row]:
+    """Give each row its role.
+
+    Raises:
+        UsageError: no row has the primary measure.
+    """
+    other = EXPLORATORY if primary.is_fixed else SECONDARY
+    for row in rows:
+        is_primary = row.metric == primary.metric and row.control == primary.control
+        row.role = PRIMARY if is_primary else other
+    if not any(row.role == PRIMARY for row in rows):
+        raise UsageError(
+            f"[experiment] primary fixes {primary.metric} with control = {primary.control!r}, but "
+            "not both runs have that control arm"
+        )
+    return list(rows)
+
+
+def _settle(rows: Sequence[Row], settings: Settings) -> None:
+    """Adjust the p-values of each family, and give each row its verdict."""
+    for role in dict.fromkeys(row.role for row in rows):
+        family = [row for row in rows if row.role == role and row.p is not None]
+        adjusted = _ADJUST[settings.adjust]([row.p for row in family if row.p is not None])
+        for row, p in zip(family, adjusted, strict=True):
+            row.p_adjusted = p
+    for row in rows:
+        row.verdict = verdict_of(row.claims, row.p_adjusted)
+
+
+def _at_worst(rows: Sequence[Row]) -> Iterator[str]:
+    worst_of = max((row.n_worst for row in rows if row.role == PRIMARY), default=0)
+    lost = max((row.n_lost for row in rows if row.role == PRIMARY), default=0)
+    if worst_of:
+        trials = plural(worst_of, "trial")
+        yield (
+            f"an unreadable or failed answer counts against the victim in {trials} of the primary "
+            "rows, so shares differ from those of summary"
+        )
+    if lost:
+        pairs = plural(lost, "pair")
+        yield (
+            f"a failed call leaves {pairs} of the primary rows open: a verdict holds only if it "
+            "holds with these counted for A, and for B"
+        )
+
+
+def _incomplete(first: Side, second: Side) -> Iterator[str]:
+    for side in (first, second):
+        if not side.manifest["complete"]:
+            yield (
+                f"the run of {side.name} is not complete: what both hold is compared, and trials "
+                "that end early are over-represented in it"
+            )
+
+
+def _held_by_both(
+    first: Side, second: Side, pairs: Mapping[tuple[Arm, Arm], Sequence[Pair]]
+) -> Iterator[str]:
+    """Yield a line if a side has trials that the other lacks."""
+    for i, side in enumerate((first, second)):
+        trials = side.arms()
+        compared = dict.fromkeys(arms[i] for arms in pairs)
+        own = {
+            r.trial_id for arm in compared for s in by_key(trials[arm]).values() for r in s.values()
+        }
+        met = {(p.b if i else p.a).trial_id for found in pairs.values() for p in found}
+        if lost := len(own - met):
+            yield (
+                f"{plural(lost, 'trial')} of {side.name} {'has' if lost == 1 else 'have'} no "
+                "counterpart with the same item and seed, and are left out"
+            )
+
+
+def _nothing_shared(first: Side, second: Side, arms: Sequence[tuple[Arm, Arm]]) -> str:
+    held, ids = [], []
+    for i, side in enumerate((first, second)):
+        rows = [row for arm in dict.fromkeys(pair[i] for pair in arms) for row in side.arms()[arm]]
+        items = sorted({row.item_id for row in rows})
+        seeds = sorted({str(row.seed) for row in rows if row.seed is not None})
+        told = f" (such as {items[0]!r})" if items else ""
+        of = f", seeds {', '.join(seeds)}" if seeds else ""
+        held.append(f"{side.name} holds {plural(len(items), 'item')}{told}{of}")
+        ids.append({*items})
+    same = len(ids[0] & ids[1])
+    again = f"; {same:,} have the same identifier in both" if same else ""
+    return (
+        f"nothing can be compared: {'; '.join(held)}{again}; but no trial of both has the same "
+        "item content and seed and is more than a measurement"
+    )

@@ -1,0 +1,171 @@
+"""What each number speaks of: the table of the statistics page, and the tips of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HEADINGS = (
+    "number",
+    "items",
+    "names",
+    "seeds",
+    "builds",
+    "only items that",
+    "unreadable and failed answers",
+)
+"""Columns of the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimand:
+    """What one number is an estimate of.
+
+    "Like these" is the population that the interval allows for; "these" is a fixed set, of which
+    alone the number speaks.
+    """
+
+    number: str
+    """What it is called."""
+    items: str = "like these"
+    names: str = "these lists"
+    seeds: str = "like these"
+    builds: str = "this one"
+    only: str
+    """The condition that items have to meet."""
+    missing: str
+    """What unreadable and failed answers count as."""
+    fields: tuple[str, ...] = ()
+    """The fields of `summary --json` that hold it."""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Its row of the table."""
+        return (
+            self.number,
+            self.items,
+            self.names,
+            self.seeds,
+            self.builds,
+            self.only,
+            self.missing,
+        )
+
+    @property
+    def tip(self) -> str:
+        """One line for a column's heading."""
+        names = "" if self.names in ("–", "no names") else f"; names: {self.names}"
+        return (
+            f"Items: {self.items}{names}; seeds: {self.seeds}; builds: {self.builds}. Only items "
+            f"that {self.only}. Unreadable and failed answers: {self.missing}."
+        )
+
+
+_RIGHT = "are right on the clean prompt"
+_BOTH = f"{_RIGHT} and ran under both"
+
+ESTIMANDS = (
+    Estimand(
+        number="accuracy",
+        items="like these (documents where known)",
+        names="–",
+        seeds="these",
+        only="were answered",
+        missing="wrong; bounds: wrong or right",
+        fields=("accuracy",),
+    ),
+    Estimand(
+        number="ASR",
+        names="these lists, drawn as the sampler draws",
+        only=_RIGHT,
+        missing="no success; bounds: none or all of them",
+        fields=("asr", "asr_decided", "asr_asked", "asr_valid"),
+    ),
+    Estimand(
+        number="control's rate c",
+        names="no names",
+        only=_RIGHT,
+        missing="no flip; bounds: none or all",
+        fields=("control", "right_to_wrong"),
+    ),
+    Estimand(
+        number="`asr_net`, a − c",
+        only=_BOTH,
+        missing="no flip; bounds at their worst on either side",
+        fields=("asr_net",),
+    ),
+    Estimand(
+        number="bounds of the loss",
+        only=_BOTH,
+        missing="as in ASR and `asr_net`",
+        fields=("loss_bounds",),
+    ),
+    Estimand(number="Abbott's point", only=_BOTH, missing="no flip", fields=("abbott",)),
+    Estimand(
+        number="flips near the boundary",
+        only="were flipped and have eight answers to no-ops",
+        missing="left out",
+        fields=("near_boundary",),
+    ),
+    Estimand(
+        number="wrong to right",
+        names="no names",
+        only="are wrong on the clean prompt and attackable",
+        missing="left out",
+        fields=("wrong_to_right",),
+    ),
+    Estimand(
+        number="accuracy after attack",
+        only="were answered",
+        missing="wrong",
+        fields=("accuracy_after",),
+    ),
+    Estimand(
+        number="two victims: accuracy after attack (primary)",
+        builds="these two",
+        only="were answered by both",
+        missing="wrong",
+    ),
+    Estimand(
+        number="two victims: loss, net (secondary)",
+        builds="these two",
+        only="are right under both: conditions on an outcome, which can reverse the order",
+        missing="no flip",
+    ),
+    Estimand(
+        number="slices",
+        items="like these, slice by slice",
+        only="as the number that is sliced",
+        missing="as there",
+    ),
+    Estimand(
+        number="confidence sequence",
+        items="like these, in a random order fixed beforehand",
+        seeds="these: one mean an item",
+        only="all before them have ended",
+        missing="at their worst",
+    ),
+    Estimand(
+        number="nightly gate",
+        items="sampled afresh: these; deterministic: like these, each used once",
+        names="these",
+        seeds="tonight's",
+        builds="every night's against one baseline",
+        only="are allowed tonight",
+        missing="wrong",
+    ),
+)
+"""In the order of the page."""
+
+_BY_FIELD = {field: each for each in ESTIMANDS for field in each.fields}
+
+
+def tip_of(field: str) -> str:
+    """Return what the number of a field speaks of; empty if it is a count or not described."""
+    found = _BY_FIELD.get(field)
+    return found.tip.replace("`", "") if found else ""
+
+
+def as_markdown() -> str:
+    """Return the table of the page."""
+    lines = [HEADINGS, ("---",) * len(HEADINGS), *(each.cells for each in ESTIMANDS)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,126 @@
+"""The baseline runs that criteria compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from medstress.core.errors import UsageError
+from medstress.core.hashing import content_hash
+from medstress.core.rows import TrialRow
+from medstress.experiment.plan import manifest as manifests
+from medstress.experiment.plan.plan import Prepared
+from medstress.results.load import open_run
+from medstress.results.rows import trial_rows
+from medstress.store.run_store import FILE
+
+
+def baseline_folder(base: Path, run: str) -> Path:
+    """Return the folder of a baseline run, which is relative to the experiment file."""
+    return base / Path(run).expanduser()
+
+
+def baseline_of(base: Path, run: str) -> tuple[dict[str, Any], Sequence[TrialRow]]:
+    """Return the manifest and the rows of a baseline run.
+
+    Raises:
+        UsageError: there is no run in the folder, or it is not complete.
+    """
+    folder = baseline_folder(base, run)
+    if not (folder / FILE).is_file():
+        raise UsageError(f"[[require]] against: expected a run folder, but {folder} holds no run")
+    with open_run(folder) as stored:
+        manifest, rows = stored.manifest, trial_rows(stored)
+    if not manifest["complete"]:
+        raise UsageError(
+            f"[[require]] against: the run in {folder} is not complete; finish it first"
+        )
+    return manifest, rows
+
+
+def describe_baseline(base: Path, run: str) -> dict[str, str]:
+    """Return what identifies a baseline run and its outcomes, for the manifest."""
+    manifest, rows = baseline_of(base, run)
+    return {"fingerprint": manifest["fingerprint"], "outcomes": outcomes(rows)}
+
+
+def outcomes(rows: Iterable[TrialRow]) -> str:
+    """Hash how every trial ended, which is all that a criterion reads of a baseline."""
+    found = [
+        (row.trial_id, row.verdict.value, row.at, row.first_success, row.n_unreadable, row.n_failed)
+        for row in rows
+    ]
+    return content_hash(sorted(found, key=lambda each: each[0]))
+
+
+def victim_there(label: str, known: Iterable[str]) -> str | None:
+    """Return the victim of a baseline that one is compared with: its namesake, else the only one.
+
+    >>> victim_there("new", ["old"]), victim_there("b", ["a", "b"]), victim_there("c", ["a", "b"])
+    ('old', 'b', None)
+    """
+    labels = list(known)
+    if label in labels:
+        return label
+    return labels[0] if len(labels) == 1 else None
+
+
+def check_baselines(prepared: Prepared) -> None:
+    """Check that every criterion against a baseline has something to compare, one thing changed.
+
+    Raises:
+        UsageError: a baseline is missing, lacks a victim, attack or item, or differs in more than
+            one of victim, attack and entity group.
+    """
+    if not prepared.portion.is_judged:
+        return
+    for criterion in prepared.experiment.require:
+        if criterion.against is None:
+            continue
+        manifest, rows = baseline_of(prepared.base, criterion.against.run)
+        ours = manifests.fingerprint_parts(prepared)
+        where = f"[[require]] against {criterion.against.run!r}"
+        for victim in prepared.victims:
+            if criterion.where.get("victim", victim.label) == victim.label:
+                _check_factors(where, victim.label, ours, manifest["parts"], criterion.where)
+        here = {
+            (part.label, item.id, item.hash)
+            for part in prepared.datasets
+            for item in part.questions
+        }
+        if not here & {(row.dataset, row.item_id, row.item_hash) for row in rows}:
+            raise UsageError(
+                f"{where}: the two runs have no item in common; a data set needs the same label, "
+                "ids and texts in both"
+            )
+
+
+def _check_factors(
+    where: str,
+    victim: str,
+    ours: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    asked: Mapping[str, str],
+) -> None:
+    other = victim_there(victim, theirs["victims"])
+    if other is None:
+        raise UsageError(
+            f"{where}: it has no victim {victim!r}, and several others "
+            f"({', '.join(theirs['victims'])}); label the one to compare alike"
+        )
+    is_other_victim = ours["victims"][victim] != theirs["victims"][other]
+    for kind, noun in (("attacks", "attack"), ("groups", "entity group")):
+        for label, value in ours[kind].items():
+            if asked.get(kind[:-1], label) != label:
+                continue
+            if label not in theirs[kind]:
+                raise UsageError(
+                    f"{where}: it has no {noun} {label!r} (it has: {', '.join(theirs[kind])}); "
+                    "leave it out by `where`, or label both alike"
+                )
+            if is_other_victim and theirs[kind][label] != value:
+                raise UsageError(
+                    f"{where}: the victim {victim!r} and the {noun} {label!r} both differ from the "
+                    "baseline's, so a difference could not be attributed; change only one"
+                )

@@ -1,0 +1,274 @@
+"""Check `[[require]]` and `[slices]` before anything is asked, and fix them in the manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import canonical_json, content_hash
+from medstress.experiment.file.config import RequireTable
+from medstress.experiment.file.criteria_tables import OF_CONTROLS, PLACES
+from medstress.experiment.file.labels import victim_labels
+from medstress.experiment.plan.parts import AttackPart
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.slices import check_slices, describe_slices
+from medstress.metrics.criteria import BETWEEN, Place
+from medstress.metrics.watching import WATCHED
+from medstress.results import measures
+from medstress.results.table import Format
+from medstress.running.baselines import describe_baseline
+from medstress.store.run_store import RunStore
+
+KEY = "require"
+"""Manifest entry of the criteria, with their hash."""
+
+
+def known_metrics() -> tuple[str, ...]:
+    """Return the fields of a row that a criterion may be about."""
+    groups = ("Rates", "Successes", "Changed passages", "Attempts of MedFuzz")
+    variants = {one.name for one in measures.VARIANTS}
+    found = [
+        f"asr_by_variant.{one.name}" if one.name in variants else one.name
+        for group in (*groups, "Tagged texts and pairs")
+        for one in measures.GROUPS[group]
+        if one.format in (Format.SHARE, Format.SCORE)
+        and not one.name.endswith((".mean", ".median"))
+        and one.name not in ("chance", "asr_without", "asr_without_at_most", "asr_alone")
+    ]
+    return (*dict.fromkeys([*found, *OF_CONTROLS]),)
+
+
+def checked(prepared: Prepared) -> Prepared:
+    """Check the tables of decisions against what was prepared, and return it.
+
+    Raises:
+        UsageError: a criterion is about nothing that the run will have, a slice does not exist, or
+            `stop_when` has nothing to decide; one sentence.
+    """
+    check_slices(prepared)
+    criteria = prepared.experiment.require
+    if prepared.experiment.experiment.stop_when and not criteria:
+        raise UsageError(
+            "[experiment] stop_when = 'decided' needs a [[require]] table: without a criterion "
+            "there is nothing to decide"
+        )
+    if prepared.experiment.experiment.stop_when:
+        _check_watched(criteria)
+    for number, criterion in enumerate(criteria, 1):
+        _check(prepared, criterion, f"[[require]] {number} ({criterion.metric})")
+    return prepared
+
+
+def _check_watched(criteria: Sequence[RequireTable]) -> None:
+    for criterion in criteria:
+        if criterion.metric not in WATCHED or criterion.slice or criterion.against:
+            raise UsageError(
+                f"[experiment] stop_when = 'decided' follows {', '.join(WATCHED)} of whole rows, "
+                f"but a criterion is on {criterion.metric!r}"
+                f"{' of slices' if criterion.slice else ''}"
+                f"{' against a baseline' if criterion.against else ''}; leave that criterion or "
+                "stop_when out"
+            )
+
+
+def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
+    known = known_metrics()
+    if criterion.metric not in known:
+        hint = did_you_mean(criterion.metric, known) or f" (there are: {', '.join(known)})"
+        raise UsageError(f"{name}: no row has the estimate {criterion.metric!r}{hint}")
+    places = list(places_of(prepared))
+    for key, label in criterion.where.items():
+        labels = sorted({place[PLACES.index(key)] for place in places} - {""})
+        if labels and label not in labels:
+            raise UsageError(
+                f"{name}: where has {key} = {label!r}, which the run does not have"
+                f"{did_you_mean(label, labels)} (there are: {', '.join(labels)})"
+            )
+    judged = [
+        place
+        for place in places
+        if all(place[PLACES.index(key)] in ("", label) for key, label in criterion.where.items())
+    ]
+    if not judged:
+        raise UsageError(f"{name}: where matches no row of the run, only parts of different rows")
+    if criterion.slice is not None:
+        _check_slice(prepared, criterion, name)
+    attacks = {part.label: part for part in prepared.attacks}
+    used = [attacks[label] for label in dict.fromkeys(place[3] for place in judged)]
+    if criterion.at_budget is not None:
+        _check_budget(criterion.at_budget, used, name)
+    if criterion.metric in OF_CONTROLS:
+        _check_control(prepared, criterion, used, name)
+
+
+def _check_slice(prepared: Prepared, criterion: RequireTable, name: str) -> None:
+    by = prepared.experiment.slices.by if prepared.experiment.slices else ()
+    if criterion.slice is not None and criterion.slice.by not in by:
+        raise UsageError(
+            f"{name}: slice by {criterion.slice.by!r} needs [slices] by = "
+            f"[{', '.join(map(repr, [*by, criterion.slice.by]))}]"
+        )
+
+
+def _check_budget(budget: int, attacks: Sequence[AttackPart], name: str) -> None:
+    for part in attacks:
+        most = part.traits.budget
+        if most is not None and budget > most:
+            raise UsageError(
+                f"{name}: at_budget = {budget}, but {part.label!r} asks at most {most} queries; "
+                "lower one or raise the other"
+            )
+
+
+def controls_of(prepared: Prepared, attack: str) -> list[str]:
+    """Return the names of an attack's controls in the experiment."""
+    start = f"{attack}{BETWEEN}"
+    return [
+        part.label.removeprefix(start)
+        for part in prepared.attacks
+        if part.label[: len(start)] == start
+    ]
+
+
+def _check_control(
+    prepared: Prepared, criterion: RequireTable, attacks: Sequence[AttackPart], name: str
+) -> None:
+    """Refuse a criterion on a control that no attack has, or that does not say which of several."""
+    for part in attacks:
+        if BETWEEN in part.label:
+            continue
+        found = controls_of(prepared, part.label)
+        wanted = criterion.control
+        if wanted is None and len(found) == 1:
+            continue
+        if not found:
+            raise UsageError(
+                f"{name}: {part.label!r} has no control, so the run has no {criterion.metric}; "
+                "name one in [experiment] controls, or leave this attack out by `where`"
+            )
+        if wanted is None:
+            raise UsageError(
+                f"{name}: {part.label!r} has several controls, so say which: control = one of "
+                f"{', '.join(map(repr, found))}"
+            )
+        if wanted not in found:
+            raise UsageError(
+                f"{name}: {part.label!r} has no control {wanted!r}{did_you_mean(wanted, found)} "
+                f"(it has: {', '.join(found)})"
+            )
+
+
+def places_of(prepared: Prepared) -> Iterator[Place]:
+    """Yield (data set, group, victim, attack) of every row of the run.
+
+    `train` makes its victims later: their label is empty.
+    """
+    experiment = prepared.experiment
+    victims = [""] if experiment.train else victim_labels(experiment.victim) or [""]
+    for dataset, group, victim, part in product(
+        prepared.datasets, prepared.groups, victims, prepared.attacks
+    ):
+        if prepared.holds(dataset, group, victim, part) and prepared.items(dataset, group):
+            yield dataset.label, group.label, victim, part.label
+
+
+def fixed(store: RunStore, prepared: Prepared, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest entries of criteria and slices.
+
+    Args:
+        store: the folder.
+        prepared: the experiment, with its victims open.
+        known: the folder's manifest; empty if it is new.
+
+    Raises:
+        UsageError: criteria or seeds differ from those that the folder began with, and it has
+            asked a query since.
+    """
+    is_asked = bool(known) and store.computed_totals()[0] > 0
+    slices = describe_slices(prepared, known.get("slices"), is_asked=is_asked)
+    criteria = _described(prepared)
+    entries: dict[str, Any] = {}
+    if slices is not None or known.get("slices"):
+        entries["slices"] = slices
+    if known.get("decided"):
+        entries["decided"] = None  # until this process has looked again
+    before = known.get(KEY)
+    if is_asked:
+        _check_unchanged(store, prepared, known, criteria)
+    if criteria is not None:
+        added = list((before or {}).get("added", []))
+        if is_asked and (new := _added(prepared, known)):
+            added.append(new)
+        criteria |= {"added": added} if added else {}
+    if criteria is not None or before:
+        entries[KEY] = criteria
+    return entries
+
+
+def _added(prepared: Prepared, known: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the items that an extension adds to each data set and group of the folder."""
+    before = known["parts"]["items"]
+    found = {
+        label: sorted(set(hashes) - set(before[label]))
+        for label, hashes in prepared.selected().items()
+        if label in before
+    }
+    return {label: hashes for label, hashes in found.items() if hashes}
+
+
+def batch_of(
+    added: Sequence[Mapping[str, Sequence[str]]], dataset: str, group: str, item: Any
+) -> int:
+    """Return which extension added an item to a group; 0 if the run began with it."""
+    label, found = f"{dataset}/{group}", content_hash([item.id, item.hash])
+    for batch, items in enumerate(added, 1):
+        if found in items.get(label, ()):
+            return batch
+    return 0
+
+
+def _described(prepared: Prepared) -> dict[str, Any] | None:
+    if not prepared.experiment.require or not prepared.portion.is_judged:
+        return None
+    criteria = [each.as_json() for each in prepared.experiment.require]
+    # Slices of other properties would change the level of all simultaneous intervals.
+    slices = prepared.experiment.slices
+    by = sorted(slices.by) if slices and any("slice" in each for each in criteria) else []
+    baselines = {
+        each["against"]["run"]: describe_baseline(prepared.base, each["against"]["run"])
+        for each in criteria
+        if "against" in each
+    }
+    stop_when = prepared.experiment.experiment.stop_when
+    ordered = sorted(canonical_json(each) for each in criteria)
+    return {
+        "hash": content_hash([ordered, by, baselines, stop_when]),
+        "criteria": criteria,
+        "baselines": baselines,
+        **({"stop_when": stop_when} if stop_when else {}),
+    }
+
+
+def _check_unchanged(
+    store: RunStore,
+    prepared: Prepared,
+    known: Mapping[str, Any],
+    criteria: Mapping[str, Any] | None,
+) -> None:
+    before = known.get(KEY)
+    if (before or {}).get("hash") != (criteria or {}).get("hash"):
+        what = "has other criteria" if before else "began without criteria"
+        raise UsageError(
+            f"[[require]]: {store.folder} {what}, and criteria are pre-specified: they cannot be "
+            "added, changed or removed after the first query. Choose another folder with --out, or "
+            "throw the old run away with --fresh"
+        )
+    seeds = list(prepared.experiment.experiment.seeds)
+    if before and sorted(known["seeds"]) != sorted(seeds):
+        raise UsageError(
+            f"[[require]]: {store.folder} has seeds {known['seeds']}, and more seeds would change "
+            "items that were already looked at; extend it by items, or choose another folder with "
+            "--out"
+        )

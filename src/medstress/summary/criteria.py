@@ -1,0 +1,165 @@
+"""The slices of a run, and its criteria judged: `slices` and `requirements` of a summary."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from medstress.core.errors import MedstressError
+from medstress.core.rows import TrialRow
+from medstress.experiment.plan.slices import POST_HOC, slices_of
+from medstress.metrics.against import difference, paired
+from medstress.metrics.criteria import (
+    NOT_COMPLETE,
+    Evidence,
+    Place,
+    Reading,
+    Row,
+    control_rows,
+    judge,
+    place_of,
+)
+from medstress.metrics.slices import WIDE, is_too_small, slice_rows, worst_slices
+from medstress.results.load import StoredRun
+from medstress.results.measures import measure
+from medstress.results.table import Format
+from medstress.running.baselines import baseline_of, outcomes, victim_there
+from medstress.running.criteria import KEY
+from medstress.stats.shrinkage import SHRINKAGE
+from medstress.summary.looks import decided, settler
+
+_SHOWN = 3
+
+
+def add_decisions(
+    run: StoredRun, trials: Sequence[TrialRow], found: dict[str, Any], budgets: Mapping[str, int]
+) -> None:
+    """Add slices and judged criteria to a summary.
+
+    Args:
+        run: the run.
+        trials: its rows.
+        found: its summary; `slices`, `slicing`, `requirements` and `warnings` change.
+        budgets: query budget by attack label.
+    """
+    described = run.manifest.get("slices")
+    if described:
+        _add_slices(run, trials, found, budgets, described)
+    fixed = run.manifest.get(KEY)
+    if fixed:
+        found["requirements"] = _requirements(run, trials, found, budgets, fixed)
+
+
+def _add_slices(
+    run: StoredRun,
+    trials: Sequence[TrialRow],
+    found: dict[str, Any],
+    budgets: Mapping[str, int],
+    described: Mapping[str, Any],
+) -> None:
+    items, controls = run.items_by_id(), control_rows(found["pooled"])
+
+    def of_trial(row: TrialRow) -> list[tuple[str, str]]:
+        item = items[row.dataset, row.item_id]
+        return list(slices_of(item, described, row.dataset, row.group))
+
+    found["slices"] = rows = slice_rows(trials, of_trial, budgets, controls)
+    found["slicing"] = {
+        "by": list(described["by"]),
+        "label": described["label"],
+        "cuts": described["cuts"],
+        "shrinkage": SHRINKAGE,
+        "worst": worst_slices(rows),
+    }
+    if described["label"] == POST_HOC:
+        found["warnings"].append(
+            "the slices are post hoc: [slices] was added or changed after the first query, so a "
+            "bad slice may have been chosen because it is bad"
+        )
+    small = [row for row in rows if is_too_small(row)]
+    if small:
+        names = dict.fromkeys(f"{row['by']} = {row['value']}" for row in small)
+        shown = ", ".join([*names][:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        found["warnings"].append(
+            f"{len(small)} of {len(rows)} slices have too few items to say anything: their "
+            f"interval of ASR is wider than {WIDE:g} ({shown})"
+        )
+
+
+def _requirements(
+    run: StoredRun,
+    trials: Sequence[TrialRow],
+    found: Mapping[str, Any],
+    budgets: Mapping[str, int],
+    fixed: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    by_place: dict[Place, list[TrialRow]] = defaultdict(list)
+    for row in trials:
+        by_place[row.dataset, row.group, row.victim, row.attack].append(row)
+    baselines = _Baselines(Path(run.manifest["base"]), fixed["baselines"])
+
+    def compare(criterion: Row, row: Row) -> Reading:
+        budget = criterion.get("at_budget") or budgets[row["attack"]]
+        return baselines.read(criterion, row, by_place[place_of(row)], budget)
+
+    evidence = Evidence(
+        pooled=found["pooled"],
+        slices=found["slices"],
+        trials=by_place,
+        is_share=lambda name: (
+            measure(name.rpartition(".")[2]).format is Format.SHARE or name == "asr_valid"
+        ),
+        compare=compare,
+        settle=settler(run, by_place, budgets),
+    )
+    judged = [judge(criterion, evidence) for criterion in fixed["criteria"]]
+    final = decided(run, judged, found["experiment"]["complete"])
+    return final or [{**each, "met": None, "reason": NOT_COMPLETE} for each in judged]
+
+
+class _Baselines:
+    """The baseline runs of criteria, each read once."""
+
+    def __init__(self, base: Path, known: Mapping[str, Mapping[str, str]]) -> None:
+        self._base, self._known = base, known
+        self._rows: dict[str, tuple[Sequence[TrialRow], str | None]] = {}
+
+    def read(self, criterion: Row, row: Row, trials: Sequence[TrialRow], budget: int) -> Reading:
+        """Return the difference of a row to its baseline."""
+        against, place = criterion["against"], place_of(row)
+        theirs, reason = self._trials(against["run"])
+        victims = dict.fromkeys(each.victim for each in theirs)
+        other = victim_there(row["victim"], victims)
+        more = {"against": {**against, "victim": other}}
+        pairs = paired(
+            trials,
+            (
+                each
+                for each in theirs
+                if (each.dataset, each.group, each.attack) == (place[0], place[1], place[3])
+                and each.victim == other
+            ),
+        )
+        if reason is None and not pairs:
+            reason = "the baseline has none of its trials"
+        if reason is not None:
+            return Reading(place=place, estimate=None, reason=reason, more=more)
+        estimate, ends = difference(criterion["metric"], pairs, budget)
+        return Reading(place=place, estimate=estimate.as_json(), ends=ends, more=more)
+
+    def _trials(self, run: str) -> tuple[Sequence[TrialRow], str | None]:
+        """Return the rows of a baseline, or why they cannot be used."""
+        if run not in self._rows:
+            self._rows[run] = self._opened(run)
+        return self._rows[run]
+
+    def _opened(self, run: str) -> tuple[Sequence[TrialRow], str | None]:
+        try:
+            _, rows = baseline_of(self._base, run)
+        except MedstressError as error:
+            return (), f"the baseline cannot be read: {error}"
+        if outcomes(rows) != self._known[run]["outcomes"]:
+            return (), f"the baseline {run} has changed since the first query"
+        return rows, None

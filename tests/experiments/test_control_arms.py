@@ -1,0 +1,177 @@
+"""Control arms of runs: which there are, what they share and cost, and what a folder keeps."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medstress as ms
+from medstress.api.run import Run
+from medstress.core.errors import UsageError
+from medstress.store.run_store import FILE
+
+RANDOM = {"name": "entity_substitution", "sampler": "random", "budget": 4, "label": "random"}
+NEAR = {"name": "entity_substitution", "n": -20, "budget": 4, "label": "near"}
+LOST = "not_attackable"
+NEAREST = {"name": "entity_substitution", "sampler": "nearest", "budget": 2, "label": "nearest"}
+
+
+def experiment(*attacks: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    return {
+        "experiment": {"name": "x", "seeds": [0, 1], **settings},
+        "dataset": {"name": "sample", "limit": 60},
+        "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+        "victim": {"backend": "mock"},
+        "attack": list(attacks),
+    }
+
+
+def labels(run: Run) -> set[str]:
+    return {row.attack for row in run.rows()}
+
+
+def test_no_op_stands_beside_every_attack_by_default(tmp_path: Path) -> None:
+    run = ms.run(experiment(RANDOM, NEAREST), out=tmp_path / "run")
+    assert labels(run) == {"random", "random / no_op", "nearest", "nearest / no_op"}
+    rows = run.rows()
+    assert {(r.attack, r.arm) for r in rows if r.arm != "attack"} == {
+        ("random / no_op", "no_op"),
+        ("nearest / no_op", "no_op"),
+    }
+    by_attack = {row["attack"]: row for row in run.summary()["pooled"]}
+    assert by_attack["random / no_op"]["control_of"] == "random"
+    assert set(by_attack["random"]["asr_net"]) == {"no_op"}
+
+
+def test_arms_share_items_and_seeds_and_ask_no_more_than_their_attack_could(tmp_path: Path) -> None:
+    run = ms.run(experiment(RANDOM, NEAREST), out=tmp_path / "run")
+    rows = run.rows()
+    for attack, most in (("random", 4), ("nearest", 2)):
+        own, beside = (
+            {(r.item_id, r.seed, r.verdict == LOST): r.n_asked for r in rows if r.attack == name}
+            for name in (attack, f"{attack} / no_op")
+        )
+        assert beside.keys() == own.keys()
+        assert max(beside.values()) <= most
+
+
+def test_arms_with_equal_budget_and_seeds_cost_once(tmp_path: Path) -> None:
+    run = ms.run(experiment(RANDOM, NEAR), out=tmp_path / "run")
+    rows = run.rows()
+    first, second = (
+        {(r.item_id, r.seed): r for r in rows if r.attack == f"{name} / no_op"}
+        for name in ("near", "random")
+    )
+    assert first.keys() == second.keys()
+    for place, row in first.items():
+        other = second[place]
+        assert (row.verdict, row.first_success, row.edits) == (
+            other.verdict,
+            other.first_success,
+            other.edits,
+        )
+    paid = sum(r.n_paid for r in first.values()) + sum(r.n_paid for r in second.values())
+    asked = sum(r.n_asked for r in first.values())
+    assert 0 < paid <= asked
+
+
+@pytest.mark.parametrize("wanted", [False, ["no_op", "repeat"]])
+def test_the_file_decides(tmp_path: Path, wanted: Any) -> None:
+    run = ms.run(experiment(RANDOM, controls=wanted), out=tmp_path / "run")
+    arms = {label for label in labels(run) if label != "random"}
+    assert arms == {f"random / {name}" for name in (wanted or ())}
+    first = run.summary()["headlines"][0]
+    assert ("not net of any control" in first) == (wanted is False)
+
+
+def test_a_control_and_a_probe_of_evidence_need_no_control(tmp_path: Path) -> None:
+    run = ms.run(experiment({"name": "no_op", "budget": 2}), out=tmp_path / "run")
+    assert labels(run) == {"no_op"}
+
+
+def test_a_folder_that_began_without_controls_goes_on_without(tmp_path: Path) -> None:
+
+    out = tmp_path / "run"
+    ms.run(experiment(RANDOM, controls=False), out=out)
+    _as_of_earlier_versions(out)
+    run = ms.run(experiment(RANDOM), out=out)
+    assert labels(run) == {"random"}
+    # Named in the file, they extend the folder.
+    run = ms.run(experiment(RANDOM, controls=["no_op"]), out=out)
+    assert labels(run) == {"random", "random / no_op"}
+
+
+def _as_of_earlier_versions(folder: Path) -> None:
+    """Drop what only this version writes into a manifest."""
+    with sqlite3.connect(folder / FILE) as db:
+        db.execute("DELETE FROM manifest WHERE key = 'controls'")
+
+
+def test_a_folder_keeps_the_default_it_began_with_for_new_attacks(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    ms.run(experiment(RANDOM), out=out)
+    run = ms.run(experiment(RANDOM, NEAR), out=out)
+    assert labels(run) == {"random", "random / no_op", "near", "near / no_op"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        (["noop"], "did you mean 'no_op'?"),
+        (["no_op", "no_op"], "controls repeat"),
+        ([], "controls"),
+        ("no_op", "controls"),
+    ],
+)
+def test_wrong_controls_are_one_sentence(tmp_path: Path, wanted: Any, told: str) -> None:
+    with pytest.raises(UsageError, match="controls") as refused:
+        ms.run(experiment(RANDOM, controls=wanted), out=tmp_path / "run")
+    assert told in str(refused.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_control_without_enough_variants_is_left_out_or_refused(tmp_path: Path) -> None:
+    """An exhaustive search asks 2,338 names; no question has as many harmless variants."""
+    everything = {"name": "entity_substitution", "sampler": "exhaustive", "label": "all"}
+    short = experiment(everything) | {"dataset": {"name": "sample", "limit": 6}}
+    run = ms.run(short, out=tmp_path / "run")
+    assert labels(run) == {"all"}
+    (row,) = run.summary()["pooled"]
+    assert row["asr_net"]["no_op"]["value"] is None
+    assert "variants" in row["asr_net"]["no_op"]["method"]
+    assert "not net of any control" in run.summary()["headlines"][0]
+    short["experiment"]["controls"] = ["no_op"]
+    with pytest.raises(UsageError, match="no_op cannot control attack 'all'"):
+        ms.run(short, out=tmp_path / "other")
+
+
+def test_the_bound_of_the_dry_run_holds_and_counts_shared_arms_once(tmp_path: Path) -> None:
+    from medstress.costs.experiment import estimate
+    from medstress.running.run import opened_victims, prepare
+
+    prepared = prepare(experiment(RANDOM, NEAR, NEAREST))
+    with opened_victims(prepared, lambda _: None):
+        lines = list(estimate(prepared))
+    bound = int(lines[0].split("at most ")[1].split()[0].replace(",", ""))
+    run = ms.run(experiment(RANDOM, NEAR, NEAREST), out=tmp_path / "run")
+    summary = run.summary()
+    computed = summary["performance"]["calls"]
+    assert computed <= bound
+    n_items = sum(r.verdict != "not_attackable" for r in run.rows() if r.attack == "random") // 2
+    # Two seeds of 4 queries and a check each; nearest has seed 0 of the same draws and 2 queries.
+    assert f"controls {n_items * 2 * (4 + 1):,}" in lines[1]
+
+
+def test_a_primary_endpoint_is_net_of_a_control_that_is_asked(tmp_path: Path) -> None:
+    primary = {"metric": "asr_net", "control": "no_op"}
+    run = ms.run(experiment(RANDOM, primary=primary), out=tmp_path / "run")
+    assert (
+        "Primary endpoint, fixed before the first query: asr_net net of no_op"
+        in (run.summary()["headlines"][-1])
+    )
+    primary["control"] = "paraphrase"
+    with pytest.raises(UsageError, match=r"no attack has this control \(they have: no_op\)"):
+        ms.run(experiment(RANDOM, primary=primary), out=tmp_path / "other")

@@ -1,0 +1,480 @@
+"""Criteria, slices and early stops of whole runs: what is fixed, refused, judged and saved."""
+
+from __future__ import annotations
+
+import pytest
+
+from medstress.api.run import Run, run
+from medstress.core.errors import UsageError
+
+VICTIM = '''
+"""Wrong on changed prompts of a planted share of the questions; unreadable where they say so."""
+
+import random
+import re
+
+
+def answer(prompts):
+    return [_answer(prompt) for prompt in prompts]
+
+
+def _answer(prompt):
+    number = int(re.search(r"case\\s+([0-9]+)", prompt, re.IGNORECASE)[1])
+    key = number % 4
+    if number in UNREADABLE:
+        return "no idea"
+    is_clean = prompt.lower().count("zumab") == 4
+    is_fooled = not is_clean and random.Random(number).random() < RATE
+    return "ABCD"[(key + is_fooled) % 4]
+
+
+RATE, UNREADABLE = {rate}, {unreadable}
+'''
+
+
+@pytest.fixture
+def planted(bench, workbench):
+    """`planted(rate, n, ...)`: questions, and a victim that the attack fools at a rate."""
+
+    def plant(rate=0.3, n=60, unreadable=(), **require):
+        victim = VICTIM.replace("{rate}", str(rate)).replace("{unreadable}", str(set(unreadable)))
+        (bench.root / "victim.py").write_text(victim, encoding="utf-8")
+        rows = workbench.questions(n)
+        for i, row in enumerate(rows):
+            row["subject"] = "heart" if i % 2 else "lung"
+            row["rare"] = "yes" if i == 5 else "no"
+        bench.write_items(rows)
+        bench.tables["experiment"] |= {"seeds": [0], "flip_check": False}
+        bench.tables["experiment"].setdefault("controls", False)
+        bench.tables["victim"][0]["batch_size"] = 4
+        bench.tables["attack"] = [bench.attack("random", budget=2)]
+        if require:
+            bench.tables["require"] = [require]
+        return bench
+
+    return plant
+
+
+def judged(bench, number=0):
+    return Run(bench.out).summary()["requirements"][number]
+
+
+def test_a_criterion_that_is_missed_ends_with_3_and_a_met_one_with_0(planted, capsys):
+    bench = planted(0.3, metric="asr", max_high=0.6)
+    assert bench.run() == 0
+    assert judged(bench)["met"] is True
+    bench.tables["require"] = [
+        {"metric": "asr", "max_high": 0.6},
+        {"metric": "asr", "max_high": 0.2, "where": {"group": "drugs"}, "at_budget": 1},
+        {"metric": "accuracy_after", "min_low": 0.1},
+    ]
+    capsys.readouterr()
+    assert bench.run("--fresh") == 3
+    told = capsys.readouterr().out
+    assert told.startswith("1 of 3 criteria is missed: ASR at 1 query of drugs at most .200: .")
+    found = Run(bench.out).summary()["requirements"]
+    assert [each["met"] for each in found] == [True, False, True]
+    assert found[1]["bound"] == {"max_high": 0.2}
+    assert found[1]["where"] == {"group": "drugs"}
+    assert found[1]["estimate"]["n"] == 59
+    assert set(found[1]) >= {"metric", "at_budget", "control", "slice", "against", "reason"}
+
+
+def test_unreadable_answers_may_miss_a_criterion_that_the_rate_would_meet(planted):
+    bench = planted(0.0, unreadable=range(10), metric="asr", max_high=0.2)
+    assert bench.run() == 3
+    found = judged(bench)
+    assert found["estimate"]["value"] == 0
+    assert found["estimate"]["high"] < 0.2 < found["bounds"][1]
+
+
+def test_failed_trials_go_before_missed_criteria(planted):
+    bench = planted(0.9, metric="asr", max_high=0.1)
+    victim = bench.root / "victim.py"
+    text = victim.read_text("utf-8").replace(
+        "    is_clean", "    if number == 7:\n        raise ValueError('ill')\n    is_clean"
+    )
+    victim.write_text(text, encoding="utf-8")
+    bench.tables["victim"][0]["batch_size"] = 1
+    assert bench.run() == 1
+    assert judged(bench)["met"] is False
+
+
+def test_an_incomplete_run_is_not_judged(planted, capsys):
+    bench = planted(0.9, metric="asr", max_high=0.1)
+    bench.tables["experiment"]["max_queries"] = 30
+    assert bench.run() == 0
+    found = judged(bench)
+    assert (found["met"], found["estimate"]["n"] > 0) == (None, True)
+    assert "not judged yet" in capsys.readouterr().out
+    del bench.tables["experiment"]["max_queries"]
+    assert bench.run() == 3
+    assert judged(bench)["met"] is False
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([{"metric": "asr", "max_high": 0.6}], [{"metric": "asr", "max_high": 0.9}]),
+        ([{"metric": "asr", "max_high": 0.6}], []),
+        ([], [{"metric": "asr", "max_high": 0.9}]),
+    ],
+    ids=["changed", "removed", "added"],
+)
+def test_criteria_cannot_change_after_the_first_query(planted, said, first, second):
+    bench = planted(n=8)
+    bench.tables["require"] = first
+    run(bench.write(), bench.out)
+    before = Run(bench.out).manifest()
+    bench.tables["require"] = second
+    with pytest.raises(UsageError) as error:
+        run(bench.write(), bench.out)
+    said(str(error.value), "[[require]]", "--fresh")
+    assert Run(bench.out).manifest() == before
+    run(bench.write(), bench.out, fresh=True)
+
+
+def test_criteria_may_change_before_the_first_query(planted, monkeypatch):
+    bench = planted(n=8, metric="asr", max_high=0.6)
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("medstress.engine.scheduler.Scheduler.run", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(bench.write(), bench.out)
+    first = Run(bench.out).manifest()["require"]
+    bench.tables["require"] = [{"metric": "asr", "max_high": 0.7}]
+    run(bench.write(), bench.out)
+    assert Run(bench.out).manifest()["require"]["hash"] != first["hash"]
+
+
+def test_the_order_of_criteria_is_no_part_of_them(planted):
+    bench = planted(n=8)
+    both = [{"metric": "accuracy", "min_low": 0.1}, {"metric": "asr", "max_high": 0.7}]
+    bench.tables["require"] = both
+    run(bench.write(), bench.out)
+    first = Run(bench.out).manifest()["require"]["hash"]
+    bench.tables["require"] = both[::-1]
+    run(bench.write(), bench.out)
+    assert Run(bench.out).manifest()["require"]["hash"] == first
+
+
+def test_more_seeds_do_not_extend_a_run_with_criteria(planted, said):
+    bench = planted(n=8, metric="asr", max_high=0.9)
+    run(bench.write(), bench.out)
+    bench.tables["experiment"]["seeds"] = [0, 1]
+    with pytest.raises(UsageError) as error:
+        run(bench.write(), bench.out)
+    said(str(error.value), "[[require]]", "seeds [0]")
+
+
+def test_a_run_that_is_extended_by_items_is_judged_by_a_sequence(planted, workbench):
+    bench = planted(0.1, n=100, metric="asr", max_high=0.25)
+    bench.run()
+    assert "judged_by" not in judged(bench)
+    assert judged(bench)["met"] is True
+    planted(0.1, n=160)
+    bench.run()
+    found = judged(bench)
+    assert found["judged_by"] == "95 % confidence sequence over 159 items"
+    assert found["bounds"][1] > found["estimate"]["high"]
+    (added,) = Run(bench.out).manifest()["require"]["added"]
+    assert [len(hashes) for hashes in added.values()] == [60]
+    planted(0.1, n=170)
+    bench.run()
+    assert len(Run(bench.out).manifest()["require"]["added"]) == 2
+
+
+def test_slices_are_extended_without_a_verdict(planted):
+    bench = planted(0.0, n=60, metric="asr", max_high=0.9, slice={"by": "subject"})
+    bench.tables["slices"] = {"by": ["subject"]}
+    assert bench.run() == 0
+    planted(0.0, n=80)
+    assert bench.run() == 3
+    assert "no confidence sequence" in judged(bench)["reason"]
+
+
+def test_slices_have_rows_and_the_worst_is_named(planted):
+    bench = planted(0.3)
+    bench.tables["slices"] = {"by": ["subject", "rare", "key", "type", "option_length"]}
+    run(bench.write(), bench.out)
+    found = Run(bench.out).summary()
+    by = {(row["by"], row["value"]): row for row in found["slices"]}
+    assert by["subject", "heart"]["n_items"] == 30
+    assert by["subject", "lung"]["n_items"] == 29  # one cannot be attacked
+    assert by["rare", "yes"]["asr"]["n"] == 1
+    assert ("type", "T121 (Pharmacologic Substance)") in by
+    assert {row["value"] for row in found["slices"] if row["by"] == "key"} == set("ABCD")
+    assert found["slicing"]["label"] == "pre-specified"
+    assert any("too few items to say anything" in text for text in found["warnings"])
+    worst = {each["by"]: each["value"] for each in found["slicing"]["worst"]}
+    assert worst.keys() == {"subject", "rare", "key"}  # one property has a single value here
+    assert "Slices of the data, pre-specified" in Run(bench.out).report()
+
+
+def test_every_slice_must_meet_a_criterion_on_slices(planted):
+    bench = planted(0.0, n=120, metric="asr", max_high=0.2, slice={"by": "subject"})
+    bench.tables["slices"] = {"by": ["subject"]}
+    assert bench.run() == 0
+    bench.tables["require"][0]["slice"] = {"by": "rare"}
+    bench.tables["slices"] = {"by": ["subject", "rare"]}
+    assert bench.run("--fresh") == 3
+    assert judged(bench)["slice"] == {"by": "rare", "value": "yes"}
+
+
+def test_slices_that_came_after_the_first_query_are_post_hoc(planted):
+    bench = planted(0.3)
+    run(bench.write(), bench.out)
+    bench.tables["slices"] = {"by": ["subject"]}
+    run(bench.write(), bench.out)
+    found = Run(bench.out).summary()
+    assert found["slicing"]["label"] == "post hoc"
+    assert any("post hoc" in text for text in found["warnings"])
+    del bench.tables["slices"]
+    run(bench.write(), bench.out)
+    assert Run(bench.out).summary()["slices"] == []
+
+
+def test_thirds_stay_as_they_were_cut_first(planted, workbench):
+    bench = planted(0.3)
+    rows = workbench.questions(60)
+    for i, row in enumerate(rows):
+        row["stem"] += " Why?" * (i % 7)
+    bench.write_items(rows)
+    bench.tables["slices"] = {"by": ["question_length"]}
+    run(bench.write(), bench.out)
+    before = Run(bench.out).summary()["slicing"]["cuts"]
+    assert len({row["value"] for row in Run(bench.out).summary()["slices"]}) == 3
+    more = [{**row, "id": f"long{i}", "stem": row["stem"] * 3} for i, row in enumerate(rows)]
+    bench.write_items([*rows, *more])
+    run(bench.write(), bench.out)
+    after = Run(bench.out).summary()["slicing"]
+    assert (after["cuts"], after["label"]) == (before, "pre-specified")
+
+
+@pytest.mark.parametrize(
+    ("rate", "code", "met"), [(0.02, 0, True), (0.5, 3, False)], ids=["met", "missed"]
+)
+def test_a_clear_verdict_stops_the_run_and_saves_queries(planted, capsys, rate, code, met):
+    bench = planted(rate, n=400, metric="asr", max_high=0.2)
+    bench.tables["experiment"]["stop_when"] = "decided"
+    assert bench.run() == code
+    found = Run(bench.out).summary()
+    n = len(Run(bench.out).rows())
+    assert found["experiment"]["complete"] is False
+    assert found["experiment"]["decided"]["saved_trials"] == 400 - n > 100
+    assert "Stopped early, because every criterion was decided" in capsys.readouterr().out
+    assert found["requirements"][0]["met"] is met
+    assert "99 % confidence sequence" in found["requirements"][0]["judged_by"]
+    assert bench.run() == code
+    assert len(Run(bench.out).rows()) == n
+    assert "Stopped early" in Run(bench.out).report()
+
+
+def test_an_unclear_verdict_runs_to_the_planned_end(planted):
+    bench = planted(0.2, n=80, metric="asr", max_high=0.2)
+    bench.tables["experiment"]["stop_when"] = "decided"
+    assert bench.run() == 3
+    found = Run(bench.out).summary()
+    assert found["experiment"]["complete"] is True
+    assert "decided" not in found["experiment"]
+    assert found["requirements"][0]["judged_by"] == "96 % interval at the planned end"
+    assert found["requirements"][0]["bounds"][1] > found["requirements"][0]["estimate"]["high"]
+
+
+def test_what_is_decided_of_one_attack_stops_it_and_the_other_goes_on(planted):
+    bench = planted(0.02, n=300)
+    bench.tables["experiment"]["stop_when"] = "decided"
+    bench.tables["attack"] = [
+        bench.attack("random", budget=1),
+        bench.attack("nearest", budget=1),
+    ]
+    bench.tables["require"] = [
+        {"metric": "asr", "max_high": 0.5, "where": {"attack": "random"}},
+        {"metric": "asr", "max_high": 0.1, "where": {"attack": "nearest"}},
+    ]
+    assert bench.run() == 0
+    rows = Run(bench.out).rows()
+    n = {name: sum(row.attack == name for row in rows) for name in ("random", "nearest")}
+    assert n["random"] < n["nearest"]
+    assert [each["met"] for each in Run(bench.out).summary()["requirements"]] == [True, True]
+
+
+def test_a_limit_leaves_an_early_stop_open(planted):
+    bench = planted(0.02, n=400, metric="asr", max_high=0.2)
+    bench.tables["experiment"] |= {"stop_when": "decided", "max_queries": 40}
+    assert bench.run() == 0
+    assert judged(bench)["met"] is None
+    bench.tables["experiment"]["max_queries"] = 10_000
+    assert bench.run() == 0
+    assert judged(bench)["met"] is True
+
+
+def test_a_run_is_compared_with_a_baseline(planted, said):
+    old = planted(0.1, n=150)
+    old.tables["victim"][0]["name"] = "old"
+    baseline = old.root / "baseline"
+    run(old.write(), baseline)
+    bench = planted(0.1, n=150, metric="asr", max_high=0.1, against={"run": "baseline"})
+    bench.tables["victim"][0]["name"] = "new"
+    assert bench.run() == 0
+    found = judged(bench)
+    assert found["estimate"]["value"] == 0
+    assert found["against"] == {"run": "baseline", "victim": "old"}
+    bench = planted(0.9, n=150)
+    bench.out = bench.root / "worse"
+    assert bench.run() == 3
+    assert judged(bench)["estimate"]["value"] > 0.6
+    old.tables["experiment"]["seeds"] = [0, 1]
+    planted(0.1, n=150)
+    bench.tables.pop("require")
+    bench.tables["victim"][0]["name"] = "old"
+    bench.tables["experiment"]["seeds"] = [0, 1]
+    run(bench.write(), baseline)
+    assert "has changed since the first query" in judged(bench)["reason"]
+
+
+def test_a_baseline_must_have_something_to_compare(planted, workbench, said):
+    bench = planted(0.1, n=8)
+    run(bench.write(), bench.root / "baseline")
+    bench.tables["require"] = [{"metric": "asr", "max_high": 0.1, "against": {"run": "baseline"}}]
+
+    def refused(*words):
+        with pytest.raises(UsageError) as error:
+            run(bench.write(), bench.out)
+        said(str(error.value), "against", *words)
+        assert not (bench.out / "run.sqlite").exists()
+
+    rows = workbench.questions(8)
+    bench.write_items([{**row, "id": f"other{i}"} for i, row in enumerate(rows)])
+    refused("no item in common")
+    planted(0.2, n=8)
+    bench.tables["attack"][0]["budget"] = 3
+    refused("both differ")
+    bench.tables["attack"][0]["label"] = "another"
+    refused("'another'")
+    bench.tables["require"][0]["against"] = {"run": "nowhere"}
+    refused("nowhere")
+
+
+def entry(**keys):
+    return {"metric": "asr", "max_high": 0.5, **keys}
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ({"require": [{"metric": "asr"}]}, ("max_high or min_low",)),
+        ({"require": [entry(min_low=0.1)]}, ("two entries",)),
+        ({"require": [entry(max_high=20)]}, ("max_high = 20",)),
+        ({"require": [entry(max_high=-0.1)]}, ("never below 0",)),
+        ({"require": [entry(metric="asr_net")]}, ("max_high on asr", "min_low on asr_net")),
+        ({"require": [entry(metric="asrr")]}, ("did you mean 'asr'",)),
+        ({"require": [entry(metric="n_flipped")]}, ("n_flipped",)),
+        ({"require": [entry(metric="asr_net", min_low=0.1) | {"max_high": None}]}, ()),
+        ({"require": [entry(metric="control")]}, ("has no control",)),
+        ({"require": [entry(control="no_op")]}, ("control is for", "'asr'")),
+        ({"require": [entry(vouched_by="panel")]}, ("vouched_by is for asr_valid",)),
+        ({"require": [entry(at_budget=6)]}, ("at_budget = 6", "at most 2")),
+        ({"require": [entry(metric="accuracy", at_budget=1)]}, ("at_budget is for",)),
+        ({"require": [entry(where={"group": "drug"})]}, ("did you mean 'drugs'",)),
+        ({"require": [entry(where={"grop": "drugs"})]}, ("'grop'",)),
+        ({"require": [entry(where={"attack": "pdws"})]}, ("there are: random",)),
+        ({"require": [entry(slice={"by": "subject"})]}, ("[slices] by = ['subject']",)),
+        ({"require": [entry(slice={"by": "subject"}, at_budget=1)]}, ("slice",)),
+        ({"require": [entry(slice={})]}, ("slice",)),
+        ({"require": [entry(limit=3)]}, ("unknown key 'limit'",)),
+        ({"slices": {"by": ["subjct"]}}, ("did you mean 'subject'",)),
+        ({"slices": {"by": []}}, ("by",)),
+        ({"slices": {"by": ["key", "key"]}}, ("values repeat",)),
+        ({"experiment": {"stop_when": "decided"}}, ("needs a [[require]] table",)),
+        ({"experiment": {"stop_when": "soon"}, "require": [entry()]}, ("'decided'",)),
+        (
+            {"experiment": {"stop_when": "decided"}, "require": [entry(metric="diversity")]},
+            ("'diversity'",),
+        ),
+        (
+            {
+                "experiment": {"stop_when": "decided"},
+                "require": [entry(slice={"by": "key"})],
+                "slices": {"by": ["key"]},
+            },
+            ("of slices",),
+        ),
+    ],
+)
+def test_bad_criteria_are_refused_before_anything_is_asked(planted, said, tables, words):
+    bench = planted(n=8)
+    for name, table in tables.items():
+        if name == "experiment":
+            bench.tables[name] |= table
+        else:
+            bench.tables[name] = (
+                [{key: value for key, value in row.items() if value is not None} for row in table]
+                if isinstance(table, list)
+                else table
+            )
+    with pytest.raises(UsageError) as error:
+        run(bench.write(), bench.out)
+    said(str(error.value), *words)
+    assert not bench.out.exists()
+
+
+def test_slices_are_of_items_that_are_right_or_wrong(planted, said, workbench):
+    bench = planted(n=8)
+    path = bench.root / "sentences.iob"
+    path.write_text("Gout\tB-Disease\nhurts\tO\n\n" * 4, encoding="utf-8")
+    bench.tables |= {
+        "dataset": [{"name": "iob", "path": "sentences.iob"}],
+        "victim": [{"backend": "mock"}],
+        "attack": [{"name": "swap_noise"}],
+        "slices": {"by": ["document"]},
+    }
+    del bench.tables["entities"]
+    with pytest.raises(UsageError) as error:
+        run(bench.write(), bench.out)
+    said(str(error.value), "[slices]", "tagged texts")
+
+
+def test_criteria_on_a_control_and_net_of_it(planted):
+    bench = planted(0.5, n=120)
+    bench.tables["experiment"]["controls"] = ["no_op"]
+    bench.tables["slices"] = {"by": ["subject"]}
+    bench.tables["require"] = [
+        {"metric": "control", "max_high": 0.1},
+        {"metric": "asr_net", "min_low": 0.3, "control": "no_op", "at_budget": 2},
+        {"metric": "asr_net", "min_low": 0.2, "slice": {"by": "subject"}},
+        {"metric": "asr_net", "min_low": 0.9},
+        {"metric": "asr", "max_high": 0.1, "where": {"attack": "random / no_op"}},
+        {"metric": "asr", "min_low": 0.2},
+    ]
+    assert bench.run() == 3
+    found = Run(bench.out).summary()
+    assert [each["met"] for each in found["requirements"]] == [True, True, True, False, True, True]
+    assert found["requirements"][0]["control"] == "no_op"
+    assert found["requirements"][5]["n_rows"] == 1
+    by = {row["value"]: row for row in found["slices"]}
+    assert by.keys() == {"heart", "lung"}
+    assert by["heart"]["asr_net"]["no_op"]["value"] == by["heart"]["asr"]["value"]
+
+
+def test_a_net_loss_that_is_clear_stops_the_attack_with_its_control(planted):
+    bench = planted(0.6, n=300, metric="asr_net", min_low=0.2)
+    bench.tables["experiment"] |= {"controls": ["no_op"], "stop_when": "decided"}
+    assert bench.run() == 0
+    rows = Run(bench.out).rows()
+    n = {name: sum(row.attack == name for row in rows) for name in ("random", "random / no_op")}
+    assert n["random"] < 250
+    assert abs(n["random"] - n["random / no_op"]) < 64
+    assert judged(bench)["control"] == "no_op"
+    assert "confidence sequence" in judged(bench)["judged_by"]
+
+
+def test_which_control_is_meant_has_to_be_known(planted, said):
+    bench = planted(n=8, metric="control", max_high=0.1, control="noop")
+    bench.tables["experiment"]["controls"] = ["no_op"]
+    with pytest.raises(UsageError) as error:
+        run(bench.write(), bench.out)
+    said(str(error.value), "did you mean 'no_op'")

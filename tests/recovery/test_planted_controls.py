@@ -1,0 +1,243 @@
+"""Victims whose loss is known, attacked beside edits without meaning, end to end.
+
+The truth of each is L: "the victim without its noise flips". Noise is a hash of the whole prompt,
+so that any change of any byte draws it anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.api.run import run
+from medstress.testing import REPLACEMENTS, tiny_questions
+
+N, BUDGET = 160, 8
+NAMES = tuple(f"{name}{ending}" for name in REPLACEMENTS for ending in ("", "yl", "ium", "an"))
+LISTED = NAMES[::6]
+"""Of 48 names 8 fool a victim, and 8 are drawn: about 79 % of the items meet one."""
+
+VICTIM = """
+import hashlib
+import random
+import re
+
+from medstress.testing import planted, tiny_questions
+
+ITEMS = tiny_questions({n})
+LISTED = {listed!r}
+
+
+def share(text):
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
+
+
+def number(prompt):
+    return int(re.search(r"number\\s+(\\d+)", prompt, re.IGNORECASE)[1])
+
+
+def options(prompt):
+    return [text for _, text in re.findall(r"^([A-D]): (.*)$", prompt, re.MULTILINE)]
+
+
+def fooled(prompt):
+    known = ITEMS[number(prompt)].options
+    return any(o.lower() in LISTED for o, old in zip(options(prompt), known) if o != old)
+
+
+def other(prompt):
+    key = ITEMS[number(prompt)].key
+    return next(letter for letter in "ABCD" if letter != key)
+
+
+def right_if(is_right, prompt):
+    return ITEMS[number(prompt)].key if is_right else other(prompt)
+
+
+def answer(prompts):
+    return [{{"answer": one(prompt)}} for prompt in prompts]
+
+
+def one(prompt):
+    {rule}
+"""
+RULES = {
+    "hash": 'return "ABCD"[int(4 * share(prompt))]',
+    "coin": "return right_if(random.random() < 0.7, prompt)",
+    "half": "return right_if(number(prompt) % 2 or share(prompt) < 0.25, prompt)",
+    "always A": 'return "A"',
+    "options": "return right_if(share(str(options(prompt))) < 0.6, prompt)",
+    "listed": "return right_if(not fooled(prompt), prompt)",
+    "two kinds": (
+        "return right_if(not fooled(prompt) if number(prompt) % 2 else share(prompt) > 0.15, "
+        "prompt)"
+    ),
+    "both": "return right_if(not fooled(prompt) and share(prompt) > 0.1, prompt)",
+    "both, noise where fooled": (
+        "return right_if(not fooled(prompt) and (share(prompt) > 0.25 or number(prompt) % 3 > 0), "
+        "prompt)"
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+
+
+def attacked(folder: Path, rule: str, **settings: Any) -> dict[str, Any]:
+    """Run random and near names, with the default control, and return the summary."""
+    folder.mkdir(exist_ok=True)
+    text = VICTIM.format(n=N, listed=[name.lower() for name in LISTED], rule=RULES[rule])
+    (folder / "victim.py").write_text(text, "utf-8")
+    rows = [
+        {
+            "id": item.id,
+            "context": item.context,
+            "stem": item.stem,
+            "options": list(item.options),
+            "answer_idx": item.key,
+            "mentions": [
+                {"field": m.field, "start": m.start, "end": m.end, "type": m.type}
+                for m in item.mentions
+            ],
+        }
+        for item in tiny_questions(N)
+    ]
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    (folder / "names.txt").write_text("\n".join(NAMES), "utf-8")
+    experiment = {
+        "experiment": {"name": "planted", "seeds": [0], "flip_check": False, **settings},
+        "dataset": {"name": "jsonl", "path": str(folder / "rows.jsonl")},
+        "entities": {
+            "type": "drugs",
+            "vocabulary": str(folder / "names.txt"),
+            "embedding": "ngram",
+        },
+        "victim": {
+            "backend": "python",
+            "name": "planted",
+            "target": f"{folder}/victim.py:answer",
+        },
+        "attack": [{"name": "entity_substitution", "sampler": "random", "budget": BUDGET}],
+    }
+    summary: dict[str, Any] = run(experiment, out=folder / "run").summary()
+    assert summary["experiment"]["complete"]
+    return summary
+
+
+def of_attack(summary: dict[str, Any]) -> dict[str, Any]:
+    (row,) = (row for row in summary["pooled"] if "control_of" not in row)
+    return row
+
+
+def loss_of_lists(summary: dict[str, Any]) -> float:
+    """The truth where a list fools: of the eligible items, those that meet a listed name.
+
+    The draws do not depend on the victim, so a victim without noise tells which items these are.
+    """
+    return float(of_attack(summary)["asr"]["value"])
+
+
+@pytest.mark.parametrize("rule", ["hash", "coin", "half"])
+def test_what_only_noise_takes_is_no_loss(tmp_path: Path, rule: str) -> None:
+    row = of_attack(attacked(tmp_path, rule))
+    low, high = row["loss_bounds"]["no_op"]
+    assert low == 0.0 <= high
+    if rule != "half":
+        assert row["asr"]["value"] > 0.8
+        assert row["control"]["no_op"]["value"] > 0.8
+    net = row["asr_net"]["no_op"]
+    assert net["low"] <= 0 <= net["high"]
+
+
+def test_one_letter_loses_nothing_and_its_control_neither(tmp_path: Path) -> None:
+    row = of_attack(attacked(tmp_path, "always A"))
+    assert row["control_table"]["no_op"] == [0, 0, 0, N // 4]
+    assert row["asr_net"]["no_op"]["value"] == 0.0
+    assert row["loss_bounds"]["no_op"][0] == 0.0
+
+
+def test_a_victim_that_reads_only_options_loses_all_that_its_rule_errs_on(tmp_path: Path) -> None:
+    """No-ops leave the options alone, so all it loses counts as loss."""
+    row = of_attack(attacked(tmp_path, "options"))
+    assert row["control"]["no_op"]["value"] == 0.0
+    assert row["asr_net"]["no_op"]["value"] == row["asr"]["value"] > 0.8
+    assert row["abbott"]["no_op"]["value"] == row["asr"]["value"]
+
+
+def test_what_listed_names_take_is_found_net_and_whole(tmp_path: Path) -> None:
+    row = of_attack(attacked(tmp_path, "listed"))
+    assert row["control"]["no_op"]["value"] == 0.0
+    assert 0.6 < row["asr_net"]["no_op"]["value"] < 0.95
+    low, high = row["loss_bounds"]["no_op"]
+    assert low < row["asr"]["value"] < high
+    assert low > 0.6
+
+
+def test_two_kinds_of_items_lose_what_one_kind_is_fooled_into(tmp_path: Path) -> None:
+    truth = of_attack(attacked(tmp_path / "list", "listed"))
+    row = of_attack(attacked(tmp_path / "kinds", "two kinds"))
+    # Half of the items can be fooled; of the others 85 % are right and eligible.
+    expected = truth["asr"]["value"] * 0.5 / (0.5 + 0.5 * 0.85)
+    net = row["asr_net"]["no_op"]
+    assert net["low"] <= expected <= net["high"]
+    low, high = row["loss_bounds"]["no_op"]
+    assert low <= expected <= high
+
+
+@pytest.mark.parametrize("rule", ["both", "both, noise where fooled"])
+def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(tmp_path: Path, rule: str) -> None:
+    truth = loss_of_lists(attacked(tmp_path / "list", "listed"))
+    row = of_attack(attacked(tmp_path / "both", rule))
+    low, high = row["loss_bounds"]["no_op"]
+    assert low <= truth <= high
+    assert row["asr"]["value"] - row["control"]["no_op"]["value"] < truth < row["asr"]["value"]
+    if rule == "both":
+        abbott = row["abbott"]["no_op"]
+        assert abbott["low"] <= truth <= abbott["high"]
+
+
+def test_all_is_told_at_one_query_and_at_the_budget(tmp_path: Path) -> None:
+    """Noise fills the budget: net loss shrinks as it grows, so both are told."""
+    row = of_attack(attacked(tmp_path, "both"))
+    first, last = row["asr_at"][0], row["asr_at"][-1]
+    for point in (first, last):
+        assert set(point["asr_net"]) == set(point["abbott"]) == {"no_op"}
+    assert first["control"]["no_op"]["value"] < last["control"]["no_op"]["value"]
+    assert last["asr_net"]["no_op"] == row["asr_net"]["no_op"]
+
+
+def test_the_first_sentence_tells_the_control_and_what_is_lost(tmp_path: Path) -> None:
+    summary = attacked(tmp_path, "listed")
+    row = of_attack(summary)
+    n, flipped = row["n_eligible"], row["n_flipped"]
+    (sentence,) = summary["headlines"]
+    assert f"(no_op), 0 of {n} right answers change" in sentence
+    assert f"{flipped}: all {flipped} lost to it" in sentence
+
+
+def test_without_controls_the_first_sentence_says_so(tmp_path: Path) -> None:
+    summary = attacked(tmp_path, "listed", controls=False)
+    (sentence,) = summary["headlines"]
+    assert "not net of any control" in sentence
+    assert "control" not in of_attack(summary)
+
+
+def both_ways(summary: dict[str, Any]) -> Sequence[Any]:
+    (row,) = (row for row in summary["pooled"] if "control_of" in row)
+    return row["right_to_wrong"], row["wrong_to_right"]
+
+
+def test_noise_turns_answers_both_ways_and_both_are_told(tmp_path: Path) -> None:
+    lost, gained = both_ways(attacked(tmp_path, "coin"))
+    assert lost["n"] + gained["n"] == N
+    # Five standard errors: the coin has no seed.
+    assert abs(lost["value"] - 0.3) < 5 * (0.21 / lost["n"]) ** 0.5
+    assert abs(gained["value"] - 0.7) < 5 * (0.21 / gained["n"]) ** 0.5
+    lost, gained = both_ways(attacked(tmp_path / "a", "always A"))
+    assert (lost["value"], gained["value"]) == (0.0, 0.0)

@@ -1,0 +1,322 @@
+"""What a comparison shows on planted tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from statsmodels.stats.contingency_tables import mcnemar
+
+from medstress.core.errors import UsageError
+from medstress.core.outcomes import Verdict
+from medstress.core.rows import TrialRow
+
+Make = Callable[..., TrialRow]
+HELD, FLIPPED, WRONG = Verdict.HELD, Verdict.FLIPPED, Verdict.ALREADY_WRONG
+FAILED = Verdict.FAILED
+NEW_MODEL = {"victims.mock.model": "new", "victims.mock.model_hash": "2"}
+NEW_ATTACK = {"attacks.random.budget": 8}
+
+
+@pytest.fixture
+def side(trial: Make) -> Callable[..., list[TrialRow]]:
+    """Trials with these verdicts, each on an item of its own, for each seed."""
+
+    def make(verdicts: Sequence[Verdict], seeds: Sequence[Any] = (0,), **given: Any) -> list[Any]:
+        return [
+            trial(
+                item_id=f"q{i}",
+                item_hash=f"h{i}",
+                verdict=verdict,
+                seed=seed,
+                trial_id=f"{i}/{seed}",
+                **given,
+            )
+            for seed in seeds
+            for i, verdict in enumerate(verdicts)
+        ]
+
+    return make
+
+
+def row_of(found: Any, metric: str) -> Any:
+    (row,) = [row for row in found.rows if row.metric == metric]
+    return row
+
+
+def test_a_truly_worse_victim_is_worse(side: Any, compared: Any) -> None:
+    found = compared(
+        side([HELD] * 90 + [FLIPPED] * 10), side([HELD] * 60 + [FLIPPED] * 40), NEW_MODEL
+    )
+    (row,) = found.primary_rows
+    assert (found.factor, row.metric, found.verdict, found.fails) == (
+        "victim",
+        "accuracy_after",
+        "worse",
+        True,
+    )
+    assert (row.only_a, row.only_b, row.difference.value) == (30, 0, -0.3)
+    assert row.sentence.startswith("B is worse than A: accuracy after the attack .600 in B, .900")
+    turned = compared(
+        side([HELD] * 60 + [FLIPPED] * 40), side([HELD] * 90 + [FLIPPED] * 10), NEW_MODEL
+    )
+    assert (turned.verdict, turned.fails) == ("better", False)
+
+
+def test_more_attack_is_worse_for_the_victim(side: Any, compared: Any) -> None:
+    """Only the attack differs: the loss on items right in both is primary, and more of it worse."""
+    a = [HELD] * 90 + [FLIPPED] * 10 + [WRONG] * 50
+    b = [HELD] * 60 + [FLIPPED] * 40 + [WRONG] * 50
+    found = compared(side(a), side(b), NEW_ATTACK)
+    (row,) = found.rows
+    assert (row.metric, row.role, row.verdict) == ("asr", "primary", "worse")
+    assert (row.difference.n, row.difference.value) == (100, pytest.approx(0.3))
+    assert 0 < row.difference.low < 0.3 < row.difference.high
+    assert row.sentence.startswith("the victim is worse under B than under A: ASR")
+
+
+def test_equal_builds_are_undecided_until_there_are_enough(side: Any, compared: Any) -> None:
+    """Nothing differs: the factor is time. Ten pairs disagree either way."""
+
+    def verdict(n: int, **settings: Any) -> Any:
+        a = [HELD] * 10 + [FLIPPED] * 10 + [HELD] * (n - 20)
+        b = [FLIPPED] * 10 + [HELD] * 10 + [HELD] * (n - 20)
+        return compared(side(a), side(b), **settings)
+
+    few = verdict(100)
+    assert (few.factor, few.verdict, few.fails) == ("time", "undecided", False)
+    assert "The smallest difference that this many find with 80 % power is" in few.rows[0].sentence
+    assert verdict(100, margin=0.02).fails
+    assert not verdict(100, margin=0.02, on_undecided="pass").fails
+    many = verdict(2_000, margin=0.02)
+    assert (many.verdict, many.fails) == ("equivalent within the margin", False)
+
+
+def test_a_small_difference_within_the_margin_is_let_through(side: Any, compared: Any) -> None:
+    a, b = [HELD] * 2_000, [HELD] * 1_980 + [FLIPPED] * 20
+    found = compared(side(a), side(b), NEW_MODEL, margin=0.05)
+    assert (found.verdict, found.fails) == ("different but within it", False)
+    assert "B is worse than A, but by less than the margin of .050" in found.rows[0].sentence
+    assert compared(side(a), side(b), NEW_MODEL).verdict == "worse"
+
+
+def test_conditioning_reverses_the_order_and_is_not_primary(side: Any, compared: Any) -> None:
+    """B knows 300 items that A does not, and loses more of those that A knows as well."""
+    a = [HELD] * 80 + [FLIPPED] * 20 + [WRONG] * 300
+    b = [HELD] * 60 + [FLIPPED] * 40 + [HELD] * 200 + [FLIPPED] * 100
+    found = compared(side(a), side(b), NEW_MODEL)
+    assert (found.verdict, row_of(found, "accuracy_after").values[1].value) == ("better", 0.65)
+    loss = row_of(found, "asr")
+    assert (loss.role, loss.verdict, loss.difference.value) == ("secondary", "worse", 0.2)
+    assert "a victim that is better on all items may lose more" in found.primary.why
+
+
+def test_unreadable_answers_count_against_the_victim(side: Any, compared: Any) -> None:
+    a = [HELD] * 100
+    unreadable = side([HELD] * 60) + [
+        row for row in side([HELD] * 100, n_unreadable=1) if int(row.item_id[1:]) >= 60
+    ]
+    found = compared(side(a), unreadable, NEW_MODEL)
+    assert (found.verdict, found.rows[0].difference.value) == ("worse", -0.4)
+    assert any("40 trials" in note for note in found.notes)
+
+
+def test_failed_answers_decide_nothing(side: Any, compared: Any) -> None:
+    """A's calls failed on 40 items: as read B is better, but A might have been right there."""
+    a = side([HELD] * 60) + [
+        row for row in side([FAILED] * 100, at="baseline") if int(row.item_id[1:]) >= 60
+    ]
+    found = compared(a, side([HELD] * 100), NEW_MODEL)
+    assert found.rows[0].p < 0.001
+    assert (found.verdict, found.rows[0].n_lost) == ("undecided", 40)
+    assert any("40 pairs" in note for note in found.notes)
+    # The other way round: B may be as good as A, which is not shown.
+    gate = compared(side([HELD] * 100), a, NEW_MODEL, margin=0.05)
+    assert (gate.verdict, gate.fails) == ("undecided", True)
+
+
+def test_seeds_of_one_item_are_one_unit(side: Any, compared: Any) -> None:
+    """Twenty seeds that agree say no more than one."""
+    a, b = [HELD] * 40, [HELD] * 34 + [FLIPPED] * 6
+    once = compared(side(a), side(b), NEW_MODEL).rows[0]
+    often = compared(side(a, range(20)), side(b, range(20)), NEW_MODEL).rows[0]
+    assert often.difference.n == 20 * once.difference.n
+    assert often.difference.low == pytest.approx(once.difference.low, abs=0.01)
+    assert often.p == pytest.approx(once.p, rel=0.2)
+
+
+def test_documents_are_one_unit(side: Any, compared: Any) -> None:
+    a = side([HELD] * 40)
+    b = side([HELD] * 30 + [FLIPPED] * 10)
+    assert compared(a, b, NEW_MODEL).verdict == "worse"
+
+    def grouped(rows: Any) -> list[Any]:
+        from dataclasses import replace
+
+        return [replace(r, cluster=f"d{int(r.item_id[1:]) // 10}") for r in rows]
+
+    assert compared(grouped(a), grouped(b), NEW_MODEL).verdict == "undecided"
+
+
+def test_a_deterministic_attack_stands_against_every_seed(side: Any, compared: Any) -> None:
+    found = compared(side([HELD] * 5, (None,)), side([FLIPPED] * 5, (0, 1, 2)), NEW_ATTACK)
+    assert found.rows[0].difference.n == 15
+
+
+def test_items_are_paired_by_content_and_not_by_name(trial: Make, compared: Any) -> None:
+    a = [trial(item_id=f"q{i}", item_hash=f"h{i}") for i in range(4)]
+    b = [trial(item_id=f"other{i}", item_hash=f"h{i}") for i in range(2, 6)]
+    found = compared(a, b)
+    assert found.rows[0].n_items == 2
+    assert any("no counterpart" in note for note in found.notes)
+    twins = [trial(item_id=name, item_hash="same") for name in ("a", "b")]
+    assert compared(twins, twins).rows[0].n_items == 2
+
+
+def test_runs_without_a_common_item_are_refused(
+    side: Any, trial: Make, compared: Any, said: Any
+) -> None:
+    with pytest.raises(UsageError) as error:
+        compared(side([HELD] * 3), [trial(item_id="x", item_hash="y")])
+    said(str(error.value), "A holds 3 items", "B holds 1 item")
+
+
+def test_trials_that_are_only_measured_are_refused(side: Any, compared: Any, said: Any) -> None:
+    with pytest.raises(UsageError) as error:
+        compared(side([Verdict.MEASURED] * 3), side([Verdict.MEASURED] * 3))
+    said(str(error.value), "measurement")
+
+
+@pytest.mark.parametrize("margin", [0, -0.1, 1, 2.0, float("nan")])
+def test_a_margin_out_of_range_is_refused(
+    margin: float, side: Any, compared: Any, said: Any
+) -> None:
+    with pytest.raises(UsageError) as error:
+        compared(side([HELD]), side([HELD]), margin=margin)
+    said(str(error.value), "margin")
+
+
+def arms(side: Any, verdicts: dict[str, list[Verdict]]) -> list[TrialRow]:
+    return [row for attack, each in verdicts.items() for row in side(each, attack=attack)]
+
+
+def test_several_arms_are_one_family(side: Any, compared: Any) -> None:
+    """p = .025 is worse alone, and undecided among four: Holm, then Benjamini and Hochberg."""
+    names = ("random", "pdws", "nearest", "farthest")
+    attacks = {"attacks": {name: {"name": name, "budget": 4} for name in names}}
+    same = {name: [HELD] * 45 for name in names}
+    other = {**same, "random": [HELD] * 40 + [FLIPPED] * 5}
+    alone = compared(side([HELD] * 45), side([HELD] * 40 + [FLIPPED] * 5), NEW_MODEL)
+    assert (alone.verdict, alone.families()[0]["size"]) == ("worse", 1)
+    for adjust, times in (("holm", 4), ("bh", 4)):
+        found = compared(
+            arms(side, same), arms(side, other), {**NEW_MODEL, **attacks}, attacks, adjust=adjust
+        )
+        row = next(row for row in found.primary_rows if row.a.attack == "random")
+        assert row.p_adjusted == pytest.approx(times * row.p)
+        assert (row.verdict, found.families()[0]) == (
+            "undecided",
+            {"name": "primary", "size": 4, "adjust": adjust},
+        )
+
+
+def test_an_arm_that_is_the_same_in_both_is_left_out(side: Any, compared: Any) -> None:
+    rows = arms(side, {"random": [HELD] * 9, "pdws": [HELD] * 9})
+    attacks = {name: {"name": name, "budget": 4} for name in ("random", "pdws")}
+    changed = {**attacks, "pdws": {"name": "pdws", "budget": 8}}
+    found = compared(rows, rows, {"attacks": changed}, {"attacks": attacks})
+    assert [row.a.attack for row in found.rows] == ["pdws"]
+    assert any("mock, random: the same in both" in note for note in found.notes)
+
+
+def with_control(side: Any, attack: list[Verdict], control: list[Verdict]) -> list[TrialRow]:
+    """An arm and its control on the same items."""
+    return side(attack) + side(control, attack="random / no_op", arm="no_op")
+
+
+def test_net_of_the_control_is_secondary_or_fixed_as_primary(side: Any, compared: Any) -> None:
+    """Both lose 40 of 100 to the attack; of A's, 30 are lost to a harmless change as well."""
+    a = with_control(side, [FLIPPED] * 40 + [HELD] * 60, [FLIPPED] * 30 + [HELD] * 70)
+    b = with_control(side, [FLIPPED] * 40 + [HELD] * 60, [HELD] * 100)
+    found = compared(a, b, NEW_MODEL)
+    net = row_of(found, "asr_net")
+    assert (net.role, net.control, found.verdict) == ("secondary", "no_op", "undecided")
+    assert [each.value for each in net.values] == pytest.approx([0.1, 0.4])
+    assert (net.difference.value, net.verdict) == (pytest.approx(0.3), "worse")
+    primary = {"metric": "asr_net", "control": "no_op"}
+    named = {"config.experiment.primary": primary}
+    fixed = {**named, "primary": primary}
+    late = compared(a, b, {**NEW_MODEL, **fixed}, named)
+    assert (late.verdict, late.primary.is_fixed) == ("worse", False)
+    assert any("after a run had begun" in note for note in late.notes)
+    found = compared(a, b, {**NEW_MODEL, **fixed}, fixed)
+    assert (found.verdict, found.primary.is_fixed) == ("worse", True)
+    assert {row.role for row in found.rows if row.metric != "asr_net"} == {"exploratory"}
+
+
+def test_failed_calls_of_a_control_decide_nothing(side: Any, compared: Any) -> None:
+    """As read B is worse; had A's control held where its calls failed, nothing would differ."""
+    a = side([FLIPPED] * 40 + [HELD] * 60) + side(
+        [FAILED] * 40 + [HELD] * 60, at="attack", attack="random / no_op", arm="no_op"
+    )
+    b = with_control(side, [FLIPPED] * 40 + [HELD] * 60, [HELD] * 100)
+    net = row_of(compared(a, b, NEW_MODEL), "asr_net")
+    assert (net.difference.value, net.n_lost, net.verdict) == (0.4, 40, "undecided")
+
+
+def test_a_primary_that_one_run_lacks_is_refused(side: Any, compared: Any, said: Any) -> None:
+    fixed = {"config.experiment.primary": {"metric": "asr_net", "control": "no_op"}}
+    with pytest.raises(UsageError) as error:
+        compared(side([HELD]), side([HELD]), fixed, fixed)
+    said(str(error.value), "asr_net", "'no_op'")
+
+
+def test_primaries_that_differ_count_as_not_fixed(side: Any, compared: Any) -> None:
+    fixed = {"config.experiment.primary": {"metric": "asr"}}
+    found = compared(side([HELD] * 3), side([HELD] * 3), fixed)
+    assert (found.primary.metric, found.primary.is_fixed) == ("accuracy_after", False)
+    assert any("different primary endpoints" in note for note in found.notes)
+
+
+def test_incomplete_runs_are_compared_and_said_to_be(side: Any, compared: Any) -> None:
+    found = compared(side([HELD] * 3), side([HELD] * 2), {"complete": False})
+    assert any(note.startswith("the run of B is not complete") for note in found.notes)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_p_and_interval_are_those_of_published_tools(seed: int, side: Any, compared: Any) -> None:
+    """Each item once: p is McNemar's without correction, the ends those of Tango's statistic."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(40, 400))
+    right = rng.random((2, n)) < rng.uniform(0.2, 0.95, size=(2, 1))
+    found = compared(*(side([HELD if x else FLIPPED for x in each]) for each in right), NEW_MODEL)
+    row = found.rows[0]
+    table = [
+        [int(np.sum((right[0] == i) & (right[1] == j))) for j in (True, False)]
+        for i in (True, False)
+    ]
+    assert row.p == pytest.approx(mcnemar(table, exact=False, correction=False).pvalue)
+    assert (row.only_a, row.only_b) == (table[0][1], table[1][0])
+    assert (row.p < 0.05) == (not row.difference.low <= 0 <= row.difference.high)
+    for end in (row.difference.low, row.difference.high):
+        assert abs(tango(table[1][0], table[0][1], n, end)) == pytest.approx(
+            norm.ppf(0.975), abs=1e-6
+        )
+
+
+def tango(b: int, c: int, n: int, x: float) -> float:
+    """Tango's statistic at a difference x, with the nuisance by maximum likelihood on a grid."""
+    from scipy.optimize import minimize_scalar
+
+    def loss(q: float) -> float:
+        p = np.array([q + x, q, 1 - 2 * q - x])
+        counts = np.array([b, c, n - b - c])
+        return -float((counts[counts > 0] * np.log(p[counts > 0])).sum())
+
+    low = max(0.0, -x)
+    bounds = (low + 1e-12, (1 - x) / 2 - 1e-12)
+    q = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-13}).x
+    return (b - c - n * x) / np.sqrt(n * (2 * q + x * (1 - x)))
