@@ -5,25 +5,24 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from medstress import recipes
-from medstress.api.results import report_of
 from medstress.api.run import Run, run
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display, print_table
+from medstress.cli.showing import print_failures, print_first, show, show_run, write_report
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
-from medstress.cli.verdicts import decision_tables, exit_code, judged_code, write_verdicts
+from medstress.cli.verdicts import judged_code, write_verdicts
 from medstress.core.errors import UsageError
 from medstress.files.writing import Access, write_text
 from medstress.papers.outputs import Made, Skipped
 from medstress.papers.write import INDEX
 from medstress.results.formats import plural
-from medstress.results.load import StoredRun, open_run
+from medstress.results.load import open_run
 from medstress.results.rows import trial_rows
 from medstress.running.run import opened_victims, prepare, run_folder
 from medstress.summary.remarks import dry_run_remarks
@@ -38,14 +37,14 @@ def demo_cli(args: argparse.Namespace) -> int:
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         finished = run(DEMO, args.out, watcher=watcher)
     with finished.opened() as stored:
-        page = _write_report(stored, None)
+        page = write_report(stored, None)
         summary = summarise_run(stored)
-        _print_first(summary)
+        print_first(summary)
         for shown in (overview_table(summary["passages"]), short_gain_table(summary["passages"])):
             print(f"{shown.caption}:")
             print_table(shown)
             print()
-        code = _failures(stored, summary, 0)
+        code = print_failures(stored, summary, 0)
     print(f"all numbers: medstress summary {finished.folder}")
     print(f"report: {page}")
     return code
@@ -67,7 +66,7 @@ def run_cli(args: argparse.Namespace) -> int:
             watcher=watcher,
         )
     with finished.opened() as stored:
-        code = _show(stored)
+        code = show(stored)
         write_verdicts(stored, args)
     print(f"run: {finished.folder}   next: medstress report {finished.folder}")
     if "compare" in finished.manifest()["config"]:
@@ -106,7 +105,7 @@ def tune_cli(args: argparse.Namespace) -> int:
         print_table(grid_table(describe_tuning(tuning, trial_rows(tuning)) or {}))
         print()
         shown = tuned.report or tuned.tuning
-        code = _show(tuning) if shown.folder == tuning.folder else _show_run(shown)
+        code = show(tuning) if shown.folder == tuning.folder else show_run(shown)
     if tuned.report is None:
         print(f"tuning stopped early and has not chosen n yet; its run: {tuned.tuning.folder}")
     else:
@@ -132,7 +131,7 @@ def train_cli(args: argparse.Namespace) -> int:
         for line in (*training_costs(plan), *dry_run_remarks(plan.prepared)):
             print(one_line(line))
         return 0
-    code = _show_run(trained.run)
+    code = show_run(trained.run)
     folder = trained.run.folder
     if trained.is_complete:
         print(f"models: {folder / 'models'}   comparison: {folder / RESULT_FILE}")
@@ -147,7 +146,7 @@ def summary_cli(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(summary, indent=1, allow_nan=False))
         else:
-            _show(stored)
+            show(stored)
         write_verdicts(stored, args)
         return judged_code(stored)
 
@@ -155,7 +154,7 @@ def summary_cli(args: argparse.Namespace) -> int:
 def report_cli(args: argparse.Namespace) -> int:
     """Run `medstress report`."""
     with Run(args.folder).opened() as stored:
-        print(f"report: {_write_report(stored, args.out)}")
+        print(f"report: {write_report(stored, args.out)}")
     return 0
 
 
@@ -334,92 +333,3 @@ def _dry_run(args: argparse.Namespace) -> int:
     for line in lines:
         print(one_line(line))
     return 0
-
-
-def _show_run(finished: Run) -> int:
-    with finished.opened() as stored:
-        return _show(stored)
-
-
-def _show(stored: StoredRun) -> int:
-    """Print verdict, warnings and tables; return 1 if more trials failed than the experiment
-    allows, or if no answer of a victim could be read, and else 3 if a criterion is missed."""
-    from medstress.experiment.file.config import LIMITS
-    from medstress.metrics.sentences.surrogates import name_lines
-    from medstress.metrics.unreadable import victims_unread
-    from medstress.report.controls import controls_table
-    from medstress.report.criteria import verdict
-    from medstress.report.evidence import evidence_table
-    from medstress.report.overview import decided_sentence
-    from medstress.report.sections import by_seed_and_pooled, headline_rows, summary_table
-    from medstress.report.sentence_scores import score_table
-    from medstress.report.training import comparison
-    from medstress.report.tuning import tuning_lines
-
-    summary = summarise_run(stored)
-    if sentence := verdict(summary):
-        print(one_line(sentence))
-    _print_first(summary)
-    rows = by_seed_and_pooled(summary)
-    print_table(summary_table(rows))
-    if beside := controls_table(headline_rows(summary)):
-        print_table(beside)
-    if evidence := evidence_table(rows):
-        print_table(evidence)
-    if scores := score_table(rows):
-        print_table(scores)
-    for table in decision_tables(summary):
-        print_table(table)
-    if "training" in summary and (compared := comparison(summary["training"])):
-        print_table(compared)
-    for line in name_lines(summary):
-        print(one_line(line))
-    for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():
-        print(line)
-    usd = summary["performance"]["usd"]
-    if usd is not None:
-        print(f"spent: ${usd:,.4f}; by victim: summary --json, performance.spending")
-    settings = stored.manifest["config"]["experiment"]
-    if early := summary["experiment"].get("decided"):
-        print(decided_sentence(early))
-    elif not summary["experiment"]["complete"]:
-        limits = [key for key in LIMITS if key in settings]
-        raised = f", with a higher {' or '.join(limits)}" if limits else ""
-        print(f"not complete; run the same command again{raised} to resume")
-    unread = bool(victims_unread(summary))  # the warnings name the victims
-    faults = max(_failures(stored, summary, settings["max_failed"]), int(unread))
-    return exit_code(summary, faults)
-
-
-def _print_first(summary: dict[str, Any]) -> None:
-    """Print what is to be read before any number."""
-    for sentence in summary["headlines"]:
-        print(one_line(sentence))
-    for warning in summary["warnings"]:
-        print(f"! {one_line(warning)}")
-
-
-def _failures(stored: StoredRun, summary: dict[str, Any], allowed: int) -> int:
-    """Print why trials failed; return 1 if more failed than the experiment allows."""
-    failed = sum(row["n_failed"] + row["n_failed_at_baseline"] for row in summary["results"])
-    if failed:
-        reasons = Counter(row.error for row in trial_rows(stored) if row.error)
-        for reason, n in reasons.most_common(3):
-            print(f"{n} failed: {one_line(reason)}")
-    if failed <= allowed:
-        return 0
-    print(
-        f"{failed} trials failed (max_failed = {allowed}); to list them: medstress export "
-        f"{stored.folder} --table trials --to trials.csv; to run them again: --retry-failed"
-    )
-    return 1
-
-
-def _write_report(stored: StoredRun, out: str | None) -> Path:
-    page = Path(out) if out else stored.folder / "report.html"
-    text = report_of(stored)
-    try:
-        write_text(page, text)
-    except OSError as error:
-        raise UsageError(f"cannot write {page}: {error.strerror}; give another --out") from error
-    return page

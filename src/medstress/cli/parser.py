@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+from medstress.cli.deciding_commands import add_compare, add_test
+from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
 from medstress.version import __version__
 
 KINDS = (
@@ -27,44 +28,28 @@ NOT_BUILT = (
 )
 """Planned commands that this version lacks."""
 
-NULLS = ("matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k")
-STATISTICS = ("key_probability", "share_correct", "confidence")
 
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
 max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
 ([[require]]); 130 interrupted, nothing lost"""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Reports an error in one sentence instead of printing the whole usage."""
-
-    def __init__(self, **settings: Any) -> None:
-        # For every command: `--fre` must not delete a run.
-        super().__init__(**{**settings, "allow_abbrev": False})
-
-    def error(self, message: str) -> None:  # type: ignore[override]
-        """Raise a `UsageError`, so that one place prints all errors."""
-        from medstress.core.errors import UsageError
-
-        raise UsageError(f"{message} (see: {self.prog} --help)")
-
-
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the whole command line."""
-    parser = _Parser(
+    parser = Parser(
         prog="medstress",
         description="Adversarial robustness of biomedical language models: attack, count, report.",
         epilog=EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"medstress {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     _demo(commands)
     _run(commands)
     _tune(commands)
     _train(commands)
     _look(commands)
-    _compare(commands)
-    _test(commands)
+    add_compare(commands)
+    add_test(commands)
     _review(commands)
     _annotate(commands)
     _cache(commands)
@@ -79,7 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _demo(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _demo(commands: argparse._SubParsersAction[Parser]) -> None:
     demo = commands.add_parser(
         "demo",
         help="attack the embedded language model on the embedded questions",
@@ -91,7 +76,7 @@ def _demo(commands: argparse._SubParsersAction[_Parser]) -> None:
     demo.add_argument("--quiet", action="store_true", help="no progress display")
 
 
-def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     run = commands.add_parser(
         "run",
         help="run, resume or extend an experiment",
@@ -102,11 +87,11 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
         "experiment", metavar="EXPERIMENT.toml", help="a file, or the name of a shipped recipe"
     )
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
-    _running(run)
-    _verdict_flags(run)
+    run_flags(run)
+    verdict_flags(run)
 
 
-def _tune(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _tune(commands: argparse._SubParsersAction[Parser]) -> None:
     tune = commands.add_parser(
         "tune",
         help="choose the exponent n on a tuning split, then report on the rest",
@@ -121,10 +106,10 @@ def _tune(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="folder of the report, with the tuning split's run in DIR/tuning and the choice in "
         "DIR/tune.json (default: runs/<name>-tuned)",
     )
-    _running(tune)
+    run_flags(tune)
 
 
-def _train(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _train(commands: argparse._SubParsersAction[Parser]) -> None:
     train = commands.add_parser(
         "train",
         help="fine-tune, attack, train on perturbed copies, attack again",
@@ -141,47 +126,14 @@ def _train(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="run folder, with the models in DIR/models and the comparison in DIR/training.json "
         "(default: runs/<name>-trained)",
     )
-    _experiment_flags(train)
+    experiment_flags(train)
     train.add_argument(
         "--dry-run", action="store_true", help="check everything and print what would be trained"
     )
     train.add_argument("--quiet", action="store_true", help="no progress display")
 
 
-def _running(run: _Parser) -> None:
-    """Add the options of commands that ask a victim."""
-    run.add_argument(
-        "--fresh", action="store_true", help="delete what the folder holds and restart"
-    )
-    run.add_argument("--retry-failed", action="store_true", help="run failed trials again")
-    _experiment_flags(run)
-    run.add_argument(
-        "--dry-run", action="store_true", help="check everything and print what it would cost"
-    )
-    run.add_argument("--quiet", action="store_true", help="no progress display")
-
-
-def _verdict_flags(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--junit", metavar="FILE", help="write the verdicts as JUnit XML")
-    command.add_argument("--markdown", metavar="FILE", help="write the verdicts as Markdown")
-
-
-def _experiment_flags(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--limit", type=int, metavar="N", help="at most N items of each data set")
-    _settings_flag(command)
-
-
-def _settings_flag(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="TABLE.KEY=VALUE",
-        help="change a key: table.key=v for every entry, table.NAME.key=v for one (repeatable)",
-    )
-
-
-def _annotate(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _annotate(commands: argparse._SubParsersAction[Parser]) -> None:
     annotate = commands.add_parser(
         "annotate",
         help="write the questions with typed mentions and group labels",
@@ -191,11 +143,11 @@ def _annotate(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     annotate.add_argument("experiment", metavar="EXPERIMENT.toml")
     annotate.add_argument("--to", required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet")
-    _experiment_flags(annotate)
+    experiment_flags(annotate)
     annotate.add_argument("--quiet", action="store_true", help="no progress display")
 
 
-def _freeze(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _freeze(commands: argparse._SubParsersAction[Parser]) -> None:
     freeze = commands.add_parser(
         "freeze",
         help="write the attacked questions of a run with the edits that were asked",
@@ -212,7 +164,7 @@ def _freeze(commands: argparse._SubParsersAction[_Parser]) -> None:
     freeze.add_argument("--victim", metavar="V", help="whose attacks, if the run has several")
 
 
-def _perturb(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _perturb(commands: argparse._SubParsersAction[Parser]) -> None:
     perturb = commands.add_parser(
         "perturb",
         help="write the perturbed data set without asking any victim",
@@ -227,15 +179,15 @@ def _perturb(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="FILE",
         help="FILE.jsonl; for one attack and seed also FILE.tsv (pairs, or IOB), .iob, .conll",
     )
-    _experiment_flags(perturb)
+    experiment_flags(perturb)
     perturb.add_argument("--quiet", action="store_true", help="no progress display")
 
 
-def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     summary = commands.add_parser("summary", help="the numbers of a run")
     summary.add_argument("folder", metavar="DIR")
     summary.add_argument("--json", action="store_true", help="as JSON (format 1)")
-    _verdict_flags(summary)
+    verdict_flags(summary)
     report = commands.add_parser("report", help="one self-contained HTML file, readable offline")
     report.add_argument("folder", metavar="DIR")
     report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
@@ -267,107 +219,7 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
 
 
-def _compare(commands: argparse._SubParsersAction[_Parser]) -> None:
-    compare = commands.add_parser(
-        "compare",
-        help="is B worse than A? Two runs, or two arms of one, on the same items",
-        description="Compare two runs in which exactly one thing differs, or the two arms that "
-        "[compare] names in the experiment file of one run, item by item and seed by seed. Exit "
-        "code 3 without --margin only if B is worse; with it unless B is shown to be no worse than "
-        "the margin.",
-    )
-    compare.add_argument("folder", metavar="DIR_A", help="the run that B is compared with")
-    compare.add_argument(
-        "other", metavar="DIR_B", nargs="?", help="default: the arms that [compare] names in DIR_A"
-    )
-    compare.add_argument(
-        "--margin", type=float, metavar="M", help="the largest difference that does not matter"
-    )
-    compare.add_argument(
-        "--on-undecided",
-        choices=("pass", "fail"),
-        default="fail",
-        help="whether an undecided comparison with a margin passes (default: fail)",
-    )
-    compare.add_argument(
-        "--adjust",
-        choices=("holm", "bh"),
-        help="how p-values are adjusted over a family (default: holm)",
-    )
-    compare.add_argument(
-        "--sequential",
-        metavar="STATE",
-        help="the nightly gate: DIR_A of the baseline, DIR_B of tonight's build, and a file that "
-        "remembers the nights; exit code 3 once they show that builds are behind",
-    )
-    compare.add_argument(
-        "--afresh",
-        action="store_true",
-        help="with --sequential: both victims were sampled anew tonight, so every item may be bet "
-        "on again",
-    )
-    compare.add_argument("--json", action="store_true", help="as JSON (format 1)")
-    _verdict_flags(compare)
-
-
-def _test(commands: argparse._SubParsersAction[_Parser]) -> None:
-    test = commands.add_parser(
-        "test",
-        help="significance of MedFuzz successes",
-        description="Compare successes of MedFuzz with control fuzzes: is the victim misled by "
-        "what the attack says, or would any change do? The models, their keys and the settings "
-        "([test]) come from your experiment file; the folder must be a run of it. The same command "
-        "resumes; other settings add to the folder.",
-    )
-    test.add_argument("folder", metavar="DIR")
-    test.add_argument(
-        "--experiment", metavar="EXPERIMENT.toml", help="the experiment of this run (required)"
-    )
-    _settings_flag(test)
-    which = test.add_mutually_exclusive_group()
-    which.add_argument(
-        "--item", nargs="+", default=[], metavar="ID", help="the successes on these items"
-    )
-    which.add_argument(
-        "--trial", metavar="ID", help="one success, by its trial_id or the start of it"
-    )
-    which.add_argument("--all", action="store_true", help="all successes (the default)")
-    test.add_argument("--null", choices=NULLS, help="what a control is (default: matched)")
-    test.add_argument(
-        "--controls",
-        metavar="N",
-        help="controls per success, or adaptive: as many as --max-calls allows (the default)",
-    )
-    test.add_argument(
-        "--max-calls", type=int, metavar="N", help="most calls per success (default: 2000)"
-    )
-    test.add_argument(
-        "--generator",
-        choices=("lexicon", "attacker"),
-        help="who writes neutral insertions (default: lexicon)",
-    )
-    test.add_argument("--statistic", choices=STATISTICS, help="default: key_probability")
-    test.add_argument(
-        "--family",
-        choices=("successes", "attacked"),
-        help="what p-values are adjusted over (default: attacked for matched, else successes)",
-    )
-    test.add_argument(
-        "--adjust", choices=("bh", "holm", "none"), help="how p-values are adjusted (default: bh)"
-    )
-    test.add_argument(
-        "--slope",
-        action="store_true",
-        default=None,
-        help="ask again without each insertion: do those that a reasoning names matter more?",
-    )
-    test.add_argument(
-        "--dry-run", action="store_true", help="print how much would be asked at most; ask nothing"
-    )
-    test.add_argument("--quiet", action="store_true", help="no progress display")
-
-
-def _review(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _review(commands: argparse._SubParsersAction[Parser]) -> None:
     review = commands.add_parser(
         "review",
         help="export cases for experts as a sheet, import their reviews",
@@ -382,7 +234,7 @@ def _review(commands: argparse._SubParsersAction[_Parser]) -> None:
     how.add_argument("--import", dest="read", metavar="FILE", help="a filled-in FILE.csv")
 
 
-def _cache(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
     cache = commands.add_parser(
         "cache",
         help="the shared answer cache",
@@ -407,7 +259,7 @@ def _cache(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
 
 
-def _list(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _list(commands: argparse._SubParsersAction[Parser]) -> None:
     listing = commands.add_parser("list", help="what is installed, plug-ins included")
     listing.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
     listing.add_argument("name", metavar="NAME", nargs="?", help="prompts: show the text of one")
