@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from medstress.cli.comparison_flags import compare_command, freeze_command, verdict_flags
 from medstress.version import __version__
 
 KINDS = (
@@ -63,12 +64,12 @@ def build_parser() -> argparse.ArgumentParser:
     _tune(commands)
     _train(commands)
     _look(commands)
-    _compare(commands)
+    compare_command(commands)
     _test(commands)
     _review(commands)
     _annotate(commands)
     _cache(commands)
-    _freeze(commands)
+    freeze_command(commands)
     _perturb(commands)
     _list(commands)
     commands.add_parser(
@@ -103,7 +104,7 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
     _running(run)
-    _verdict_flags(run)
+    verdict_flags(run)
 
 
 def _tune(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -161,11 +162,6 @@ def _running(run: _Parser) -> None:
     run.add_argument("--quiet", action="store_true", help="no progress display")
 
 
-def _verdict_flags(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--junit", metavar="FILE", help="write the verdicts as JUnit XML")
-    command.add_argument("--markdown", metavar="FILE", help="write the verdicts as Markdown")
-
-
 def _experiment_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--limit", type=int, metavar="N", help="at most N items of each data set")
     _settings_flag(command)
@@ -195,23 +191,6 @@ def _annotate(commands: argparse._SubParsersAction[_Parser]) -> None:
     annotate.add_argument("--quiet", action="store_true", help="no progress display")
 
 
-def _freeze(commands: argparse._SubParsersAction[_Parser]) -> None:
-    freeze = commands.add_parser(
-        "freeze",
-        help="write the attacked questions of a run with the edits that were asked",
-        description="Write every attacked question of a run with its edits, held and flipped, and "
-        'where they come from. [[dataset]] name = "frozen" reads the file and [[attack]] name = '
-        '"frozen" asks its edits of another victim. Nothing is asked.',
-    )
-    freeze.add_argument("folder", metavar="RUN")
-    freeze.add_argument("--to", required=True, metavar="FILE.jsonl")
-    freeze.add_argument("--sample", type=int, metavar="N", help="draw N questions")
-    freeze.add_argument(
-        "--sample-seed", type=int, default=0, metavar="S", help="seed of the draw (default: 0)"
-    )
-    freeze.add_argument("--victim", metavar="V", help="whose attacks, if the run has several")
-
-
 def _perturb(commands: argparse._SubParsersAction[_Parser]) -> None:
     perturb = commands.add_parser(
         "perturb",
@@ -235,7 +214,7 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     summary = commands.add_parser("summary", help="the numbers of a run")
     summary.add_argument("folder", metavar="DIR")
     summary.add_argument("--json", action="store_true", help="as JSON (format 1)")
-    _verdict_flags(summary)
+    verdict_flags(summary)
     report = commands.add_parser("report", help="one self-contained HTML file, readable offline")
     report.add_argument("folder", metavar="DIR")
     report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
@@ -265,49 +244,6 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     export.add_argument(
         "--to", required=True, metavar="FILE", help="FILE.jsonl, FILE.csv or FILE.parquet"
     )
-
-
-def _compare(commands: argparse._SubParsersAction[_Parser]) -> None:
-    compare = commands.add_parser(
-        "compare",
-        help="is B worse than A? Two runs, or two arms of one, on the same items",
-        description="Compare two runs in which exactly one thing differs, or the two arms that "
-        "[compare] names in the experiment file of one run, item by item and seed by seed. Exit "
-        "code 3 without --margin only if B is worse; with it unless B is shown to be no worse than "
-        "the margin.",
-    )
-    compare.add_argument("folder", metavar="DIR_A", help="the run that B is compared with")
-    compare.add_argument(
-        "other", metavar="DIR_B", nargs="?", help="default: the arms that [compare] names in DIR_A"
-    )
-    compare.add_argument(
-        "--margin", type=float, metavar="M", help="the largest difference that does not matter"
-    )
-    compare.add_argument(
-        "--on-undecided",
-        choices=("pass", "fail"),
-        default="fail",
-        help="whether an undecided comparison with a margin passes (default: fail)",
-    )
-    compare.add_argument(
-        "--adjust",
-        choices=("holm", "bh"),
-        help="how p-values are adjusted over a family (default: holm)",
-    )
-    compare.add_argument(
-        "--sequential",
-        metavar="STATE",
-        help="the nightly gate: DIR_A of the baseline, DIR_B of tonight's build, and a file that "
-        "remembers the nights; exit code 3 once they show that builds are behind",
-    )
-    compare.add_argument(
-        "--afresh",
-        action="store_true",
-        help="with --sequential: both victims were sampled anew tonight, so every item may be bet "
-        "on again",
-    )
-    compare.add_argument("--json", action="store_true", help="as JSON (format 1)")
-    _verdict_flags(compare)
 
 
 def _test(commands: argparse._SubParsersAction[_Parser]) -> None:
