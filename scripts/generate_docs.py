@@ -25,6 +25,23 @@ against each other), besides those of sentences and of MedFuzz's successes. In b
 both ran on an item or entity, `difference` their paired difference and `p` the score statistic of
 the same method at 0; `p_adjusted` is Benjamini and Hochberg's within the family.
 """
+CONFIDENCE = """## Confidence, formats and variance in `summary --json`
+
+`risk_coverage` of a row holds `before` and `after`, each
+`{"area": estimate, "points": [{"coverage", ...estimate}]}`, a point being the error among the most
+confident answers. `calibration_before` and `calibration_after` have one more field, `by_chance`.
+
+`sensitivity`, where the experiment has the table: `formats` (one row for each attack, model, prompt
+and way of answering; `label` is the victim of the other rows), `ranges` (`lowest`, `highest`,
+`range`), `differences` (`metric`, `first`, `second`, `statistic`, `difference`, `p`, `p_adjusted`,
+`family_size`), `conclusions` (`by_format`, `changes`, `verdict_changes`, `is_reversed`) with
+`n_conclusions`, `n_changed`, `n_verdict_changed`, `n_reversed`, and `left_out`.
+
+`variance`, a list with a row for each data set, group, victim and attack, and one for all formats
+of a model: `n`, `asr`, `components` (`items`, `seeds`, `names`, `templates`, `rest`; null with a
+reason in `reasons`), `levels`, `half_width` (`now`, `twice_items`, `twice_seeds`), `advice`,
+`method`. [What they mean](confidence.md).
+"""
 COMPARISON = """## `compare --json`: format 1
 
 `verdict` (of all primary rows together, the one to heed), `fails` (exit code 3), `a` and `b`
@@ -46,6 +63,7 @@ COMPARISON = """## `compare --json`: format 1
 | `only_a`, `only_b` | pairs in which only A counts, only B; null for `asr_net` |
 | `interval90` | the 90 % interval of the difference, which decides on equivalence |
 | `p`, `p_adjusted` | two-sided, of the method of `difference`; over the family of the row's role |
+| `p_exact` | McNemar's exact, as other tools print it; null where items repeat, and for net |
 | `smallest_effect` | the smallest difference that these pairs find with 80 % power |
 | `for_names_like_these` | the difference with items and names both taken to be drawn, or null |
 | `for_names_like_these_reason` | why it is null |
@@ -143,6 +161,7 @@ def schema_page() -> str:
         "AnalysisTable": ("phase_tables", "[analysis]"),
         "CompareTable": ("comparison_tables", "[compare]"),
         "SignificanceTable": ("phase_tables", "[test]"),
+        "SensitivityTable": ("sensitivity_table", "[sensitivity]"),
         "RequireTable": ("criteria_tables", "[[require]]"),
         "SlicesTable": ("criteria_tables", "[slices]"),
     }
@@ -168,6 +187,7 @@ def schema_page() -> str:
         OBJECTS,
         LONG_CURVES,
         STATISTICS,
+        CONFIDENCE,
         FORMAT_2,
         PERFORMANCE,
     ]

@@ -12,7 +12,10 @@ from fault_server import FaultServer
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
 from medstress.attacks.controls.neutral_insertion import NeutralInsertion
 from medstress.attacks.controls.no_op import NoOp
+from medstress.attacks.controls.option_shuffle import OptionShuffle
+from medstress.attacks.controls.paraphrase import Paraphrase
 from medstress.attacks.controls.repeat import Repeat
+from medstress.attacks.controls.same_type import SameType
 from medstress.attacks.frozen import FrozenArm
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.passages.distractor import PassageDistractor
@@ -88,6 +91,9 @@ ATTACKS: dict[str, list[Any]] = {
     "no_op": [NoOp(), NoOp(budget=1), NoOp(budget=300)],
     "repeat": [Repeat(), Repeat(budget=40)],
     "neutral_insertion": [NeutralInsertion(), NeutralInsertion(budget=300, sentences=3)],
+    "paraphrase": [Paraphrase(), Paraphrase(budget=100)],
+    "same_type": [SameType(), SameType(budget=40)],
+    "option_shuffle": [OptionShuffle(), OptionShuffle(budget=40)],
     "passage_swap": [PassageSwap(), PassageSwap(distractor="B")],
     "passage_distractor": [
         PassageDistractor(),
@@ -185,6 +191,8 @@ def test_an_attack_keeps_its_contract(attack: Any) -> None:
     if attack.traits.edits_only:
         resources = replace(resources, passages=PASSAGES)
         more = {"may_edit": attack.traits.edits_only}
+    if isinstance(attack, OptionShuffle):
+        more = {"may_edit": ("key", "distractors")}
     items = READING if attack.traits.edits_only else ITEMS
     check_attack(attack, WITH_EDITS if isinstance(attack, FrozenArm) else items, resources, **more)
 

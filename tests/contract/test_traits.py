@@ -114,7 +114,7 @@ def test_what_an_attack_declares_follows_from_its_parameters(
 def test_every_attack_is_built_from_its_class_and_has_traits(name: str) -> None:
     attack = make_attack(name, PDWS if name == "entity_substitution" else {})
     assert attack_fault(attack) is None
-    draws_names = name in ("entity_substitution", "discrete_zoo")
+    draws_names = name in ("entity_substitution", "discrete_zoo", "same_type")
     assert QUESTIONS in attack.traits.kinds
     assert attack.traits.needs_entities == draws_names
 

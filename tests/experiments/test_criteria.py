@@ -19,11 +19,11 @@ def answer(prompts):
 
 
 def _answer(prompt):
-    number = int(re.search(r"case ([0-9]+)", prompt)[1])
+    number = int(re.search(r"case\\s+([0-9]+)", prompt, re.IGNORECASE)[1])
     key = number % 4
     if number in UNREADABLE:
         return "no idea"
-    is_clean = prompt.count("zumab") == 4
+    is_clean = prompt.lower().count("zumab") == 4
     is_fooled = not is_clean and random.Random(number).random() < RATE
     return "ABCD"[(key + is_fooled) % 4]
 
@@ -45,6 +45,7 @@ def planted(bench, workbench):
             row["rare"] = "yes" if i == 5 else "no"
         bench.write_items(rows)
         bench.tables["experiment"] |= {"seeds": [0], "flip_check": False}
+        bench.tables["experiment"].setdefault("controls", False)
         bench.tables["victim"][0]["batch_size"] = 4
         bench.tables["attack"] = [bench.attack("random", budget=2)]
         if require:
@@ -435,3 +436,45 @@ def test_slices_are_of_items_that_are_right_or_wrong(planted, said, workbench):
     with pytest.raises(UsageError) as error:
         run(bench.write(), bench.out)
     said(str(error.value), "[slices]", "tagged texts")
+
+
+def test_criteria_on_a_control_and_net_of_it(planted):
+    bench = planted(0.5, n=120)
+    bench.tables["experiment"]["controls"] = ["no_op"]
+    bench.tables["slices"] = {"by": ["subject"]}
+    bench.tables["require"] = [
+        {"metric": "control", "max_high": 0.1},
+        {"metric": "asr_net", "min_low": 0.3, "control": "no_op", "at_budget": 2},
+        {"metric": "asr_net", "min_low": 0.2, "slice": {"by": "subject"}},
+        {"metric": "asr_net", "min_low": 0.9},
+        {"metric": "asr", "max_high": 0.1, "where": {"attack": "random / no_op"}},
+        {"metric": "asr", "min_low": 0.2},
+    ]
+    assert bench.run() == 3
+    found = Run(bench.out).summary()
+    assert [each["met"] for each in found["requirements"]] == [True, True, True, False, True, True]
+    assert found["requirements"][0]["control"] == "no_op"
+    assert found["requirements"][5]["n_rows"] == 1
+    by = {row["value"]: row for row in found["slices"]}
+    assert by.keys() == {"heart", "lung"}
+    assert by["heart"]["asr_net"]["no_op"]["value"] == by["heart"]["asr"]["value"]
+
+
+def test_a_net_loss_that_is_clear_stops_the_attack_with_its_control(planted):
+    bench = planted(0.6, n=300, metric="asr_net", min_low=0.2)
+    bench.tables["experiment"] |= {"controls": ["no_op"], "stop_when": "decided"}
+    assert bench.run() == 0
+    rows = Run(bench.out).rows()
+    n = {name: sum(row.attack == name for row in rows) for name in ("random", "random / no_op")}
+    assert n["random"] < 250
+    assert abs(n["random"] - n["random / no_op"]) < 64
+    assert judged(bench)["control"] == "no_op"
+    assert "confidence sequence" in judged(bench)["judged_by"]
+
+
+def test_which_control_is_meant_has_to_be_known(planted, said):
+    bench = planted(n=8, metric="control", max_high=0.1, control="noop")
+    bench.tables["experiment"]["controls"] = ["no_op"]
+    with pytest.raises(UsageError) as error:
+        run(bench.write(), bench.out)
+    said(str(error.value), "did you mean 'no_op'")

@@ -19,7 +19,7 @@ import os, random, signal
 from pathlib import Path
 
 def coin(prompts):
-    """The key, but for one answer in ten; kills its process at call number KILL_AT."""
+    """The key, but for one answer in twenty; kills its process at call number KILL_AT."""
     out = []
     for prompt in prompts:
         with open("calls.log", "a") as log:
@@ -27,7 +27,7 @@ def coin(prompts):
         n = len(Path("calls.log").read_text().splitlines())
         if n == int(os.environ.get("KILL_AT", "0")):
             os.kill(os.getpid(), signal.SIGKILL)
-        out.append({"answer": "B" if random.random() < 0.1 else "A"})
+        out.append({"answer": "B" if random.Random(n).random() < 0.05 else "A"})
     return out
 
 def steady(prompts):
@@ -75,7 +75,7 @@ def told(run: Any) -> dict[Any, Any]:
 def test_a_killed_run_of_repeats_resumes_without_asking_an_answer_again(folder: Path) -> None:
     (folder / "e.toml").write_text(RUN.format(victim="coin"), encoding="utf-8")
     command = [sys.executable, "-m", "medstress", "run", "e.toml", "--out", "run"]
-    for kill_at in ("70", "170"):
+    for kill_at in ("60", "120"):
         environment = {**os.environ, "KILL_AT": kill_at}
         ended = subprocess.run(command, env=environment, capture_output=True, check=False)
         assert ended.returncode == -signal.SIGKILL, ended.stderr

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from medstress.attacks.controls.neutral_insertion import NeutralInsertion
 from medstress.attacks.controls.no_op import NoOp
+from medstress.attacks.controls.option_shuffle import OptionShuffle
+from medstress.attacks.controls.paraphrase import Paraphrase
+from medstress.attacks.controls.repeat import Repeat
+from medstress.attacks.controls.same_type import SameType
 from medstress.attacks.discrete_zoo.attack import DiscreteZoo
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.medfuzz.attack import MedFuzz
@@ -17,10 +22,15 @@ __all__ = [
     "DiscreteZoo",
     "EntitySubstitution",
     "MedFuzz",
+    "NeutralInsertion",
     "NoOp",
+    "OptionShuffle",
+    "Paraphrase",
     "PassageDistractor",
     "PassageNone",
     "PassageOther",
     "PassageSwap",
+    "Repeat",
+    "SameType",
     "Validity",
 ]

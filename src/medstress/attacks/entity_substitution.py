@@ -234,6 +234,15 @@ class EntitySubstitution(Attack):
         """Count the names never drawn, by reason; `edit_distance`: those beyond the limit."""
         return count_excluded(candidate, resources, self._replacements)
 
+    def edited_options(self, item: Question, resources: Resources) -> frozenset[str]:
+        """Return the options in which the entity may be replaced: one, if the ranker fixes it."""
+        if self.field != "options":
+            return frozenset()
+        spans = self._spans(item, resources)
+        if spans and self.victim_span == "nearest":
+            return frozenset({nearest_span(item, resources, spans).field})
+        return frozenset(span.field for span in spans)
+
     def most_queries(self, item: Question, resources: Resources) -> int:
         """Return the number of probes and names, at most the budget; 0 if probes use it up."""
         spans = self._spans(item, resources)

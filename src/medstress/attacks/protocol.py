@@ -165,6 +165,14 @@ class Attack(ABC):
         goal, unreadable = self.traits.goal, self.traits.unreadable_is_success
         return parse_goal(goal, unreadable=unreadable) if isinstance(goal, str) else goal
 
+    def goal_on(self, item: Any, resources: Any) -> Goal:
+        """Return the goal on this item for what judges the answers: by default `goal_for`."""
+        return self.goal_for(item)
+
+    def edited_options(self, item: Any, resources: Any) -> frozenset[str] | None:
+        """Return the letters of the options that it may edit; None if it does not know."""
+        return None
+
     def is_static_on(self, item: Any) -> bool:
         """Return whether the perturbed copy of this item is asked even if it cannot be flipped.
 

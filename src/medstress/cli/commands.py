@@ -297,7 +297,11 @@ def _dry_run(args: argparse.Namespace) -> int:
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(
-            Path(args.experiment), limit=args.limit, overrides=args.set, watcher=watcher
+            Path(args.experiment),
+            limit=args.limit,
+            overrides=args.set,
+            watcher=watcher,
+            formats=True,
         )
         check_arms(prepared)
         folder = run_folder(prepared, args.out)

@@ -12,6 +12,7 @@ from medstress.comparison.pairing import Pair
 from medstress.comparison.sides import Arm
 from medstress.comparison.verdicts import claims_of
 from medstress.stats.estimates import Estimate
+from medstress.stats.paired import mcnemar_exact
 from medstress.stats.shares import rate
 from medstress.stats.verdicts import (
     BETTER,
@@ -78,6 +79,13 @@ class Row:
     pairs: Sequence[Pair] = field(default=(), repr=False)
     """The pairs behind it."""
 
+    @property
+    def p_exact(self) -> float | None:
+        """McNemar's exact p-value, as other tools print; None where items repeat, and for net."""
+        if self.only_a is None or self.only_b is None or self.n_items != len(self.pairs):
+            return None
+        return mcnemar_exact(self.only_a, self.only_b)
+
     def as_json(self) -> dict[str, Any]:
         """Return the row of `compare --json`."""
         return {
@@ -100,6 +108,7 @@ class Row:
             "interval90": None if self.interval90 is None else list(self.interval90),
             "p": self.p,
             "p_adjusted": self.p_adjusted,
+            "p_exact": self.p_exact,
             "smallest_effect": self.smallest_effect,
             "for_names_like_these": None if self.names is None else self.names.as_json(),
             "for_names_like_these_reason": self.names_reason,

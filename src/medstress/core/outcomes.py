@@ -133,12 +133,14 @@ class Replaced:
 
     unreadable: bool = False
     """Whether an unreadable answer is a success too."""
+    options: frozenset[str] | None = None
+    """Letters that count as edited, for a control that edits none; None: those of the edits."""
 
     def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
         """Whether the victim wrongly answers an option that one of the edits changed."""
         if prediction.outcome is Outcome.UNREADABLE:
             return self.unreadable and prediction.is_nonsense
-        edited = {edit.field for edit in edits}
+        edited = {edit.field for edit in edits} if self.options is None else self.options
         return prediction.outcome is Outcome.WRONG and prediction.answer in edited
 
 

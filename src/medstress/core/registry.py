@@ -43,7 +43,7 @@ _PASSAGES = "medstress.attacks.passages"
 ATTACKS |= {
     "no_op": Entry(
         "medstress.attacks.controls.no_op:NoOp",
-        "control: spaces, a full stop, quotation marks; nothing with a meaning changes",
+        "control: white space, a full stop, quotation marks, letter case; no meaning changes",
     ),
     "repeat": Entry(
         "medstress.attacks.controls.repeat:Repeat",
@@ -52,6 +52,18 @@ ATTACKS |= {
     "neutral_insertion": Entry(
         "medstress.attacks.controls.neutral_insertion:NeutralInsertion",
         "control: sentences more that bear on no question",
+    ),
+    "paraphrase": Entry(
+        "medstress.attacks.controls.paraphrase:Paraphrase",
+        "control: the same facts in other words, at least a fifth of them changed",
+    ),
+    "option_shuffle": Entry(
+        "medstress.attacks.controls.option_shuffle:OptionShuffle",
+        "control: the options in another order",
+    ),
+    "same_type": Entry(
+        "medstress.attacks.controls.same_type:SameType",
+        "control: random names of the type in the span of an attack",
     ),
     "passage_swap": Entry(
         f"{_PASSAGES}.swap:PassageSwap", "the passage names a distractor where it named the key"

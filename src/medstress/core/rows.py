@@ -187,3 +187,8 @@ class TrialRow:
     supported: str | None = None
     """Letter of the option that the passage supports after the edit of the pick, for attacks that
     change the evidence; their pick is the last candidate if nothing succeeded."""
+    confidence_before: float | None = None
+    """Probability of the option that the victim chose on the clean item, right or wrong; None
+    without scores."""
+    first_success_confidence: float | None = None
+    """The same at the first success: the probability of the wrong option, not of the key."""

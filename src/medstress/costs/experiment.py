@@ -260,7 +260,8 @@ def _tokens_line(tokens: list[_Tokens], prepared: Prepared) -> str:
     bounds = [each.most_in + each.most_out for each in tokens if each.most_in is not None]
     if len(bounds) == len(tokens):
         return f"{line}at most {sum(bounds):,} (bound: a token has a byte or more)"
-    parts = (p for p in prepared.attacks if not p.traits.puts_one_name and not p.traits.adds_bytes)
+    traits = ((part, part.traits) for part in prepared.attacks)
+    parts = (p for p, each in traits if not each.puts_one_name and each.adds_bytes is None)
     return f"{line}no bound: {next(parts).label!r} writes texts of its own"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 
 from medstress.attacks.controls.arm import ControlArm
+from medstress.attacks.controls.written_paraphrases import ROLE as PARAPHRASER
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.medfuzz.judges import JUDGE, N_VOTES, is_judge, votes_each
 from medstress.attacks.protocol import Attack
@@ -84,11 +85,22 @@ def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
         n_written = _n_written(prepared, role.name, n_trials)
         n_for_controls = n_written + _n_votes(prepared, role.name, n_trials)
         n_clean = _n_clean(prepared, role.name)
-        per_attempt = PER_ATTEMPT[JUDGE if is_judge(role.name) else role.name]
+        per_attempt = PER_ATTEMPT.get(JUDGE if is_judge(role.name) else role.name, 0)
+        n_for_controls += _n_paraphrases(prepared, role.name, n_victims)
         n = n_attempts * per_attempt + n_clean + n_for_controls
         parts = {"about clean items": n_clean, "for controls": n_for_controls}
         yield _role(role, n, parts, prepared)
     yield from _mentions(prepared)
+
+
+def _n_paraphrases(prepared: Prepared, role: str, n_victims: int) -> int:
+    """Return the most paraphrases that a role writes: one a query."""
+    per_item = sum(
+        part.traits.budget * _n_runs(prepared, part.attack)
+        for part in prepared.attacks
+        if role in part.traits.roles and role == PARAPHRASER
+    )
+    return n_victims * _n_items(prepared) * per_item
 
 
 def _n_items(prepared: Prepared) -> int:

@@ -69,7 +69,7 @@ class Referee:
         describe: Callable[[Exception], str],
         item: Any = None,
     ) -> None:
-        self.goal = attack.goal_for(item)
+        self.goal = attack.goal_on(item, resources)
         # Not by isinstance, which for a protocol takes longer than asking a query.
         relative_to: Callable[[Prediction], Goal] | None = getattr(self.goal, "relative_to", None)
         if relative_to is not None and result.before is not None:

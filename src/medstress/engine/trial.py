@@ -166,6 +166,8 @@ def _unseen(trial: Trial, traits: AttackTraits) -> str | None:
     """Say that the victim's prompt shows no field that the attack edits; None if it shows one."""
     if not trial.victim.misses(traits.edits_only):
         return None
+    if traits.edits_only == {"options"}:
+        return "the victim's prompt lists no options"
     return f"the victim's prompt shows no {' and no '.join(sorted(traits.edits_only))}"
 
 

@@ -17,6 +17,7 @@ from medstress.core.text import Edit
 from medstress.kinds.kind import Kind, Marked, Tasks, VictimRequest, Words
 from medstress.kinds.noise_words import words_of
 from medstress.kinds.prompted import head_template, prompted_tasks
+from medstress.tasks.option_order import order_of
 from medstress.tasks.task import Task
 from medstress.tasks.templates import stored_template
 from medstress.tasks.wrapping import task_from_spec
@@ -84,7 +85,9 @@ class Choice(Kind):
         return math.exp(scores[unit.letters.index(unit.key)])
 
     def edited_options(self, unit: Question, edits: Sequence[Edit]) -> frozenset[str]:
-        """The letters of the options that edits change."""
+        """The letters of the options that edits change; none if they only change places."""
+        if order_of(Candidate(item=unit, edits=tuple(edits))) is not None:
+            return frozenset()
         return frozenset({edit.field for edit in edits} & set(unit.letters))
 
     def answered(self, unit: Question, *, right: bool) -> Prediction:

@@ -6,14 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from medstress.core.rows import TrialRow
-from medstress.metrics.bounds import is_open_at_baseline, possibly_flipped, surely_flipped
-from medstress.metrics.counts import (
-    flipped_within,
-    is_answered,
-    is_eligible,
-    is_failed_at_baseline,
-    unit_of,
-)
+from medstress.metrics.counts import unit_of
+from medstress.metrics.worst_case import RULES, Within
 from medstress.stats.estimates import Estimate
 from medstress.stats.paired import unite
 
@@ -48,10 +42,15 @@ def difference(
         pairs: trials of the first run and of the second.
         budget: perturbed queries per item, for ASR and accuracy after.
     """
-    counts, may_count, hit, sure, possible = _rules(metric, budget)
-    found = _estimate(pairs, counts, hit, hit)
-    low = _estimate(pairs, may_count, sure, possible).low
-    high = _estimate(pairs, may_count, possible, sure).high
+    rule = RULES[metric]
+
+    def within(what: Within) -> Hit:
+        return lambda row: what(row, budget)
+
+    hit, least, most = within(rule.hit), within(rule.least), within(rule.most)
+    found = _estimate(pairs, rule.counts, hit, hit)
+    low = _estimate(pairs, rule.may_count, least, most).low
+    high = _estimate(pairs, rule.may_count, most, least).high
     return found, (low, high)
 
 
@@ -65,34 +64,3 @@ def _estimate(
             if counts(one) and counts(other)
         ]
     ).estimate
-
-
-def _rules(metric: str, budget: int) -> tuple[Hit, Hit, Hit, Hit, Hit]:
-    """Return what counts, what may count, and what is, surely is and possibly is a hit."""
-
-    def may_be_right(row: TrialRow) -> bool:
-        return is_eligible(row) or is_open_at_baseline(row)
-
-    def may_be_answered(row: TrialRow) -> bool:
-        return is_answered(row) or is_failed_at_baseline(row)
-
-    def withstood(row: TrialRow, flips: Callable[[TrialRow, int], bool]) -> bool:
-        return is_eligible(row) and not flips(row, budget)
-
-    if metric == "asr":
-        return (
-            is_eligible,
-            may_be_right,
-            lambda row: flipped_within(row, budget),
-            lambda row: is_eligible(row) and surely_flipped(row, budget),
-            lambda row: not is_eligible(row) or possibly_flipped(row, budget),
-        )
-    if metric == "accuracy":
-        return is_answered, may_be_answered, is_eligible, is_eligible, may_be_right
-    return (
-        is_answered,
-        may_be_answered,
-        lambda row: withstood(row, flipped_within),
-        lambda row: withstood(row, possibly_flipped),
-        lambda row: is_open_at_baseline(row) or withstood(row, surely_flipped),
-    )

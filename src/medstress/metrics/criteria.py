@@ -216,11 +216,11 @@ def _found(
     value, bounds = _field(holder, metric), holder.get(f"{metric}_bounds")
     if isinstance(value, Mapping) and not is_estimate(value):
         # One estimate for each control.
-        name, reason = _chosen(criterion, value)
+        bounds = bounds or {}
+        name, reason = _chosen(criterion, value, bounds)
         if reason is not None:
             return Reading(place=place, estimate=None, reason=reason, more=more)
-        value, more = value[name], {**more, "control": name}
-        bounds = None if bounds is None else bounds.get(name)
+        value, more, bounds = value[name], {**more, "control": name}, bounds.get(name)
     if metric == "asr_valid":
         reason = _unvouched(value, criterion.get("vouched_by"))
         if reason is not None:
@@ -243,16 +243,20 @@ def _field(holder: Row, metric: str) -> Any:
     return value
 
 
-def _chosen(criterion: Row, by_control: Row) -> tuple[str, str | None]:
+def _chosen(criterion: Row, by_control: Row, bounds: Row) -> tuple[str, str | None]:
+    """Return the control that is read, or why none can be; those that were left out are null."""
     name, metric = criterion.get("control"), criterion["metric"]
-    if name is None and len(by_control) == 1:
-        return next(iter(by_control)), None
-    if name is None and not by_control:
+    asked = [each for each in by_control if bounds.get(each) or by_control[each]["n"]]
+    if name is None and len(asked) == 1:
+        return asked[0], None
+    if name is None and not asked:
         return "", f"the row has no control, so it has no {metric}"
     if name is None:
-        return "", f"the row has several controls: add control = one of {', '.join(by_control)}"
-    if by_control.get(name) is None:
+        return "", f"the row has several controls: add control = one of {', '.join(asked)}"
+    if name not in by_control:
         return name, f"the row has no {metric} of the control {name!r}"
+    if name not in asked:
+        return name, f"the row has no control {name!r}: {by_control[name]['method']}"
     return name, None
 
 

@@ -10,21 +10,11 @@ import numpy as np
 
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
-from medstress.metrics.bounds import (
-    is_open_at_baseline,
-    possibly_flipped,
-    surely_flipped,
-)
-from medstress.metrics.counts import (
-    cluster_of,
-    is_answered,
-    is_eligible,
-    is_failed_at_baseline,
-    is_flipped,
-    unit_of,
-)
+from medstress.metrics.counts import cluster_of
 from medstress.metrics.criteria import BETWEEN, Place
-from medstress.metrics.watching import fixed_ends, with_control
+from medstress.metrics.pairs import pair_trials
+from medstress.metrics.watching import fixed_ends
+from medstress.metrics.worst_case import RULES, Rule, Within
 from medstress.stats.estimates import Estimate
 from medstress.stats.paired import unite
 from medstress.stats.shares import design_effect, slice_shares
@@ -87,26 +77,20 @@ def _of_place(
     names = sorted(members)
     rows = [members[name] for name in names]
 
-    def estimates(counts: Hit, hits: Hit) -> tuple[list[Estimate], list[Tally]]:
-        tallies = [_tally(each, counts, hits) for each in rows]
+    def estimates(counts: Hit, hits: Within) -> tuple[list[Estimate], list[Tally]]:
+        tallies = [_tally(each, counts, lambda row: hits(row, budget)) for each in rows]
         return slice_shares(tallies), tallies
 
-    def ends(counts: Hit, least: Hit, most: Hit) -> list[list[float | None]]:
-        lows, highs = estimates(counts, least)[0], estimates(counts, most)[0]
+    def ends(rule: Rule) -> list[list[float | None]]:
+        lows = estimates(rule.may_count, rule.least)[0]
+        highs = estimates(rule.may_count, rule.most)[0]
         return [[low.low, high.high] for low, high in zip(lows, highs, strict=True)]
 
-    accuracies, _ = estimates(is_answered, is_eligible)
-    rates, tallies = estimates(is_eligible, is_flipped)
-    met = ends(
-        lambda row: is_answered(row) or is_failed_at_baseline(row),
-        is_eligible,
-        lambda row: is_eligible(row) or is_open_at_baseline(row),
-    )
-    worst = ends(
-        lambda row: is_eligible(row) or is_open_at_baseline(row),
-        lambda row: is_eligible(row) and surely_flipped(row, budget),
-        lambda row: not is_eligible(row) or possibly_flipped(row, budget),
-    )
+    before, under = RULES["accuracy"], RULES["asr"]
+    accuracies, _ = estimates(before.counts, before.hit)
+    rates, tallies = estimates(under.counts, under.hit)
+    met = ends(before)
+    worst = ends(under)
     pulled = _pulled(names, tallies)
     return [
         {
@@ -135,12 +119,7 @@ def _net(
     found, bounds = {}, {}
     level = 0.95 ** (1 / m)
     for name, theirs in controls.items():
-        pairs = [
-            (unit_of(row), is_flipped(row), is_flipped(other))
-            for row, other in with_control(rows, theirs)
-            if is_eligible(row) and is_eligible(other)
-        ]
-        found[name] = unite(pairs, level).estimate.as_json()
+        found[name] = unite(pair_trials(rows, theirs), level).estimate.as_json()
         bounds[name] = list(fixed_ends({"metric": "asr_net"}, budget, rows, theirs, level))
     return {"asr_net": found, "asr_net_bounds": bounds}
 

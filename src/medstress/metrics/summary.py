@@ -15,6 +15,7 @@ from medstress.metrics.attempts import attempt_fields
 from medstress.metrics.bounds import accuracy_after_bounds, accuracy_bounds, asr_bounds
 from medstress.metrics.cautions import cautions
 from medstress.metrics.chance import above_chance, chance_of
+from medstress.metrics.confidence import confidence_fields
 from medstress.metrics.controls import control_fields, is_control, repaired, with_controls
 from medstress.metrics.counts import check_trial, count_verdicts, seed_order
 from medstress.metrics.diversity import both_diversities
@@ -223,6 +224,7 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
         "diversity_unbiased": unbiased.as_json(),
         "prompt_similarity": prompt_similarity(trials).as_json(),
         **answer_fields(trials),
+        **confidence_fields(trials),
         **attempt_fields(trials),
     }
 

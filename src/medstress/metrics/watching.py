@@ -6,18 +6,16 @@ completion a rate would be wrong nearly always, because flips end first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from medstress.core.hashing import digest
 from medstress.core.rows import TrialRow
-from medstress.metrics.bounds import is_open_at_baseline, possibly_flipped, surely_flipped
-from medstress.metrics.counts import (
-    is_answered,
-    is_eligible,
-    is_failed_at_baseline,
-    unit_of,
-)
+from medstress.metrics.bounds import certainly_lost, may_be_eligible, possibly_lost
+from medstress.metrics.counts import unit_of
+from medstress.metrics.pairs import pair_trials
+from medstress.metrics.worst_case import RULES
 from medstress.stats.paired import quantile, unite
 from medstress.stats.sequences import ConfidenceSequence
 from medstress.stats.shares import Unit, rate_ends
@@ -130,75 +128,17 @@ def observed(
         controls: trials of its control, for `control` and `asr_net`.
     """
     if metric == "asr_net":
-        return [
-            (
-                unit_of(row),
-                surely_flipped(row, budget) - _possibly(other, budget),
-                _possibly(row, budget) - surely_flipped(other, budget),
-            )
-            for row, other in with_control(rows, controls)
-            if _may_be_eligible(row) and _may_be_eligible(other)
-        ]
-    counts, least, most = _RULES[metric]
+        surely, maybe = (
+            partial(certainly_lost, budget=budget),
+            partial(possibly_lost, budget=budget),
+        )
+        ours, theirs = list(rows), list(controls)
+        least = pair_trials(ours, theirs, surely, maybe, may_be_eligible)
+        most = pair_trials(ours, theirs, maybe, surely, may_be_eligible)
+        return [(unit, a - c, b - d) for (unit, a, c), (_, b, d) in zip(least, most, strict=True)]
+    rule = RULES[metric]
     return [
-        (unit_of(row), int(least(row, budget)), int(most(row, budget)))
+        (unit_of(row), int(rule.least(row, budget)), int(rule.most(row, budget)))
         for row in (controls if metric == "control" else rows)
-        if counts(row)
+        if rule.may_count(row)
     ]
-
-
-def with_control(
-    rows: Iterable[TrialRow], controls: Iterable[TrialRow]
-) -> Iterator[tuple[TrialRow, TrialRow]]:
-    """Yield the trials of an attack with those of its control on the same item and seed."""
-    known = {_key(row): row for row in controls}
-    for row in rows:
-        other = known.get(_key(row)) or known.get(_any_seed(row))
-        if other is not None:
-            yield row, other
-
-
-def _key(row: TrialRow) -> tuple[str, str, int | None, int]:
-    return row.item_id, row.unit, row.seed, row.repeat
-
-
-def _any_seed(row: TrialRow) -> tuple[str, str, None, int]:
-    """The key of a control without random numbers, which runs once."""
-    return row.item_id, row.unit, None, 0
-
-
-def _may_be_eligible(row: TrialRow) -> bool:
-    return is_eligible(row) or is_open_at_baseline(row)
-
-
-def _possibly(row: TrialRow, budget: int) -> bool:
-    return not is_eligible(row) or possibly_flipped(row, budget)
-
-
-def _surely(row: TrialRow, budget: int) -> bool:
-    return is_eligible(row) and surely_flipped(row, budget)
-
-
-def _may_be_answered(row: TrialRow) -> bool:
-    return is_answered(row) or is_failed_at_baseline(row)
-
-
-Rule: TypeAlias = Callable[[TrialRow, int], bool]
-_FLIPS: tuple[Callable[[TrialRow], bool], Rule, Rule] = (_may_be_eligible, _surely, _possibly)
-_RULES: Mapping[str, tuple[Callable[[TrialRow], bool], Rule, Rule]] = {
-    "asr": _FLIPS,
-    "control": _FLIPS,
-    "accuracy": (
-        _may_be_answered,
-        lambda row, _: is_eligible(row),
-        lambda row, _: _may_be_eligible(row),
-    ),
-    "accuracy_after": (
-        _may_be_answered,
-        lambda row, budget: is_eligible(row) and not possibly_flipped(row, budget),
-        lambda row, budget: (
-            is_open_at_baseline(row) or (is_eligible(row) and not surely_flipped(row, budget))
-        ),
-    ),
-}
-"""Metric -> whether a trial may count, and whether it surely and possibly is a hit."""

@@ -73,6 +73,8 @@ def found_in(judged: Row) -> str:
     parts = []
     if (estimate := judged.get("estimate")) and estimate["value"] is not None:
         parts.append(f"{decimal(estimate['value'])} {_ends(judged)}".strip())
+    if judged.get("judged_by"):
+        parts.append(f"by a {judged['judged_by']}")
     if judged.get("reason"):
         parts.append(str(judged["reason"]))
     if row := judged.get("row"):
@@ -96,6 +98,8 @@ def _estimated(judged: Row) -> Cell:
         return Cell(value=None)
     is_share = measure(name).format is Format.SHARE and judged.get("against") is None
     value = read_share(estimate) if is_share else read_score(estimate)
+    if judged.get("judged_by"):
+        return Cell(value=value, lines=(f"{judged['judged_by']}: {_ends(judged)}",))
     return Cell(value=value, lines=at_worst(estimate, judged.get("bounds")))
 
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 LOG_FROM = 20
 """If the largest budget is at least this, the axis of budgets is logarithmic."""
 
-_INK, _FAINT = "#010101", "#020202"
+INK, _FAINT = "#010101", "#020202"
 _N_COLOURS = 8
 SERIES = tuple(f"#0000{16 + i:02x}" for i in range(_N_COLOURS))
 _COLOURS = {
-    _INK: "currentColor",
+    INK: "currentColor",
     _FAINT: "var(--rule)",
     **{name: f"var(--series-{i + 1})" for i, name in enumerate(SERIES)},
 }
@@ -93,7 +93,7 @@ def forest_plot(lines: Sequence[tuple[str, Estimate]], name: str) -> str:
         for i, (_, rate) in enumerate(lines):
             whisker(axes, i, rate, 0, "o")
             axes.text(
-                1.03, i, values[i], va="center", fontsize=9, color=_INK,
+                1.03, i, values[i], va="center", fontsize=9, color=INK,
                 transform=axes.get_yaxis_transform(),
             )  # fmt: skip
         axes.set_yticks(range(len(lines)), labels, parse_math=False)
@@ -132,7 +132,7 @@ def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
             for j in range(2):
                 _pair_line(rates, i, j, pair.rates[j])
                 _pair_line(gaps, i, j, pair.advantages[j])
-        gaps.axvline(0, color=_INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        gaps.axvline(0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
         for axes, xlabel in ((rates, "ASR"), (gaps, "ASR minus that of random draws")):
             axes.set_ylim(len(pairs) - 0.5, -0.5)
             axes.set_yticks(range(len(pairs)), labels if axes is rates else [], parse_math=False)
@@ -140,7 +140,7 @@ def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
             calm_axes(axes, grid="x")
             axes.tick_params(axis="y", length=0)
         rates.set_xlim(left=-0.02)
-        rates.set_title(shorten(title, 60), parse_math=False, fontsize=10, loc="left", color=_INK)
+        rates.set_title(shorten(title, 60), parse_math=False, fontsize=10, loc="left", color=INK)
         names = ("all successes", "not refuted")
         handles = [
             rates.plot([], [], style, color=SERIES[j], label=names[j], markersize=5.5)[0]
@@ -191,7 +191,7 @@ def budget_curves(curves: Sequence[BudgetCurve], title: str, name: str) -> str:
         axes = figure.add_axes((0.12, below / height, 0.85, 1 - (below + 0.3) / height))
         for i, curve in enumerate(curves):
             _curve(axes, curve, i)
-        axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=_INK)
+        axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=INK)
         axes.set_ylim(-0.02, 1.02)
         axes.set_xlabel("budget (perturbed queries per item)")
         axes.set_ylabel("ASR")
@@ -230,7 +230,7 @@ def attempt_curves(
         axes = figure.add_axes((0.12, below / height, 0.85, 1 - (below + 0.3) / height))
         for i, curve in enumerate(drawn):
             _curve(axes, curve, i)
-        axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=_INK)
+        axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=INK)
         axes.set_ylim(-0.02, 1.02)
         axes.set_xlabel("attempts")
         axes.set_ylabel("accuracy")
@@ -267,7 +267,7 @@ def distance_plot(
         xs, (values, lows, highs) = [x for x, _ in points], spans(share for _, share in points)
         axes.plot(xs, values, "o-", color=SERIES[0], linewidth=1.7, markersize=4.5)
         axes.fill_between(xs, lows, highs, color=SERIES[0], alpha=0.13, linewidth=0)
-        axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=_INK)
+        axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=INK)
         axes.set_ylim(-0.03, 1.03)
         axes.set_xlabel(place)
         axes.set_ylabel("share of names")
@@ -328,7 +328,7 @@ def add_legend(
     for text, label in zip(legend.get_texts(), labels, strict=True):
         text.set_parse_math(False)
         text.set_text(shorten(label, _LABEL))
-        text.set_color(_INK)
+        text.set_color(INK)
 
 
 def _budget_axis(axes: Axes, largest: int) -> None:
@@ -360,9 +360,9 @@ def calm_axes(axes: Axes, grid: Literal["x", "y"]) -> None:
         spine.set_color(_FAINT)
     axes.grid(axis=grid, color=_FAINT, linewidth=0.7)
     axes.set_axisbelow(True)
-    axes.tick_params(color=_FAINT, labelcolor=_INK, labelsize=9)
+    axes.tick_params(color=_FAINT, labelcolor=INK, labelsize=9)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.label.set_color(_INK)
+        axis.label.set_color(INK)
         axis.label.set_fontsize(9)
 
 

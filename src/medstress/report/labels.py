@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from medstress.results.formats import as_text
-from medstress.results.measures import Measure
+from medstress.results.measure import Measure
 from medstress.results.table import Format, Table, Value, as_row, columns
 
 Row = Mapping[str, Any]

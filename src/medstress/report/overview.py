@@ -9,6 +9,7 @@ from typing import Any
 from medstress.report.labels import Row, number
 from medstress.results.formats import as_text, plural, shorten
 from medstress.results.measures import GROUPS
+from medstress.stats.estimates import is_estimate
 
 _ALWAYS = ("Rates", "Trials", "Answers", "Queries", "Successes")
 _NAMES = 6
@@ -127,10 +128,19 @@ def performance(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def glossary(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """Return (label, meaning) of the measures on every page and of those that the rows contain."""
-    held = {name for row in rows for name, value in row.items() if value is not None}
+    held = {name for row in rows for name, value in row.items() if _is_known(value)}
     return [
         (measure.label, f"{measure.meaning[0].upper()}{measure.meaning[1:]}.".replace("`", ""))
         for group, measures in GROUPS.items()
         for measure in measures
         if group in _ALWAYS or measure.name.partition(".")[0] in held
     ]
+
+
+def _is_known(value: Any) -> bool:
+    """Return whether a field of a row says anything: an estimate that has a value, or other."""
+    if not isinstance(value, Mapping):
+        return value is not None
+    if is_estimate(value):
+        return value["value"] is not None
+    return not value or any(map(_is_known, value.values()))

@@ -18,8 +18,10 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.significance.tests import FAMILY
 from medstress.report import criteria, examples, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
+from medstress.report.confidence import confidence_table, risk_coverage_plots
 from medstress.report.controls import controls_table, turned_table
 from medstress.report.evidence import evidence_table
+from medstress.report.formats_compared import sensitivity_tables, variance_table
 from medstress.report.labels import PLACE, Row
 from medstress.report.passages import gain_table, passage_plots
 from medstress.report.rate_plots import curves, forest
@@ -83,6 +85,8 @@ def render_report(
             gains=gain_table(summary.get("passages")),
             passages=list(passage_plots(summary.get("passages"))),
             curves=list(curves(rows)),
+            risks=list(risk_coverage_plots(rows)),
+            sensitivity=sensitivity_tables(summary.get("sensitivity")),
             second_answers=list(second_answer_plots(trials)),
             attempts=list(attempt_plots(rows)),
             attempt_tables=attempt_tables(rows, trials),
@@ -123,6 +127,8 @@ def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table 
         "rates": sections.rates_table(rows),
         "rates_by_seed": each_seed if more else None,
         "controls": controls_table(rows),
+        "confidence": confidence_table(rows),
+        "variance": variance_table(summary.get("variance")),
         "turned": turned_table(arms),
         "verdicts": sections.verdicts_table(arms),
         "queries": sections.queries_table(arms),

@@ -8,6 +8,7 @@ from typing import Any
 from medstress.report.labels import LABELS, Row, labels, measured, number
 from medstress.report.validity import valid_cell
 from medstress.results import measures
+from medstress.results.confidence_measures import CONFIDENCE
 from medstress.results.formats import NONE, as_text, count, interval, probability
 from medstress.results.measures import measure
 from medstress.results.table import Cell, Column, Format, Table, Value, as_row, columns
@@ -269,7 +270,7 @@ def diversity_table(rows: Sequence[Row]) -> Table:
         if any((each.get(name) or {}).get("value") is not None for each in rows)
     ]
     hidden = {*names, *ELSEWHERE, *OF_ANSWERS}
-    hidden |= {one.name for one in measures.FAITHFULNESS}
+    hidden |= {one.name for one in (*measures.FAITHFULNESS, *CONFIDENCE)}
     others = {
         name: None
         for each in rows

@@ -8,7 +8,8 @@ from typing import Any
 from medstress.kinds import KINDS
 from medstress.kinds.scores import DatasetScores
 from medstress.report.labels import LABELS, Row, labels, measured
-from medstress.results.measures import Measure, measure
+from medstress.results.measure import Measure
+from medstress.results.measures import measure
 from medstress.results.table import Format, Table, as_row, columns
 
 _BOTH = ("precision", "recall", "f1")

@@ -7,51 +7,14 @@ What computes a measure is in `metrics`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from medstress.kinds import KINDS
-from medstress.results.estimands import tip_of
-from medstress.results.table import Column, Format, Value
-from medstress.stats.estimates import is_estimate, read_score, read_share
+from medstress.results.confidence_measures import CONFIDENCE
+from medstress.results.measure import SCORE, SHARE, Measure
+from medstress.results.measure import defined as _defined
+from medstress.results.table import Format
 
-COUNT, NUMBER, SHARE, SCORE = Format.COUNT, Format.NUMBER, Format.SHARE, Format.SCORE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """One number of a row of `summary --json`."""
-
-    name: str
-    """The field; nested fields are joined by a dot, as in `queries.asked`."""
-    label: str
-    """Heading of its columns."""
-    meaning: str
-    """What it is, in one sentence without a full stop; empty if it is not defined."""
-    format: Format = SCORE
-    """How it is written. Only a share is read with its hits."""
-
-    @property
-    def column(self) -> Column:
-        """The measure's column."""
-        return Column(heading=self.label, format=self.format, tip=tip_of(self.name))
-
-    def read(self, row: Mapping[str, Any]) -> Value:
-        """Return its value in a row: an estimate, a number, a text, or None if it is missing."""
-        value: Any = row
-        for part in self.name.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
-        if is_estimate(value):
-            return read_share(value) if self.format is SHARE else read_score(value)
-        return value if isinstance(value, int | float | str) else None
-
-
-def _defined(form: Format, *definitions: tuple[str, str, str]) -> tuple[Measure, ...]:
-    return tuple(
-        Measure(name=name, label=label, meaning=meaning, format=form)
-        for name, label, meaning in definitions
-    )
-
+COUNT = Format.COUNT
 
 RATES = _defined(
     SHARE,
@@ -378,6 +341,7 @@ GROUPS: Mapping[str, Sequence[Measure]] = {
     "Answers": ANSWERS,
     "Queries": (*QUERIES, *TO_SUCCESS),
     "Successes": (*VARIETY, *VARIANTS),
+    "Confidence": CONFIDENCE,
     "Changed passages": EVIDENCE,
     "Attempts of MedFuzz": (*ATTEMPTS, *TO_ATTEMPT, *OF_GATES, *FAITHFULNESS),
     "Tagged texts and pairs": DATASETS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -35,6 +36,7 @@ _FIRST = (
     "first_success_replacement",
     "first_success_edits",
     "first_success_score",
+    "first_success_confidence",
 )
 _SHOWN = (
     *("prompt_before", "listing_before", "prompt_after", "listing_after", "first_success_prompt"),
@@ -227,6 +229,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         n_unchanged=result.get("n_unchanged"),
         n_ties=result.get("n_ties"),
         margin_before=_margin(item, before),
+        confidence_before=_confidence(item, before),
         margins=json.dumps(result["margins"]) if result.get("margins") else None,
         corrected=result.get("corrected"),
         supported=result.get("supported"),
@@ -239,6 +242,15 @@ def _margin(item: Item, before: Sequence[Any] | None) -> float | None:
     if not before or before[1] is None or not isinstance(item, Question):
         return None
     return key_margin(item, before[1])
+
+
+def _confidence(item: Item, prediction: Sequence[Any] | None) -> float | None:
+    """Return the probability of the option that was chosen; None without scores or a choice."""
+    if not prediction or prediction[1] is None:
+        return None
+    scores = dict(zip(kind_of(item).letters(item), prediction[1], strict=False))
+    chosen = scores.get(prediction[0])
+    return None if chosen is None else math.exp(min(chosen, 0.0))
 
 
 @lru_cache(maxsize=256)
@@ -326,6 +338,7 @@ def _first_successes(item: Item, result: Mapping[str, Any]) -> dict[str, Any]:
         "first_success_replacement": edits[0][3] if edits else None,
         "first_success_edits": json.dumps(edits, ensure_ascii=False) if edits else None,
         "first_success_score": _score(item, answer),
+        "first_success_confidence": _confidence(item, answer),
     }
 
 

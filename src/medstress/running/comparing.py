@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from medstress.attacks.controls.arm import ControlArm
 from medstress.comparison.runs import check_compared, compared_arms
+from medstress.core.errors import UsageError
 from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.plan import Prepared
@@ -20,6 +22,25 @@ def check_arms(prepared: Prepared) -> None:
     if (table := prepared.experiment.compare) is not None:
         victims = victim_labels(prepared.experiment.victim)
         compared_arms(table.model_dump(), victims, [part.label for part in prepared.attacks])
+
+
+def check_primary(prepared: Prepared) -> None:
+    """Check that the primary endpoint is net of a control that some attack has.
+
+    Raises:
+        UsageError: none has it.
+    """
+    table = prepared.experiment.experiment.primary
+    if table is None or table.control is None:
+        return
+    arms = [part.attack for part in prepared.attacks if isinstance(part.attack, ControlArm)]
+    known = dict.fromkeys(arm.control.name for arm in arms)
+    if table.control not in known:
+        raise UsageError(
+            f"[experiment] primary: {table.metric} is net of {table.control!r}, but no attack has "
+            f"this control (they have: {', '.join(known) or 'none'}); add it to [experiment] "
+            "controls"
+        )
 
 
 def check_factor(prepared: Prepared, described: Mapping[str, Any] | None = None) -> None:

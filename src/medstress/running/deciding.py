@@ -69,12 +69,13 @@ class Decider:
         self._criteria = store.manifest()[KEY]["criteria"]
         self._added = store.manifest()[KEY].get("added", [])
         self._rows = self._watched()
-        self._needed: dict[Place, list[_Row]] = defaultdict(list)
+        self._needed: dict[tuple[str, ...], list[_Row]] = defaultdict(list)
         for row in self._rows:
-            self._needed[row.place].append(row)
-            control = self._control_place(self._criteria[row.criterion], row.place)
-            if control is not None:
-                self._needed[control].append(row)
+            *place, attack = row.place
+            # Controls are asked as long as their attack is.
+            names = ["", *(f"{BETWEEN}{name}" for name in controls_of(prepared, attack))]
+            for name in names:
+                self._needed[(*place, f"{attack}{name}")].append(row)
 
     def trials(self) -> Iterator[Trial]:
         """Yield the trials that still matter, in the order in which items were drawn."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from medstress.attacks.noise.attack import SentenceAttack
 from medstress.comparison.primary import fixed_primary
 from medstress.core.errors import StoreError, UsageError
-from medstress.engine.backend_queue import release
 from medstress.engine.progress import DRAIN_SECONDS, Progress
 from medstress.engine.scheduler import Scheduler
 from medstress.experiment.file.config import Experiment
@@ -34,8 +32,7 @@ from medstress.experiment.plan.controls import (
     named_on_sentences,
     noise_controls,
 )
-from medstress.experiment.plan.conversations import check_conversations
-from medstress.experiment.plan.free_group import free_group
+from medstress.experiment.plan.free_group import free_group, with_names
 from medstress.experiment.plan.frozen_sets import frozen_attacks, live_attacks, without_stored
 from medstress.experiment.plan.mentions import GIVEN, recognise_mentions
 from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
@@ -44,12 +41,15 @@ from medstress.experiment.plan.parts import (
     load_datasets,
     load_groups,
     make_attacks,
-    open_victims,
     used_tables,
 )
-from medstress.experiment.plan.passage_windows import with_fitting_passages
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.roles import check_roles, open_roles, with_roles
+from medstress.experiment.plan.roles import check_roles, with_roles
+from medstress.experiment.plan.sensitivity import (
+    SensitivityPlan,
+    check_formats,
+    in_all_formats,
+)
 from medstress.experiment.plan.sentence_groups import (
     SentenceGroupPart,
     check_kind,
@@ -59,15 +59,13 @@ from medstress.experiment.plan.sentence_groups import (
 from medstress.experiment.plan.spending import Usage, check_prices, limits_of, usage_of
 from medstress.experiment.plan.targets import (
     check_same_targets,
-    check_targets,
     claim_answers,
-    named_backends,
 )
 from medstress.running import criteria
 from medstress.running.analyses import finish
-from medstress.running.baselines import check_baselines
-from medstress.running.comparing import check_arms, check_factor
+from medstress.running.comparing import check_arms, check_factor, check_primary
 from medstress.running.deciding import Decider
+from medstress.running.opened import opened_victims
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
 from medstress.significance.checks import check_items, check_tests
@@ -112,6 +110,7 @@ def prepare(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
+    formats: bool = False,
 ) -> Prepared:
     """Read and check an experiment and load everything but the models.
 
@@ -121,12 +120,18 @@ def prepare(
         overrides: as the command line's --set.
         watcher: callbacks for progress.
         complete: fills in what the command decides, before the tables are checked.
+        formats: True for commands that read `[sensitivity]`.
 
     Raises:
         UsageError, DataError: one sentence.
     """
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, complete=complete)
+    asked = SensitivityPlan()
+    if formats:
+        checked, asked = in_all_formats(checked, base)
+        for sentence in asked.left_out:
+            watcher.note(sentence)
     given_attacks = make_attacks(checked.attack, base)
     attacks = live_attacks(given_attacks)
     wanted = checked.experiment.controls
@@ -147,6 +152,7 @@ def prepare(
     kind = kind_of_datasets(loaded)
     classes = kind.classes(item for part in loaded for item in part.all_items)
     check_kind(checked, attacks, kind, classes)
+    check_formats(asked, kind)
     if not kind.draws_names:
         named_on_sentences(wanted, kind)
         if wanted:
@@ -169,7 +175,8 @@ def prepare(
     is_noisy = any(isinstance(part.attack, SentenceAttack) for part in attacks)
     noise = sentence_resources(attacks, datasets, base) if is_noisy else None
     unnamed = free_group([*attacks, *arms], noise)
-    groups = with_roles([*groups, *unnamed], checked.role)
+    groups = with_names([*groups, *unnamed], [*attacks, *arms])
+    groups = with_roles(groups, checked.role)
     check_budgets(attacks, groups)
     arms, controlled = fitting_arms(arms, controlled, datasets, groups, wanted)
     for sentence in controlled.notes():
@@ -182,9 +189,11 @@ def prepare(
         groups=groups,
         attacks=[*attacks, *beside, *arms],
         controls=controlled,
+        sensitivity=asked,
         kind=kind,
         recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
+    check_primary(prepared)
     return criteria.checked(prepared)
 
 
@@ -253,7 +262,7 @@ def run_experiment(
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
     """
     watcher = watcher or Watcher()
-    prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher, formats=True)
     check_arms(prepared)
     folder = run_folder(prepared, out)
     if fresh and folder.exists() and not (folder / FILE).is_file():
@@ -273,36 +282,6 @@ def run_experiment(
 def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
     """Return the folder of a run; default ``runs/<name>``."""
     return Path(out) if out is not None else Path("runs") / prepared.experiment.experiment.name
-
-
-@contextmanager
-def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[None]:
-    """Open victims and roles, check what only back ends know, and close them at the end.
-
-    Raises:
-        UsageError: see `open_victims`, `check_conversations`, `open_roles` and `check_targets`.
-    """
-    tables, base = prepared.experiment.victim, prepared.base
-    seconds = prepared.experiment.experiment.timeout_seconds
-    pairs = zip(prepared.datasets, prepared.experiment.dataset, strict=True)
-    datasets = [(part.label, table.name) for part, table in pairs]
-    prepared.victims = open_victims(
-        tables, base, note, prepared.kind, prepared.classes, seconds, datasets
-    )
-    try:
-        check_conversations(prepared.victims, prepared.attacks)
-        opened = list(zip(tables, prepared.victims, strict=True))
-        prepared.roles = open_roles(prepared.experiment.role, base, note, opened, seconds)
-        check_targets(named_backends(prepared))
-        prepared.datasets = [
-            with_fitting_passages(part, prepared.victims) for part in prepared.datasets
-        ]
-        check_baselines(prepared)
-        yield
-    finally:
-        own = [part.backend for part in prepared.roles if not part.is_shared]
-        for backend in [*(victim.backend for victim in prepared.victims), *own]:
-            release(backend)
 
 
 def run_prepared(
@@ -389,7 +368,7 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
         on_progress=watcher.progress,
     )
     n_planned = prepared.n_trials(len(prepared.victims))
-    before = [dict(victim.backend.counters) for victim in prepared.victims]
+    before = [dict(backend.counters) for backend in prepared.backends]
     decider = Decider(store, prepared) if settings.stop_when else None
     try:
         progress = scheduler.run((decider or prepared).trials(), n_planned)
@@ -410,8 +389,8 @@ def _account(
     """Add this process's time and tokens to the run's; `before` holds its first counters."""
     performance = store.manifest()["performance"]
     performance["wall_seconds"] += seconds
-    for victim, at_start in zip(prepared.victims, before, strict=True):
-        for name, count in victim.backend.counters.items():
+    for backend, at_start in zip(prepared.backends, before, strict=True):
+        for name, count in backend.counters.items():
             performance[name] = performance.get(name, 0) + count - at_start.get(name, 0)
     endpoints = manifests.endpoints([*prepared.victims, *prepared.roles])
     store.write_manifest({"performance": performance, "endpoints": endpoints})

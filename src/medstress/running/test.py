@@ -67,7 +67,9 @@ def run_tests(
         if isinstance(table, dict):
             table.update(changes)
 
-    prepared = prepare(experiment, overrides=overrides, watcher=watcher, complete=complete)
+    prepared = prepare(
+        experiment, overrides=overrides, watcher=watcher, complete=complete, formats=True
+    )
     if began_without(prepared.controls, manifest):
         prepared.drop_controls()
     keep_prompts(prepared, manifest["parts"]["attacks"])

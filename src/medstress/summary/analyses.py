@@ -16,7 +16,7 @@ from medstress.metrics.curves.scaling import curve_rows, pair_rows
 from medstress.metrics.curves.size import r_cap_rows, size_rows
 from medstress.metrics.edits import distance_rows, word_rows
 from medstress.results.load import StoredRun
-from medstress.results.queries import first_queries, substitutions, tried_names
+from medstress.results.queries import TrialSubstitutions, first_queries, tried_names
 from medstress.store.reader import RunReader, StoredInquiry
 from medstress.summary.sweeps import sweeps
 from medstress.transfer.arm_rules import special_exclusions, special_goal
@@ -36,6 +36,7 @@ def analyse(
     trials: Sequence[TrialRow],
     pooled: Sequence[Mapping[str, Any]],
     budgets: Mapping[str, int],
+    substituted: Sequence[TrialSubstitutions],
 ) -> dict[str, Any]:
     """Compute the key `analysis` of a summary (docs: analyses).
 
@@ -44,6 +45,7 @@ def analyse(
         trials: its trials; those of control arms are left out.
         pooled: the pooled rows of its summary; their estimates are reused.
         budgets: query budget by attack label.
+        substituted: the substitutions of its trials, those of control arms left out.
     """
     manifest = run.manifest
     settings = manifest["config"].get("analysis", {})
@@ -53,7 +55,6 @@ def analyse(
     trials = attacks_only(trials)
     pooled = [row for row in pooled if "control_of" not in row]
     arms = arrange(trials)
-    substituted = substitutions(run, trials)
     estimates = {
         (row["dataset"], row["group"], row["victim"], row["attack"]): row for row in pooled
     }

@@ -5,19 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.slices import describe_slices
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
 from medstress.experiment.plan.targets import named_backends, watched_lines
 from medstress.metrics.sentences.surrogates import coverage_lines
+from medstress.results.formats import plural
 from medstress.tasks.multiple_choice import AnswerBy
 
 
 def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
-    """Yield lines on reply lengths, rows left out, sources of synonyms and watched files."""
+    """Yield lines on formats, reply lengths, rows left out, sources of synonyms, watched files."""
+    yield from prepared.sensitivity.left_out
     yield from length_lines(prepared)
     yield from (note for part in prepared.datasets for note in part.loaded.notes)
     yield from left_out_lines({part.label: part.loaded.skipped for part in prepared.datasets})
     yield from coverage_lines(list(surrogates_of(prepared)))
     yield from watched_lines(named_backends(prepared))
+    yield from decision_lines(prepared)
+
+
+def decision_lines(prepared: Prepared) -> Iterator[str]:
+    """Yield lines on criteria and slices, which the first query fixes."""
+    if n := len(prepared.experiment.require):
+        yield f"{plural(n, 'criterion', 'criteria')} ([[require]]), fixed with the first query"
+    slices = describe_slices(prepared, None, is_asked=False)
+    if slices is not None:
+        cuts = [
+            f"{by} of {dataset} at {low} and {high} characters"
+            for dataset, found in slices["cuts"].items()
+            for by, (low, high) in found.items()
+        ]
+        thirds = f"; thirds: {', '.join(cuts)}" if cuts else ""
+        yield f"slices by {', '.join(slices['by'])}, fixed with the first query{thirds}"
 
 
 def length_lines(prepared: Prepared) -> Iterator[str]:

@@ -9,9 +9,12 @@ from typing import Any
 from medstress.core.rows import TrialRow
 from medstress.experiment.plan.spending import describe_spending
 from medstress.metrics.arms import largest_budget
+from medstress.metrics.controls import attacks_only
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
+from medstress.metrics.variance import variance_rows
 from medstress.results.answer_warnings import about_answers
 from medstress.results.load import StoredRun, kind_of_run
+from medstress.results.queries import only_names, substitutions
 from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
@@ -21,6 +24,7 @@ from medstress.summary.headlines import headlines
 from medstress.summary.looks import saved
 from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
+from medstress.summary.sensitivity import describe_sensitivity, models_of
 from medstress.summary.sentences import add_scores
 from medstress.summary.training import describe_training
 from medstress.tuning.numbers import cautions, describe_tuning
@@ -104,7 +108,16 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     add_decisions(run, trials, found, budgets)
     # Only kinds whose attacks draw names have analyses.
     analysed = trials if kind_of_run(run).draws_names else ()
-    return {**found, "analysis": analyse(run, analysed, found["pooled"], budgets)}
+    substituted = substitutions(run, attacks_only(analysed))
+    found["variance"] = variance_rows(trials, only_names(substituted), models_of(manifest))
+    if (sensitive := describe_sensitivity(manifest, trials, found["pooled"])) is not None:
+        found["sensitivity"] = sensitive
+        found["warnings"] += sensitive["left_out"]
+        found["headlines"].append(sensitive["sentence"])
+    return {
+        **found,
+        "analysis": analyse(run, analysed, found["pooled"], budgets, substituted),
+    }
 
 
 def _budgets(trials: Sequence[TrialRow]) -> dict[str, int]:

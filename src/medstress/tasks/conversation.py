@@ -28,6 +28,7 @@ from medstress.prompts import PromptSet
 from medstress.prompts.exemplars import Exemplar
 from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
 from medstress.tasks.multiple_choice import Flow, cut_off_prediction, from_scores, mark
+from medstress.tasks.option_order import order_of, put_back, shown_in
 from medstress.tasks.parsers import DEFAULT, option_read
 from medstress.tasks.reading import Reading, is_cut_off, readable_text
 from medstress.tasks.task import Task
@@ -136,6 +137,9 @@ class Conversation:
         Yields:
             Rounds of one request; each is answered by a tuple of one answer.
         """
+        if (order := order_of(candidate)) is not None:
+            shown = yield from self.flow(Candidate(item=shown_in(candidate.item, order)))
+            return put_back(candidate.item, shown, order)
         item, say = candidate.item, self.prompts.render
         context, stem = candidate.context, candidate.stem
         options = tuple(zip(item.letters, candidate.options, strict=True))

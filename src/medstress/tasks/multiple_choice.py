@@ -22,6 +22,7 @@ from medstress.core.calls import (
 )
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
+from medstress.tasks.option_order import order_of, put_back, shown_in
 from medstress.tasks.parsers import DEFAULT, option_read
 from medstress.tasks.reading import Reading, is_cut_off, readable_text, reading_of
 from medstress.tasks.templates import Template, load_template
@@ -150,6 +151,10 @@ class MultipleChoice:
         Yields:
             Rounds of requests; each is answered by a tuple with one answer for each request.
         """
+        if (order := order_of(candidate)) is not None:
+            shown_item = shown_in(candidate.item, order)
+            found = yield from self.flow(Candidate(item=shown_item))
+            return put_back(candidate.item, found, order)
         match self.answer_by:
             case AnswerBy.CHOICE:
                 shown = listing(self.template, candidate)

@@ -66,8 +66,11 @@ class Template:
     def shows(self, name: str) -> bool:
         """Return whether prompts show a field of an item: `passage`, `context` or `stem`.
 
-        Of a template without a form, whether its text speaks of the field.
+        Of a template without a form, whether its text speaks of the field. For `options`, whether
+        prompts list them.
         """
+        if name == "options":
+            return self.lists_options
         names = (name,) if name == "passage" else (name, "question")
         if self.form is None:
             return any(each in self.source for each in names)

@@ -8,6 +8,7 @@ from typing import Any
 
 from medstress.core.calls import Backend
 from medstress.core.items import Edited
+from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, Flow, MultipleChoice, listed
 from medstress.tasks.task import AnyTask
 from medstress.tasks.templates import Template
@@ -33,9 +34,12 @@ class Victim:
         return self if task is None else replace(self, task=task, by_dataset=())
 
     def shows(self, name: str) -> bool:
-        """Return whether its prompt shows a field of an item (`Template.shows`)."""
+        """Return whether its prompt shows a field of an item, or lists the `options`.
+
+        See `Template.shows`. Conversations always list them.
+        """
         task, template = self.task, self._template
-        if template is None:
+        if template is None or (name == "options" and isinstance(task, Conversation)):
             return True
         while isinstance(task, Wrapper):
             task = task.inner

@@ -16,10 +16,11 @@ from typing import Any
 
 from medstress.core.calls import Answer, Chosen, Classify, Compare, Message, Prompt, Request, Tag
 from medstress.core.hashing import digest
-from medstress.core.items import LETTERS, Candidate, Question
+from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.tasks.flows import changed, together
 from medstress.tasks.multiple_choice import FLOOR, UNCONDITIONED, Flow, mark
+from medstress.tasks.option_order import letters_in, put_back, shown_in
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
 from medstress.tasks.ties import Ties, break_tie
@@ -126,7 +127,7 @@ class ShuffledOptions(Wrapper):
         flows = [self.inner.flow(_reordered(candidate, order)) for order in chosen]
         shown = yield from together(flows)
         predictions = [
-            _put_back(item, prediction, order)
+            put_back(item, prediction, order)
             for prediction, order in zip(shown, chosen, strict=True)
         ]
         readable = [p for p in predictions if p.outcome is not Outcome.UNREADABLE]
@@ -242,38 +243,10 @@ def _resampled(flow: Flow, offset: int) -> Flow:
     return changed(flow, lambda request: replace(request, sample=request.sample + offset))
 
 
-@lru_cache(maxsize=4096)
-def _shown(item: Question, order: tuple[int, ...]) -> Question:
-    letters = _letters(order)
-    mentions = (replace(m, field=letters.get(m.field, m.field)) for m in item.mentions)
-    return replace(
-        item,
-        options=tuple(item.options[i] for i in order),
-        key=letters[item.key],
-        mentions=tuple(mentions),
-    )
-
-
 def _reordered(candidate: Candidate, order: tuple[int, ...]) -> Candidate:
-    letters = _letters(order)
+    letters = letters_in(order)
     edits = (replace(e, field=letters.get(e.field, e.field)) for e in candidate.edits)
-    return Candidate(item=_shown(candidate.item, order), edits=tuple(edits))
-
-
-def _letters(order: tuple[int, ...]) -> dict[str, str]:
-    """Return original letter -> the letter under which its option is shown."""
-    return {LETTERS[original]: LETTERS[shown] for shown, original in enumerate(order)}
-
-
-def _put_back(item: Question, prediction: Prediction, order: tuple[int, ...]) -> Prediction:
-    """Translate a prediction about an order to the original letters."""
-    places = range(len(order))
-    scores, answer = prediction.scores, prediction.answer
-    return replace(
-        prediction,
-        answer=None if answer is None else item.letters[order[LETTERS.index(answer)]],
-        scores=None if scores is None else tuple(scores[order.index(i)] for i in places),
-    )
+    return Candidate(item=shown_in(candidate.item, order), edits=tuple(edits))
 
 
 def _averaged(candidate: Candidate, predictions: Sequence[Prediction], ties: Ties) -> Prediction:

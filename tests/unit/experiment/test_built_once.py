@@ -110,7 +110,7 @@ def test_what_an_attack_refuses_is_told_with_its_line(tmp_path: Path) -> None:
         '[[entities]]\ntype = "drugs"\nvocabulary = "drugs"\n'
         '[[attack]]\nname = "entity_substitution"\nsampler = "pdws"\nn = [1, 2]\nbudget = 0\n'
     )
-    with pytest.raises(UsageError, match=r"e\.toml, line 14: "):
+    with pytest.raises(UsageError, match=r"e\.toml, line 15: "):
         prepare(file)
 
 

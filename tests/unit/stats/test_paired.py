@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.proportion import proportion_confint
 
 from medstress.metrics import paired_difference
 from medstress.stats.paired import mcnemar_exact, unite
@@ -130,3 +131,30 @@ def test_the_test_rejects_where_the_interval_leaves_out_0_and_sides_may_be_excha
     assert (back.estimate.low, back.estimate.high) == pytest.approx((-high, -low), abs=1e-12)
     if abs(found.p - 0.05) > 1e-6:
         assert (found.p < 0.05) == (low > 0 or high < 0)
+
+
+def newcombe(b: int, c: int, both: int, neither: int) -> tuple[float, float]:
+    """Newcombe's interval of a paired difference (1998, method 10), as other tools give it."""
+    n = b + c + both + neither
+    p1, p2 = (both + b) / n, (both + c) / n
+    l1, u1 = proportion_confint(both + b, n, method="wilson")
+    l2, u2 = proportion_confint(both + c, n, method="wilson")
+    cross = both * neither - b * c
+    if cross > 0:
+        cross = max(cross - n / 2, 0)
+    margins = (both + b) * (neither + c) * (both + c) * (neither + b)
+    phi = cross / sqrt(margins) if margins else 0.0
+    d = p1 - p2
+    low = d - sqrt((p1 - l1) ** 2 - 2 * phi * (p1 - l1) * (u2 - p2) + (u2 - p2) ** 2)
+    high = d + sqrt((u1 - p1) ** 2 - 2 * phi * (u1 - p1) * (p2 - l2) + (p2 - l2) ** 2)
+    return low, high
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "both"), [(12, 2, 100), (20, 20, 60), (5, 1, 150), (40, 8, 40), (0, 3, 90)]
+)
+def test_the_interval_is_close_to_newcombes(b: int, c: int, both: int) -> None:
+    n = 200
+    found = paired_difference(*once(b, c, n)).estimate
+    expected = newcombe(b, c, both, n - b - c - both)
+    assert (found.low, found.high) == pytest.approx(expected, abs=0.01)

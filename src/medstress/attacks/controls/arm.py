@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.attacks.controls.control import Control
 from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Turns, Validity
 from medstress.core.items import Candidate, Question
-from medstress.core.outcomes import Goal
+from medstress.core.outcomes import Goal, Replaced
 from medstress.core.queries import Ask, Predict, Replies, Step, Steps
 from medstress.core.resources import Resources
 
@@ -70,6 +70,17 @@ class ControlArm(Attack):
     def goal_for(self, item: Question) -> Goal:
         """Return the goal of the attack."""
         return self.of.goal_for(item)
+
+    def goal_on(self, item: Question, resources: Resources) -> Goal:
+        """Return the goal of the attack; `replaced` is any option that the attack may edit."""
+        goal = self.of.goal_on(item, resources)
+        if isinstance(goal, Replaced) and self.control.keeps_options:
+            return replace(goal, options=self.of.edited_options(item, resources))
+        return goal
+
+    def edited_options(self, item: Question, resources: Resources) -> frozenset[str] | None:
+        """Return those of the attack."""
+        return self.of.edited_options(item, resources)
 
     def on_trial(self, seed: int | None, repeat: int) -> ControlArm:
         """Return the arm beside one trial of its attack."""

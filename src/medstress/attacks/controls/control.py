@@ -35,8 +35,10 @@ class Control(Attack):
     """The registered name."""
     edits_only: ClassVar[frozenset[str]] = frozenset()
     """As in `AttackTraits`."""
-    adds_bytes: ClassVar[int | None] = None
-    """As in `AttackTraits`."""
+    keeps_options: ClassVar[bool] = True
+    """Whether it leaves the texts of the options as they are."""
+    most_bytes: ClassVar[int | None] = None
+    """As `adds_bytes` in `AttackTraits`."""
     lack: ClassVar[str]
     """Why an item without any variant cannot be attacked."""
 
@@ -49,13 +51,16 @@ class Control(Attack):
     @property
     def traits(self) -> AttackTraits:
         """See `AttackTraits`."""
+        return self._traits()
+
+    def _traits(self) -> AttackTraits:
         return AttackTraits(
             stream=self.name,
             budget=self.budget,
             needs_entities=False,
             may_be_refuted=False,
             edits_only=self.edits_only,
-            adds_bytes=self.adds_bytes,
+            adds_bytes=self.most_bytes,
         )
 
     @abstractmethod

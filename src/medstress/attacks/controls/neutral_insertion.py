@@ -15,7 +15,7 @@ from medstress.attacks.choices import check_budget
 from medstress.attacks.controls.control import Control
 from medstress.attacks.controls.shuffled import digits, in_random_order
 from medstress.attacks.medfuzz.attack import MedFuzz
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Predict
 from medstress.core.resources import Resources
@@ -53,6 +53,12 @@ class NeutralInsertion(Control):
     def __post_init__(self) -> None:
         Control.__post_init__(self)
         check_budget(self.name, self.sentences, MAX_SENTENCES, key="sentences")
+
+    @property
+    def traits(self) -> AttackTraits:
+        """See `AttackTraits`."""
+        most = max(len(text.encode()) for text in lexicon()) + len(" ")
+        return replace(self._traits(), adds_bytes=self.sentences * most)
 
     def beside(self, attack: Attack) -> Control:
         """Insert as many words as attackers do, if the attack is MedFuzz."""

@@ -62,7 +62,7 @@ class NoOp(Control):
 
     name: ClassVar[str] = "no_op"
     edits_only: ClassVar[frozenset[str]] = frozenset(_FIELDS)
-    adds_bytes: ClassVar[int | None] = 2 * MOST_PLACES
+    most_bytes: ClassVar[int | None] = 2 * MOST_PLACES
     lack: ClassVar[str] = "it has no place for an edit without meaning"
 
     def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Predict]:

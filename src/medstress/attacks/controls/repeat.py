@@ -32,6 +32,7 @@ class Repeat(Control):
     """
 
     name: ClassVar[str] = "repeat"
+    most_bytes: ClassVar[int | None] = 0
     lack: ClassVar[str] = ""  # never needed
 
     def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Predict]:

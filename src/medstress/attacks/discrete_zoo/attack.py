@@ -110,10 +110,11 @@ class DiscreteZoo(ZooParameters):
             return f"no entity of type {resources.group} in a distractor has a vector"
         if resources.perturbations.allowed(item, self.rule).size == 0:
             return "no name of the vocabulary may replace it"
-        if self.max_edit_distance and not self._spans(item, resources):
+        if self.max_edit_distance and not self.attacked_spans(item, resources):
             return "no name of the vocabulary lies within max_edit_distance"
         if self.similarity_threshold != "off" and not any(
-            self._entity(item, span, resources).open.any() for span in self._spans(item, resources)
+            self.entity(item, span, resources).open.any()
+            for span in self.attacked_spans(item, resources)
         ):
             return "no name of the vocabulary lies within similarity_threshold"
         return None
@@ -126,9 +127,13 @@ class DiscreteZoo(ZooParameters):
         """Count the names never asked, by reason; `edit_distance`: those beyond the limit."""
         return count_excluded(candidate, resources, self._replacements)
 
+    def edited_options(self, item: Question, resources: Resources) -> frozenset[str]:
+        """Return the options in which an entity may be replaced."""
+        return frozenset(span.field for span in self.attacked_spans(item, resources))
+
     def most_queries(self, item: Question, resources: Resources) -> int:
         """Return the number of probes and of names at all entities, at most the budget."""
-        spans = self._spans(item, resources)
+        spans = self.attacked_spans(item, resources)
         sizes = [self._replacements.names(item, span, resources).size for span in spans]
         if self.rounds == "one_pass":
             sizes = [min(size, self.candidates + 1) for size in sizes]
@@ -144,8 +149,8 @@ class DiscreteZoo(ZooParameters):
                 "discrete_zoo: the gradient needs option probabilities, but the victim gives none; "
                 'let it answer by letter or text, or set answers = "hard"'
             )
-        spans = yield from self._ranked(item, self._spans(item, resources), rng, budget)
-        entities = [self._entity(item, span, resources) for span in spans]
+        spans = yield from self.ranked(item, self.attacked_spans(item, resources), rng, budget)
+        entities = [self.entity(item, span, resources) for span in spans]
         while entities and budget.left:
             for entity in entities:
                 success = yield from self._attack(entity, rng, budget, clean)
@@ -211,7 +216,7 @@ class DiscreteZoo(ZooParameters):
             return None
         return int(most_similar(cosines(entity.vectors, target), open_names, 1)[0])
 
-    def _ranked(
+    def ranked(
         self, item: Question, spans: Sequence[Mention], rng: Rng, budget: QueryBudget
     ) -> Generator[Step, Replies, Sequence[Mention]]:
         """Return the entities in the order of attack."""
@@ -248,7 +253,7 @@ class DiscreteZoo(ZooParameters):
             return None
         return hard_log_probs(len(item.letters), item.letters.index(answer.answer))
 
-    def _entity(self, item: Question, span: Mention, resources: Resources) -> AttackedEntity:
+    def entity(self, item: Question, span: Mention, resources: Resources) -> AttackedEntity:
         """Return an entity with the names that may replace it."""
         return AttackedEntity(
             item,
@@ -259,7 +264,7 @@ class DiscreteZoo(ZooParameters):
             case_copy(self.choices),
         )
 
-    def _spans(self, item: Question, resources: Resources) -> Sequence[Mention]:
+    def attacked_spans(self, item: Question, resources: Resources) -> Sequence[Mention]:
         """Return the entities that at least one name may replace."""
         return self._replacements.spans(item, spans_with_vectors(item, resources), resources)
 

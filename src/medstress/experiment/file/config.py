@@ -20,6 +20,7 @@ from medstress.experiment.file.phase_tables import (
     SignificanceTable,
     TuneTable,
 )
+from medstress.experiment.file.sensitivity_table import SensitivityTable
 from medstress.experiment.file.table import Count, NonEmpty, Seconds, Seed, TomlTable
 from medstress.experiment.file.training_table import TrainTable
 from medstress.files.writing import Access
@@ -37,6 +38,7 @@ __all__ = [
     "RequireTable",
     "RoleTable",
     "RolesTable",
+    "SensitivityTable",
     "SignificanceTable",
     "SlicesTable",
     "TrainTable",
@@ -326,6 +328,8 @@ class Experiment(TomlTable):
     """Analyses that ask more queries after the trials."""
     test: SignificanceTable | None = None
     """Significance tests of successes; `run` does them if the table is present."""
+    sensitivity: SensitivityTable | None = None
+    """Formats in which `run` asks every victim; other commands do not read it."""
     require: tuple[RequireTable, ...] = ()
     """Acceptance criteria, judged when the run is complete."""
     slices: SlicesTable | None = None

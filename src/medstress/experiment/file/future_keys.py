@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 ATTACKS = (
-    "same_type",
-    "paraphrase",
-    "option_shuffle",
     "option_order",
     "none_of_the_others",
     "options_only",

@@ -152,7 +152,7 @@ class VictimTable(TomlTable):
 
 
 class RoleTable(VictimTable):
-    """`[role.attacker]` and `[role.judge]`: the keys of a victim's back end."""
+    """`[role.attacker]`, `[role.paraphraser]`, `[role.judge]`: the keys of a victim's back end."""
 
     max_new_tokens: Count = 1024
     """Most tokens of a reply."""
@@ -191,6 +191,8 @@ class RolesTable(TomlTable):
 
     attacker: RoleTable | None = None
     """Writes the edits."""
+    paraphraser: RoleTable | None = None
+    """Writes the variants of the control `paraphrase`."""
     judge: tuple[RoleTable, ...] = ()
     """Judges the edits; several judges, `[[role.judge]]`, vote together."""
 

@@ -22,6 +22,7 @@ from medstress.experiment.file.config import (
     RequireTable,
     RolesTable,
     RoleTable,
+    SensitivityTable,
     SignificanceTable,
     SlicesTable,
     TrainTable,
@@ -47,6 +48,7 @@ TABLES_BUILT: dict[str, type[TomlTable]] = {
     "analysis": AnalysisTable,
     "compare": CompareTable,
     "test": SignificanceTable,
+    "sensitivity": SensitivityTable,
     "require": RequireTable,
     "slices": SlicesTable,
 }

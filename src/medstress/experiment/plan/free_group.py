@@ -1,8 +1,9 @@
-"""The group of attacks that draw no names."""
+"""The group of attacks that draw no names, and the names that texts hold."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from medstress.attacks.noise import NoiseResources
 from medstress.core.resources import Resources
@@ -22,19 +23,13 @@ def free_group(
     free = [traits for part in attacks if not (traits := part.traits).needs_entities]
     if not free:
         return []
-    from medstress.entities.recognisers.gazetteer import shipped_gazetteer
-
-    def names_in(text: str) -> list[str]:
-        (mentions,) = shipped_gazetteer().find([text])
-        return [text[mention.start : mention.end] for mention in mentions]
-
     needs_names = any(traits.needs_names for traits in free)
     names = NoNames()
     resources = Resources(
         group=LABEL,
         types=frozenset(),
         perturbations=names,
-        names_in=names_in if needs_names else None,
+        names_in=_names_in if needs_names else None,
         noise=noise,
     )
     return [
@@ -46,3 +41,20 @@ def free_group(
             needs_passages=any(traits.needs_passages for traits in free),
         )
     ]
+
+
+def with_names(groups: Sequence[GroupPart], attacks: Sequence[AttackPart]) -> list[GroupPart]:
+    """Let the attacks of every group find names in texts, if one asks for them."""
+    if not any(part.traits.needs_names for part in attacks):
+        return list(groups)
+    return [
+        replace(group, resources=replace(group.resources, names_in=_names_in)) for group in groups
+    ]
+
+
+def _names_in(text: str) -> list[str]:
+    """Return the drugs and diseases in a text, found by the shipped gazetteer."""
+    from medstress.entities.recognisers.gazetteer import shipped_gazetteer
+
+    (mentions,) = shipped_gazetteer().find([text])
+    return [text[mention.start : mention.end] for mention in mentions]

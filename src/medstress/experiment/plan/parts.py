@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from medstress.attacks.noise.attack import noise_of
 from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
+from medstress.core.calls import Backend
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.passages import Passages
@@ -234,6 +235,15 @@ def load_groups(
     return parts
 
 
+_OPTIONS = {field.name for field in fields(BackendOptions)} - {"base", "task", "timeout_seconds"}
+
+
+def backend_options(table: VictimTable) -> dict[str, Any]:
+    """Return the keys that determine a back end; of `answer_by` only `head` matters."""
+    found = {"backend": table.backend, **table.model_dump(include=_OPTIONS)}
+    return {**found, "answer_by": table.answer_by == "head"}
+
+
 def open_victims(
     tables: Sequence[VictimTable],
     base: Path,
@@ -242,6 +252,7 @@ def open_victims(
     classes: tuple[str, ...] = (),
     timeout_seconds: float = ANSWER_SECONDS,
     datasets: Sequence[tuple[str, str]] = (),
+    models: Mapping[str, str] | None = None,
 ) -> list[Victim]:
     """Open every victim's back end and build its tasks.
 
@@ -253,23 +264,31 @@ def open_victims(
         classes: classes of the items (`Kind.classes`).
         timeout_seconds: time limit of one request.
         datasets: (label, name) of each data set, for prompts by data set.
+        models: label -> model of victims that are one model in several formats; those with the
+            same options share a back end, so that a model is loaded once.
 
     Raises:
         UsageError: the back end cannot do the task, or an extra, model or function is missing.
     """
     victims: list[Victim] = []
-    names = {field.name for field in fields(BackendOptions)} - {"base", "task", "timeout_seconds"}
+    shared: dict[str, Backend] = {}
     with ExitStack() as opened:
         for table, label in zip(tables, victim_labels(tables), strict=True):
             note(f"victim {label} ({table.backend})")
-            options = BackendOptions(
-                base=base,
-                task=kind.task,
-                timeout_seconds=timeout_seconds,
-                **table.model_dump(include=names),
-            )
-            backend = registry.open_backend(table.backend, options)
-            opened.callback(backend.close)
+            model = (models or {}).get(label)
+            same = None if model is None else content_hash([model, backend_options(table)])
+            backend = None if same is None else shared.get(same)
+            if backend is None:
+                options = BackendOptions(
+                    base=base,
+                    task=kind.task,
+                    timeout_seconds=timeout_seconds,
+                    **table.model_dump(include=_OPTIONS),
+                )
+                backend = registry.open_backend(table.backend, options)
+                opened.callback(backend.close)
+            if same is not None:
+                shared[same] = backend
             tasks = kind.tasks(
                 VictimRequest(
                     table=table,

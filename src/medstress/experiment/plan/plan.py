@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.controls.arm import ControlArm
+from medstress.core.calls import Backend
 from medstress.core.hashing import content_hash
 from medstress.engine.progress import DRAIN_SECONDS
 from medstress.engine.trial import Trial
@@ -18,6 +19,7 @@ from medstress.experiment.plan.controls import ControlPlan
 from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.plan.parts import AttackPart, DatasetPart, GroupPart
 from medstress.experiment.plan.roles import RolePart
+from medstress.experiment.plan.sensitivity import SensitivityPlan
 from medstress.experiment.plan.sentence_groups import SentenceGroupPart
 from medstress.kinds import KINDS, Kind
 from medstress.store.shared_cache import SharedCache
@@ -72,6 +74,8 @@ class Prepared:
     """With their labels; control arms last."""
     controls: ControlPlan = field(default_factory=ControlPlan)
     """Which control arms are among the attacks by default, and which are left out."""
+    sensitivity: SensitivityPlan = field(default_factory=SensitivityPlan)
+    """Which victims are one model that is asked in several formats."""
     recognisers: list[dict[str, Any]] = field(default_factory=list)
     """What recognised the mentions of each group, in the order of groups."""
     victims: list[Victim] = field(default_factory=list)
@@ -95,6 +99,11 @@ class Prepared:
         """Leave out all control arms, as in a folder that began without any."""
         self.attacks = [p for p in self.attacks if not isinstance(p.attack, ControlArm)]
         self.controls = ControlPlan(is_default=True)
+
+    @property
+    def backends(self) -> list[Backend]:
+        """The victims' back ends, each once: formats of one model share theirs."""
+        return list({id(victim.backend): victim.backend for victim in self.victims}.values())
 
     @property
     def question_groups(self) -> list[GroupPart]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from medstress.attacks.medfuzz.judges import JUDGE, is_judge
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
@@ -15,7 +14,7 @@ from medstress.core.calls import Backend, Decoding
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
 from medstress.experiment.file.config import RolesTable, RoleTable, SignificanceTable, VictimTable
-from medstress.experiment.plan.parts import AttackPart, GroupPart
+from medstress.experiment.plan.parts import AttackPart, GroupPart, backend_options
 from medstress.tasks.victim import Victim
 
 _OPTIONS = {field.name for field in fields(BackendOptions)} - {"base", "timeout_seconds"}
@@ -26,7 +25,7 @@ class RolePart:
     """One role with its open back end."""
 
     name: str
-    """`attacker` or `judge`; further judges are `judge.2`, `judge.3`, ..."""
+    """`attacker`, `paraphraser` or `judge`; further judges are `judge.2`, `judge.3`, ..."""
     backend: Backend
     """Answers its calls."""
     decoding: Decoding
@@ -54,8 +53,8 @@ def tables_of(roles: RolesTable | None) -> dict[str, RoleTable]:
         return {}
     judges = [table for table in roles.judge if table.use]
     named = {JUDGE if i == 1 else f"{JUDGE}.{i}": table for i, table in enumerate(judges, start=1)}
-    attacker = roles.attacker
-    return ({"attacker": attacker} if attacker is not None and attacker.use else {}) | named
+    single = {"attacker": roles.attacker, "paraphraser": roles.paraphraser}
+    return {name: table for name, table in single.items() if table and table.use} | named
 
 
 def check_roles(
@@ -118,7 +117,11 @@ def open_roles(
     with ExitStack() as opened:
         for name, table in tables_of(roles).items():
             note(f"role {name} ({table.backend})")
-            same = [backend for own, backend in backends if _options(own) == _options(table)]
+            same = [
+                backend
+                for own, backend in backends
+                if backend_options(own) == backend_options(table)
+            ]
             if same:
                 backend = same[0]
             else:
@@ -158,9 +161,3 @@ def _is_equal_judge(one: RolePart, other: RolePart) -> bool:
 def decoding_of(table: RoleTable) -> Decoding:
     """Return how a role generates."""
     return Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature)
-
-
-def _options(table: VictimTable) -> dict[str, Any]:
-    """Return the keys that determine a back end; of `answer_by` only `head` matters."""
-    found = {"backend": table.backend, **table.model_dump(include=_OPTIONS)}
-    return {**found, "answer_by": table.answer_by == "head"}

@@ -10,6 +10,7 @@ import pytest
 from numpy.random import default_rng
 
 from medstress.attacks.controls.arm import control_arm
+from medstress.attacks.controls.facts import facts_of
 from medstress.attacks.controls.neutral_insertion import NeutralInsertion, lexicon, places
 from medstress.attacks.controls.shuffled import digits, in_random_order
 from medstress.attacks.medfuzz.attack import MedFuzz
@@ -86,12 +87,11 @@ def test_a_variant_is_the_item_with_sentences_of_the_lexicon_more() -> None:
 
 def test_the_lexicon_says_nothing_of_people_findings_numbers_or_denials() -> None:
     bad = re.compile(
-        r"\d|\b(?:no|not|never|without|patient|he|she|man|woman|pain|drug|left|right|day|year)\b"
-        r"(?!time)",
+        r"\d|\b(?:no|not|never|without|patient|he|she|man|woman|pain|drug|left|right|day|year)\b",
         re.IGNORECASE,
     )
-    allowed = "on during the day"
-    assert [text for text in lexicon() if bad.search(text.replace(allowed, ""))] == []
+    assert [text for text in lexicon() if bad.search(text)] == []
+    assert [text for text in lexicon() if facts_of(text) != ((), {})] == []
     assert len(set(lexicon())) == len(lexicon()) == 6 * 48
 
 

@@ -298,11 +298,11 @@ class TestReplaced:
 
     def test_the_score_is_that_of_the_option_under_attack(self) -> None:
         attack = DiscreteZoo(goal="replaced")
-        entity = attack._entity(ITEM, ITEM.mentions[2], RESOURCES)
+        entity = attack.entity(ITEM, ITEM.mentions[2], RESOURCES)
         answer = self.tell(entity.candidate(0))
         # log p of C against the best other, which is B.
         assert attack._score(answer, entity) == pytest.approx(log(0.2) - log(0.9))
-        beside = attack._entity(ITEM, ITEM.mentions[1], RESOURCES)
+        beside = attack.entity(ITEM, ITEM.mentions[1], RESOURCES)
         assert attack._score(answer, beside) == 0
 
     def test_it_is_no_obstacle_on_any_item(self) -> None:

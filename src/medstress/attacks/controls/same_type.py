@@ -1,0 +1,183 @@
+"""Random names of the type, in the place where an attack puts its own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from medstress.attacks.controls.control import Control
+from medstress.attacks.discrete_zoo.attack import DiscreteZoo
+from medstress.attacks.discrete_zoo.places import AttackedEntity, QueryBudget
+from medstress.attacks.entity_substitution import MAX_BUDGET, EntitySubstitution
+from medstress.attacks.protocol import Attack, AttackTraits, Validity
+from medstress.core.items import Candidate, Question
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.queries import Ask, Predict, Replies, Steps, ask_in_turn
+from medstress.core.resources import Resources
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+NAME = "same_type"
+Named: TypeAlias = EntitySubstitution | DiscreteZoo
+"""The attacks that replace an entity by another name of its type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomNames(Control):
+    """Ask names drawn with equal probability, where another attack chooses them.
+
+    Spans, exclusions, limits and random stream are those of that attack, so that random sampling
+    on the same spans asks the same names.
+    """
+
+    name: ClassVar[str] = NAME
+    keeps_options: ClassVar[bool] = False
+    lack: ClassVar[str] = ""  # the attack says why
+
+    @property
+    @abstractmethod
+    def like(self) -> Named:
+        """The attack whose names are replaced by random ones."""
+
+    @property
+    def traits(self) -> AttackTraits:
+        """Those of a control, with what random names share with the attack."""
+        theirs = self.like.traits
+        return replace(
+            self._traits(),
+            stream=theirs.stream,
+            needs_entities=True,
+            needs_scores=theirs.needs_scores,
+            may_be_refuted=theirs.may_be_refuted,
+            edits_only=theirs.edits_only,
+            puts_one_name=True,
+        )
+
+    def spec(self) -> dict[str, Any]:
+        """Return the parameters."""
+        return {"name": NAME, "budget": self.budget}
+
+    def unfit(self, attack: Attack) -> str | None:
+        """Say why random names are no control of an attack, or None."""
+        if isinstance(attack, DiscreteZoo):
+            return None
+        if not isinstance(attack, EntitySubstitution):
+            return "it replaces no entity by another name of its type"
+        if attack.sampler == "random":
+            return "it is that attack"
+        if attack.sampler == "exhaustive":
+            return "it asks every name, as random names would"
+        return None
+
+    def beside(self, attack: Attack) -> Control:
+        """Return random names in the attack's spans."""
+        if not isinstance(attack, EntitySubstitution | DiscreteZoo):
+            return self
+        return SameTypeBeside(budget=self.budget, attack=attack)
+
+    def obstacle(self, item: Question, resources: Resources) -> str | None:
+        """Return why no name may be put in, or None."""
+        return self.like.obstacle(item, resources)
+
+    def validity(self, candidate: Candidate, resources: Resources) -> Validity:
+        """Judge by the rules for names, as the attack does."""
+        return self.like.validity(candidate, resources)
+
+    def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:
+        """Count the names that are never drawn, by reason, as the attack does."""
+        return self.like.n_excluded(candidate, resources)
+
+    def n_variants(self, item: Question, resources: Resources) -> int:
+        """Return the number of names, with the probes of the spans, up to 1,000."""
+        return replace(self._random(), budget=MAX_BUDGET).most_queries(item, resources)
+
+    def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Predict]:
+        """Yield what is asked of a victim that never errs."""
+        steps = self.ask(item, rng, resources, MAX_BUDGET)
+        replies: Replies | None = None
+        held = Prediction(outcome=Outcome.RIGHT, answer=item.key)
+        while True:
+            try:
+                step = next(steps) if replies is None else steps.send(replies)
+            except StopIteration:
+                return
+            queries = step.queries if isinstance(step, Ask) else ()
+            yield from queries
+            replies = (held,) * len(queries)
+
+    def ask(
+        self, item: Question, rng: Generator, resources: Resources, most: int
+    ) -> Steps[Candidate | None]:
+        """Ask up to `most` names, until one reaches the goal; probes of spans count."""
+        attack = self._random()
+        if isinstance(attack, EntitySubstitution):
+            budget = min(most, MAX_BUDGET)
+            if budget < 1:
+                return None
+            return (yield from replace(attack, budget=budget).run(item, rng, resources))
+        return (yield from _ask_in_rounds(attack, item, rng, resources, most))
+
+    def _random(self) -> Named:
+        like = self.like
+        if isinstance(like, EntitySubstitution):
+            return replace(like, sampler="random", n=None)
+        return like
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameType(RandomNames):
+    """Ask random names of the type in the distractor entity nearest to the key.
+
+    As an attack of its own it is random sampling. Beside an attack it uses that attack's
+    spans and exclusions, so that the difference is what the choice of names is worth.
+    """
+
+    @property
+    def like(self) -> Named:
+        """Random sampling on the nearest span."""
+        return EntitySubstitution(sampler="random", budget=self.budget)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameTypeBeside(RandomNames):
+    """Random names in the spans of an attack."""
+
+    attack: Named
+    """The attack."""
+
+    @property
+    def like(self) -> Named:
+        """That attack."""
+        return self.attack
+
+
+def _ask_in_rounds(
+    zoo: DiscreteZoo, item: Question, rng: Generator, resources: Resources, most: int
+) -> Steps[Candidate | None]:
+    """Ask random names at one entity after another, as many at each as the attack's step asks."""
+    budget = QueryBudget(most)
+    spans = yield from zoo.ranked(item, zoo.attacked_spans(item, resources), rng, budget)
+    entities = [zoo.entity(item, span, resources) for span in spans]
+    queries = _in_rounds(entities, zoo.candidates + 1, rng, repeats=zoo.rounds != "one_pass")
+    reached: Candidate | None = yield from ask_in_turn(islice(queries, budget.left))
+    return reached
+
+
+def _in_rounds(
+    entities: list[AttackedEntity], size: int, rng: Generator, *, repeats: bool
+) -> Iterator[Predict]:
+    import numpy as np
+
+    left = [iter(rng.permutation(np.flatnonzero(entity.open))) for entity in entities]
+    while True:
+        n = 0
+        for entity, names in zip(entities, left, strict=True):
+            for name in islice(names, size):
+                n += 1
+                yield Predict(entity.candidate(int(name)))
+        if not n or not repeats:
+            return

@@ -1,0 +1,59 @@
+"""The verdict on the command line: first line, exit codes, JUnit and Markdown files."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+
+
+@pytest.fixture
+def gate(bench):
+    bench.tables["require"] = [
+        {"metric": "asr", "max_high": 0.01, "where": {"group": "drugs"}},
+        {"metric": "accuracy", "min_low": 0.0},
+    ]
+    bench.tables["slices"] = {"by": ["key"]}
+    return bench
+
+
+def test_the_verdict_comes_first_and_the_files_say_the_same(gate, medstress):
+    told = medstress(*gate.arguments("--junit", "v.xml", "--markdown", "v.md"))
+    assert told.code == 3
+    assert told.out.startswith("1 of 2 criteria is missed: ASR of drugs at most .010: ")
+    suite = ET.parse(gate.root / "v.xml").getroot()[0]
+    assert [len(case.findall("failure")) for case in suite] == [1, 0, 0, 0, 0]
+    page = (gate.root / "v.md").read_text("utf-8").splitlines()
+    assert page[0] == "# medstress bench"
+    assert page[2].startswith("1 of 2 criteria is missed")
+    first = [(gate.root / name).read_bytes() for name in ("v.xml", "v.md")]
+    again = medstress("summary", gate.out, "--junit", "v.xml", "--markdown", "v.md")
+    assert again.code == 3
+    assert again.out.splitlines()[0] == told.out.splitlines()[0]
+    assert [(gate.root / name).read_bytes() for name in ("v.xml", "v.md")] == first
+    found = medstress("summary", gate.out, "--json")
+    assert found.code == 3
+    assert [each["met"] for each in json.loads(found.out)["requirements"]] == [False, True]
+
+
+def test_a_run_without_criteria_has_cases_for_its_faults(bench, medstress):
+    told = medstress(*bench.arguments("--junit", "v.xml", "--markdown", "v.md"))
+    assert told.code == 0
+    root = ET.parse(bench.root / "v.xml").getroot()
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("3", "0", "0")
+    assert "no criteria" in (bench.root / "v.md").read_text("utf-8")
+    assert medstress("summary", bench.out).code == 0
+
+
+def test_a_file_that_cannot_be_written_is_named(gate, medstress, said):
+    told = medstress(*gate.arguments("--junit", "nowhere/v.xml"))
+    assert told.code == 2
+    said(told.err, "--junit", "nowhere")
+
+
+def test_the_dry_run_says_what_the_first_query_fixes(gate, medstress):
+    gate.tables["slices"] = {"by": ["key", "question_length"]}
+    out = medstress(*gate.arguments("--dry-run")).out
+    assert "2 criteria ([[require]]), fixed with the first query" in out
+    assert "thirds: question_length of cases at" in out

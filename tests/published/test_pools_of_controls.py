@@ -1,0 +1,87 @@
+"""On real questions: how many variants controls have, and what paraphrases keep.
+
+A control's pool must hold four times the default budget on 95 % of items.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numpy.random import default_rng
+
+from medstress.attacks.controls.facts import facts_of, share_changed, words_of
+from medstress.attacks.controls.neutral_insertion import NeutralInsertion
+from medstress.attacks.controls.no_op import NoOp
+from medstress.attacks.controls.paraphrase import Paraphrase
+from medstress.attacks.controls.rewording import question_of
+from medstress.core.items import Question
+from medstress.datasets import medmcqa, medqa, sample
+from medstress.datasets.source import DatasetOptions
+from medstress.entities.recognisers.gazetteer import shipped_gazetteer
+from medstress.testing import tiny_resources
+
+N = 200
+FOUR_BUDGETS = 32
+FILES = {"medqa": "qa/medqa_dev.jsonl", "medmcqa": "qa/medmcqa_train_leaner_typed.parquet"}
+LOAD = {"medqa": medqa.load, "medmcqa": medmcqa.load, "sample": sample.load}
+
+
+def _names_in(text: str) -> list[str]:
+    (mentions,) = shipped_gazetteer().find([text])
+    return [text[each.start : each.end] for each in mentions]
+
+
+RESOURCES = replace(tiny_resources(), names_in=_names_in)
+
+
+@pytest.fixture(params=["medqa", "medmcqa", "sample"])
+def items(request: pytest.FixtureRequest, published: Callable[[str], Path]) -> Sequence[Question]:
+    """200 questions, drawn by a fixed seed; the sample set is shipped."""
+    name = request.param
+    path = published(FILES[name]) if name in FILES else None
+    found = LOAD[name](DatasetOptions(path=path)).questions
+    return random.Random(0).sample(list(found), N)
+
+
+@pytest.mark.parametrize("control", [NoOp(), NeutralInsertion(), Paraphrase()])
+def test_a_pool_holds_four_budgets_on_95_of_100_items(items: Any, control: Any) -> None:
+    n = [control.n_variants(item, RESOURCES) for item in items]
+    assert sum(each >= FOUR_BUDGETS for each in n) >= 0.95 * N
+
+
+@pytest.mark.parametrize("control", [NoOp(), NeutralInsertion(), Paraphrase()])
+def test_variants_are_distinct_keep_the_facts_and_take_no_time(items: Any, control: Any) -> None:
+    n = 0
+    began = time.process_time()
+    drawn = []
+    for item in items:
+        variants = control.variants(item, default_rng(1), RESOURCES)
+        drawn.append([query.candidate for query in islice(variants, 8)])
+        n += len(drawn[-1])
+    seconds = time.process_time() - began
+    assert seconds / n < 1e-3
+    for item, candidates in zip(items, drawn, strict=True):
+        texts = {question_of(each) for each in candidates}
+        assert len(texts) == len(candidates) == min(8, control.n_variants(item, RESOURCES))
+        assert item.question not in texts
+        for text in texts:
+            numbers, kept = facts_of(text)
+            assert (numbers, kept) == facts_of(item.question)
+
+
+def test_paraphrases_change_a_fifth_of_the_words_and_keep_every_name(items: Any) -> None:
+    for item in items:
+        names = [name.casefold() for name in _names_in(item.question)]
+        variants = Paraphrase().variants(item, default_rng(2), RESOURCES)
+        for query in islice(variants, 4):
+            text = question_of(query.candidate)
+            assert share_changed(words_of(item.question), words_of(text)) >= 0.2
+            small, before = text.casefold(), item.question.casefold()
+            assert all(small.count(name) >= before.count(name) for name in names)

@@ -1,0 +1,167 @@
+"""Random names in the spans of an attack: which names, where, and where it is no control."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
+from medstress.attacks.controls.arm import control_arm
+from medstress.attacks.controls.no_op import NoOp
+from medstress.attacks.controls.option_shuffle import OptionShuffle
+from medstress.attacks.controls.repeat import Repeat
+from medstress.attacks.controls.same_type import SameType
+from medstress.attacks.noise.registered import SwapNoiseAttack
+from medstress.attacks.passages.swap import PassageSwap
+from medstress.core.items import Mention
+from medstress.core.outcomes import Outcome, Prediction, Replaced, Targeted
+from medstress.core.queries import Ask
+from medstress.core.seeding import rng_for
+from medstress.testing import REPLACEMENTS, PerturbationTable, tiny_questions, tiny_resources
+
+RESOURCES = tiny_resources()
+ITEMS = tiny_questions(6)
+PDWS = EntitySubstitution(n=-3.0)
+
+
+def asked(attack: Any, item: Any, seed: int = 0, resources: Any = RESOURCES) -> list[Any]:
+    """What is asked of a victim that never errs, with the stream the scheduler gives."""
+    rng = rng_for(seed, f"{attack.traits.stream}/g", "d", item.id, 0)
+    flow, found = attack.run(item, rng, resources), []
+    scores = tuple(0.0 if x == item.key else -1.0 for x in item.letters)
+    held = Prediction(outcome=Outcome.RIGHT, answer=item.key, scores=scores)
+    try:
+        step = next(flow)
+        while True:
+            queries = step.queries if isinstance(step, Ask) else (None,)
+            found += [query for query in queries if query is not None]
+            step = flow.send((held,) * len(queries))
+    except StopIteration:
+        return found
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_on_its_own_it_is_random_sampling_on_the_nearest_span(item: Any) -> None:
+    assert asked(SameType(), item) == asked(EntitySubstitution(sampler="random"), item)
+    assert asked(SameType(budget=30), item)[:8] == asked(SameType(), item)
+    variants = SameType().variants(
+        item, rng_for(0, "entity_substitution/g", "d", item.id, 0), RESOURCES
+    )
+    assert list(islice(variants, 8)) == asked(SameType(), item)
+
+
+@pytest.mark.parametrize("item", ITEMS)
+@pytest.mark.parametrize(
+    "attack",
+    [
+        PDWS,
+        replace(PDWS, victim_span="random", budget=5),
+        replace(PDWS, victim_span="saliency"),
+        replace(PDWS, max_edit_distance=8),
+        EntitySubstitution(n=-3.0, choices="as_published"),
+        EntitySubstitution(n=-3.0, choices="as_released"),
+        EntitySubstitution(sampler="nearest", victim_span="random", goal="replaced"),
+    ],
+)
+def test_beside_an_attack_it_asks_in_the_same_span_as_often_and_only_allowed_names(
+    attack: EntitySubstitution, item: Any
+) -> None:
+    arm = control_arm(SameType(), attack)
+    if attack.obstacle(item, RESOURCES) is not None:
+        assert arm.obstacle(item, RESOURCES) is not None
+        return
+    theirs, ours = asked(attack, item), asked(arm, item)
+    assert len(ours) == len(theirs) <= arm.most_queries(item, RESOURCES)
+    assert arm.fills(item, RESOURCES)
+    spans = [(edit.field, edit.start, edit.end) for q in theirs for edit in q.candidate.edits]
+    assert spans == [(e.field, e.start, e.end) for q in ours for e in q.candidate.edits]
+    assert asked(replace(attack, sampler="random", n=None), item) == ours
+    names = [q.candidate.edits for q in ours]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("word_ranking", ["random", "importance", "given"])
+def test_beside_discrete_zoo_it_asks_random_names_at_the_same_entities(word_ranking: str) -> None:
+    item = ITEMS[0]
+    zoo = DiscreteZoo(budget=20, word_ranking=word_ranking)
+    theirs, ours = asked(zoo, item), asked(control_arm(SameType(), zoo), item)
+    spans = [[(q.probe, q.candidate.edits[0].field) for q in each] for each in (theirs, ours)]
+    assert spans[0] == spans[1]
+    assert len(ours) == 20
+    edits = [query.candidate.edits for query in ours]
+    assert len(set(edits)) == len(edits)
+
+
+def test_beside_discrete_zoo_names_are_drawn_from_the_whole_vocabulary() -> None:
+    names = [f"{name}{i}" for i in range(30) for name in REPLACEMENTS]
+    resources = tiny_resources(PerturbationTable(names))
+    arm = control_arm(SameType(), DiscreteZoo(budget=4, multiplier=1))
+    drawn = {
+        query.candidate.edits[0].replacement.casefold()
+        for seed in range(40)
+        for query in asked(arm, ITEMS[0], seed, resources)
+    }
+    assert len(drawn) > 100  # 160 draws of 360 names; the attack's own pool holds 3
+
+
+@pytest.mark.parametrize(
+    ("attack", "why"),
+    [
+        (EntitySubstitution(sampler="random"), "it is that attack"),
+        (EntitySubstitution(sampler="random", victim_span="random"), "it is that attack"),
+        (EntitySubstitution(sampler="exhaustive"), "every name"),
+        (MedFuzz(), "no entity"),
+        (SwapNoiseAttack(), "no entity"),
+        (PassageSwap(), "no entity"),
+        (PDWS, None),
+        (DiscreteZoo(), None),
+    ],
+)
+def test_it_says_where_it_is_no_control(attack: Any, why: str | None) -> None:
+    found = SameType().unfit(attack)
+    assert found is None if why is None else why in str(found)
+
+
+def test_rules_for_names_hold_for_random_names_too() -> None:
+    marked = EntitySubstitution(n=-3.0, variants="mark")
+    arm = control_arm(SameType(), marked)
+    span = ITEMS[0].mentions[1]
+    candidate = ITEMS[0].candidate().edit(span, f"{ITEMS[0].key_text} acetate")
+    assert arm.validity(candidate, RESOURCES) == marked.validity(candidate, RESOURCES)
+    assert arm.traits.may_be_refuted
+    assert arm.spec()["name"] == "same_type"
+    assert arm.spec()["control_of"]["sampler"] == "pdws"
+    assert arm.traits.needs_entities
+
+
+WRONG = {x: Prediction(outcome=Outcome.WRONG, answer=x) for x in "ABCD"}
+
+
+def test_replaced_is_for_a_control_any_option_that_the_attack_may_edit() -> None:
+    item = ITEMS[0]  # its key is A
+    one = replace(PDWS, goal="replaced")
+    (field,) = one.edited_options(item, RESOURCES)
+    for control in (NoOp(), Repeat(), OptionShuffle()):
+        goal = control_arm(control, one).goal_on(item, RESOURCES)
+        assert goal == Replaced(options=frozenset({field}))
+        assert [x for x in "BCD" if goal.reached(WRONG[x], ())] == [field]
+    anywhere = replace(one, victim_span="random")
+    goal = control_arm(NoOp(), anywhere).goal_on(item, RESOURCES)
+    assert goal == Replaced(options=frozenset("BCD"))
+    zoo = DiscreteZoo(goal="replaced")
+    assert control_arm(NoOp(), zoo).goal_on(item, RESOURCES) == Replaced(options=frozenset("BCD"))
+    # Random names edit an option themselves: the one that was edited counts, as for the attack.
+    assert control_arm(SameType(), anywhere).goal_on(item, RESOURCES) == Replaced()
+    aimed = replace(PDWS, goal="B")
+    assert control_arm(NoOp(), aimed).goal_on(item, RESOURCES) == Targeted("B")
+
+
+def test_only_options_with_an_allowed_span_count_as_edited() -> None:
+    item = ITEMS[0].with_mentions([Mention(field="C", start=0, end=3, type="T121")])
+    assert DiscreteZoo().edited_options(item, RESOURCES) == {"C"}
+    assert replace(PDWS, victim_span="random").edited_options(item, RESOURCES) == {"C"}
+    assert EntitySubstitution(n=-1.0, field="stem").edited_options(item, RESOURCES) == frozenset()
+    assert MedFuzz().edited_options(item, RESOURCES) is None
