@@ -13,6 +13,7 @@ from medstress.api.run import Run, run
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display, print_table
+from medstress.cli.freezing import freeze_cli as freeze_cli
 from medstress.cli.showing import print_failures, print_first, show, show_run, write_report
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
@@ -21,7 +22,6 @@ from medstress.core.errors import UsageError
 from medstress.files.writing import Access, write_text
 from medstress.papers.outputs import Made, Skipped
 from medstress.papers.write import INDEX
-from medstress.results.formats import plural
 from medstress.results.load import open_run
 from medstress.results.rows import trial_rows
 from medstress.running.run import opened_victims, prepare, run_folder
@@ -242,28 +242,6 @@ def perturb_cli(args: argparse.Namespace) -> int:
     for note in result.notes:
         print(f"! {one_line(note)}")
     print(f"{result.n_rows} rows, {result.n_changed} changed by {result.n_edits} edits: {args.to}")
-    return 0
-
-
-def freeze_cli(args: argparse.Namespace) -> int:
-    """Run `medstress freeze`."""
-    from medstress.results.freezing import freeze
-
-    with Run(args.folder).opened() as stored:
-        found = freeze(
-            stored,
-            Path(args.to),
-            sample=args.sample,
-            sample_seed=args.sample_seed,
-            victim=args.victim,
-        )
-    for note in found.notes:
-        print(f"! {one_line(note)}")
-    print(
-        f"{plural(found.n_items, 'item')} with {plural(found.n_queries, 'edit')} of "
-        f"{plural(found.n_trials, 'trial')}, {found.n_flipped:,} of them flipped "
-        f"({one_line(', '.join(found.arms))}): {args.to}"
-    )
     return 0
 
 

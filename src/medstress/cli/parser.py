@@ -53,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     _review(commands)
     _annotate(commands)
     _cache(commands)
-    _freeze(commands)
+    freeze_command(commands)
     _perturb(commands)
     _list(commands)
     commands.add_parser(
@@ -145,23 +145,6 @@ def _annotate(commands: argparse._SubParsersAction[Parser]) -> None:
     annotate.add_argument("--to", required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet")
     experiment_flags(annotate)
     annotate.add_argument("--quiet", action="store_true", help="no progress display")
-
-
-def _freeze(commands: argparse._SubParsersAction[Parser]) -> None:
-    freeze = commands.add_parser(
-        "freeze",
-        help="write the attacked questions of a run with the edits that were asked",
-        description="Write every attacked question of a run with its edits, held and flipped, and "
-        'where they come from. [[dataset]] name = "frozen" reads the file and [[attack]] name = '
-        '"frozen" asks its edits of another victim. Nothing is asked.',
-    )
-    freeze.add_argument("folder", metavar="RUN")
-    freeze.add_argument("--to", required=True, metavar="FILE.jsonl")
-    freeze.add_argument("--sample", type=int, metavar="N", help="draw N questions")
-    freeze.add_argument(
-        "--sample-seed", type=int, default=0, metavar="S", help="seed of the draw (default: 0)"
-    )
-    freeze.add_argument("--victim", metavar="V", help="whose attacks, if the run has several")
 
 
 def _perturb(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from medstress.core.errors import UsageError
@@ -116,3 +117,22 @@ def test_accuracy_cannot_be_the_fixed_endpoint(side: Any, compared: Any, said: A
             side(1, None), side(None, 1), {**NEW, **frozen(), **primary}, {**frozen(), **primary}
         )
     said(str(error.value), "primary")
+
+
+def test_equal_victims_come_out_equal_although_one_of_them_chose_the_set(
+    side: Any, compared: Any
+) -> None:
+    """A and B err at random on 3 of 10 edits; A's first error ends the list of an item."""
+    rng = np.random.default_rng(4)
+    of_a, of_b = rng.random((2, 2000, 4)) < 0.3
+    firsts: tuple[list[int | None], list[int | None]] = ([], [])
+    for a, b in zip(of_a, of_b, strict=True):
+        length = 1 + int(np.argmax(a)) if a.any() else 4
+        firsts[0].append(length if a.any() else None)
+        firsts[1].append(1 + int(np.argmax(b[:length])) if b[:length].any() else None)
+    # Up to the last edit B would look far better.
+    lost = [sum(first is not None for first in each) / 2000 for each in firsts]
+    assert lost[0] - lost[1] > 0.2
+    found = compared(side(*firsts[0]), side(*firsts[1]), {**NEW, **frozen()}, frozen())
+    assert found.verdict == "undecided"
+    assert abs(found.primary_rows[0].difference.value) < 0.04

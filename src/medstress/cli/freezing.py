@@ -1,0 +1,31 @@
+"""`medstress freeze`: keep the edits of a run, to ask them of other victims."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from medstress.api.results import Run
+from medstress.cli.streams import one_line
+from medstress.results.formats import plural
+from medstress.results.freezing import freeze
+
+
+def freeze_cli(args: argparse.Namespace) -> int:
+    """Run `medstress freeze`."""
+    with Run(args.folder).opened() as stored:
+        found = freeze(
+            stored,
+            Path(args.to),
+            sample=args.sample,
+            sample_seed=args.sample_seed,
+            victim=args.victim,
+        )
+    for note in found.notes:
+        print(f"! {one_line(note)}")
+    print(
+        f"{plural(found.n_items, 'item')} with {plural(found.n_queries, 'edit')} of "
+        f"{plural(found.n_trials, 'trial')}, {found.n_flipped:,} of them flipped "
+        f"({one_line(', '.join(found.arms))}): {args.to}"
+    )
+    return 0
