@@ -53,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     _review(commands)
     _annotate(commands)
     _cache(commands)
-    freeze_command(commands)
+    add_freeze(commands)
     _perturb(commands)
     _list(commands)
     commands.add_parser(
