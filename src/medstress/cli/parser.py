@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from medstress.cli.deciding_commands import add_compare, add_test
+from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
 from medstress.version import __version__
 
