@@ -119,11 +119,12 @@ def test_a_wrong_entry_is_refused_with_its_line(bench, refused, change, line, se
     assert refused().startswith(place + sentence)
 
 
-def test_controls_of_questions_are_refused(bench, refused):
-    replace("experiment", None, {"controls": True})(bench)
+def test_a_control_that_is_none_is_refused(bench, refused):
+    replace("experiment", None, {"controls": ["noop"]})(bench)
     assert refused() == (
-        "[experiment] controls = true is for tagged texts, but the data are questions; "
-        "leave the key out"
+        "[experiment] controls: 'noop' is no control of attacks on questions; expected some of "
+        "repeat, no_op, same_type, neutral_insertion, paraphrase, option_shuffle; did you mean "
+        "'no_op'?"
     )
 
 
