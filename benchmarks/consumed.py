@@ -89,7 +89,7 @@ def settings(name: str, given: argparse.Namespace, folder: Path) -> dict[str, An
     """
     questions, annotations, prompt = DATASETS[name]
     return {
-        "experiment": {"name": name, "seeds": [0]},
+        "experiment": {"controls": False, "name": name, "seeds": [0]},
         "dataset": [
             {
                 "name": name,

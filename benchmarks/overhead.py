@@ -64,7 +64,7 @@ def write_inputs(folder: Path, n_items: int) -> None:
 def experiment(folder: Path) -> dict[str, Any]:
     """One attack with the random sampler."""
     return {
-        "experiment": {"name": "overhead", "seeds": [0]},
+        "experiment": {"controls": False, "name": "overhead", "seeds": [0]},
         "dataset": [{"name": "jsonl", "path": str(folder / "items.jsonl")}],
         "entities": [
             {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}

@@ -22,6 +22,7 @@ HERE = Path(__file__).resolve().parents[1]
 EXPERIMENT = """
 [experiment]
 name = "paired"
+controls = false
 seeds = [0, 1, 2, 3, 4, 5, 6, 7]
 [[dataset]]
 name = "jsonl"

@@ -32,7 +32,7 @@ from fault_server import FaultServer
 
 ITEMS = tiny_questions(400)
 TABLES: dict[str, Any] = {
-    "experiment": {"name": "servers", "seeds": [0]},
+    "experiment": {"controls": False, "name": "servers", "seeds": [0]},
     "dataset": [{"name": "jsonl", "path": "items.jsonl"}],
     "entities": [{"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"}],
     "attack": [{"name": "entity_substitution", "sampler": "exhaustive"}],
