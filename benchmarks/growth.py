@@ -62,7 +62,7 @@ def one_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str,
 def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str, Any]:
     """Make the inputs, run, and count."""
     from medstress.api.run import run
-    from medstress.running.run import Watcher
+    from medstress.running.prepare import Watcher
 
     ticks: list[tuple[int, float]] = []
 

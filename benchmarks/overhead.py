@@ -83,7 +83,9 @@ def experiment(folder: Path) -> dict[str, Any]:
 
 def measure(n_queries: int) -> dict[str, Any]:
     """One run in this process; what it prepares and what it opens is timed by itself."""
-    from medstress.running.run import Watcher, opened_victims, prepare, run_prepared
+    from medstress.running.opened import opened_victims
+    from medstress.running.prepare import Watcher, prepare
+    from medstress.running.run import run_prepared
 
     early: list[int] = []
 

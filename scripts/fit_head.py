@@ -26,7 +26,7 @@ from medstress.core.items import Candidate, Question
 from medstress.entities.encoders import minilm_folder
 from medstress.experiment.plan.plan import Prepared
 from medstress.kinds.prompted import head_template
-from medstress.running.run import prepare
+from medstress.running.prepare import prepare
 from medstress.training.batching import batches
 from medstress.training.choice import (
     Example,

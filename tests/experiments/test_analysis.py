@@ -13,7 +13,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.core.text import Edit
-from medstress.running.run import prepare
+from medstress.running.prepare import prepare
 from medstress.testing import PerturbationTable, tiny_resources
 from medstress.transfer.inquiries import replacements
 

@@ -14,7 +14,8 @@ from medstress.costs.experiment import estimate
 from medstress.report.page import render_report
 from medstress.results.load import open_run
 from medstress.results.rows import trial_rows
-from medstress.running.run import opened_victims, prepare
+from medstress.running.opened import opened_victims
+from medstress.running.prepare import prepare
 from medstress.summary.remarks import dry_run_remarks
 
 VICTIMS = '''

@@ -150,7 +150,8 @@ def test_a_control_without_enough_variants_is_left_out_or_refused(tmp_path: Path
 
 def test_the_bound_of_the_dry_run_holds_and_counts_shared_arms_once(tmp_path: Path) -> None:
     from medstress.costs.experiment import estimate
-    from medstress.running.run import opened_victims, prepare
+    from medstress.running.opened import opened_victims
+    from medstress.running.prepare import prepare
 
     prepared = prepare(experiment(RANDOM, NEAR, NEAREST))
     with opened_victims(prepared, lambda _: None):

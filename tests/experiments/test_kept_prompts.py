@@ -16,7 +16,7 @@ from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.prompts import load_prompts
 from medstress.results.export import exchange_rows
-from medstress.running.run import prepare
+from medstress.running.prepare import prepare
 from medstress.store.reader import RunReader
 
 ROLES = """

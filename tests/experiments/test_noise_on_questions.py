@@ -14,8 +14,9 @@ from medstress.core.errors import UsageError
 from medstress.costs.experiment import estimate
 from medstress.datasets import rows
 from medstress.datasets.source import DatasetOptions
+from medstress.running.opened import opened_victims
 from medstress.running.perturb import perturb
-from medstress.running.run import opened_victims, prepare
+from medstress.running.prepare import prepare
 
 WORDS = ("headache", "treatment", "magnesium", "calcium")
 """A word of context, stem, passage and options; swap noise always changes each of them."""

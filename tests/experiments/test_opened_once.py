@@ -13,7 +13,7 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.results import rows
-from medstress.running.run import Watcher
+from medstress.running.prepare import Watcher
 from medstress.running.test import run_tests
 from medstress.significance.run import Selection
 from medstress.store import reader

@@ -14,7 +14,8 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import Mention
 from medstress.costs.experiment import estimate
 from medstress.results.export import exchange_rows
-from medstress.running.run import opened_victims, prepare
+from medstress.running.opened import opened_victims
+from medstress.running.prepare import prepare
 from medstress.store.reader import RunReader
 
 VICTIM = """

@@ -14,7 +14,7 @@ from medstress.api.run import Run, run
 from medstress.backends.mock import MockBackend
 from medstress.core.errors import BackendError, StoreError, UsageError
 from medstress.experiment.plan.manifest import differences
-from medstress.running.run import Watcher, prepare
+from medstress.running.prepare import Watcher, prepare
 
 
 def test_a_dict_runs_like_the_file_of_the_same_shape(bench, monkeypatch):

@@ -15,7 +15,7 @@ from medstress.costs.sentences import sentence_cost
 from medstress.report.sections import by_seed_and_pooled
 from medstress.report.sentence_scores import score_table
 from medstress.results import text
-from medstress.running.run import prepare
+from medstress.running.prepare import prepare
 
 IOB = """Aspirin\tB-Chemical
 relieves\tO

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from medstress.api.run import run
-from medstress.running.run import prepare
+from medstress.running.prepare import prepare
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")

@@ -18,7 +18,7 @@ import pytest
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.running.run import Watcher
+from medstress.running.prepare import Watcher
 from medstress.running.test import run_tests
 from medstress.significance.run import Selection
 

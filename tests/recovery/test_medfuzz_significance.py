@@ -23,7 +23,8 @@ import pytest
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.costs.experiment import estimate
-from medstress.running.run import Watcher, opened_victims, prepare
+from medstress.running.opened import opened_victims
+from medstress.running.prepare import Watcher, prepare
 from medstress.running.test import run_tests
 from medstress.significance.run import Selection
 

@@ -14,7 +14,7 @@ from medstress.api.run import Run, run
 from medstress.core.outcomes import Verdict
 from medstress.costs.experiment import estimate
 from medstress.engine import scheduler as ready_queue
-from medstress.running.run import prepare
+from medstress.running.prepare import prepare
 from medstress.testing import REPLACEMENTS, tiny_questions
 
 ITEMS = tiny_questions(6)

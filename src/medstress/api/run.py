@@ -9,7 +9,8 @@ from typing import Any
 
 from medstress.api.results import Run
 from medstress.experiment.file.config import Experiment
-from medstress.running.run import Watcher, run_experiment
+from medstress.running.prepare import Watcher
+from medstress.running.run import run_experiment
 
 __all__ = ["Run", "Trained", "Tuned", "run", "train", "tune"]
 

@@ -24,7 +24,9 @@ from medstress.papers.outputs import Made, Skipped
 from medstress.papers.write import INDEX
 from medstress.results.load import open_run
 from medstress.results.rows import trial_rows
-from medstress.running.run import opened_victims, prepare, run_folder
+from medstress.running.opened import opened_victims
+from medstress.running.prepare import prepare
+from medstress.running.run import run_folder
 from medstress.summary.remarks import dry_run_remarks
 from medstress.summary.summary import summarise_run
 

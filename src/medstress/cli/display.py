@@ -25,7 +25,7 @@ from medstress.cli.streams import one_line, plain_stream
 from medstress.engine.progress import Progress as Counts
 from medstress.results import text
 from medstress.results.table import Table
-from medstress.running.run import Watcher
+from medstress.running.prepare import Watcher
 
 _REFRESH_SECONDS = 0.25
 """Seconds between drawings; each takes 1 to 2 ms of processor time."""

@@ -18,7 +18,7 @@ from medstress.experiment.plan.mentions import recognise_mentions
 from medstress.experiment.plan.parts import DatasetPart, load_datasets
 from medstress.files.writing import atomic_stream
 from medstress.results.export import write_frame
-from medstress.running.run import Watcher, resolve
+from medstress.running.prepare import Watcher, resolve
 
 NEEDS = ("experiment", "dataset", "entities")
 """Tables that `annotate` needs; no victim is asked."""

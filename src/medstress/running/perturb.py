@@ -38,7 +38,7 @@ from medstress.experiment.plan.sentence_groups import (
 )
 from medstress.kinds import Kind
 from medstress.running.perturbed_rows import PerturbedArm, Row, perturbed_row, write
-from medstress.running.run import Watcher, resolve
+from medstress.running.prepare import Watcher, resolve
 
 NEEDS = ("experiment", "dataset", "attack")
 """Tables that `perturb` needs; attacks that draw names also need entity groups."""

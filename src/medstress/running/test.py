@@ -12,11 +12,8 @@ from medstress.experiment.plan.controls import began_without
 from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.targets import check_same_targets, claim_answers
-from medstress.running.run import (
-    Watcher,
-    opened_victims,
-    prepare,
-)
+from medstress.running.opened import opened_victims
+from medstress.running.prepare import Watcher, prepare
 from medstress.significance.run import Listeners, Selection, conduct_tests
 from medstress.store.odd_rows import interpreting
 from medstress.store.reader import RunReader

@@ -20,7 +20,7 @@ from medstress.experiment.plan.noise_resources import noise_resources
 from medstress.experiment.plan.parts import DatasetPart, GroupPart, load_datasets, load_groups
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.sentence_groups import kind_of_datasets
-from medstress.running.run import Watcher
+from medstress.running.prepare import Watcher
 from medstress.training.copies import (
     Kind,
     Perturber,

@@ -20,7 +20,7 @@ from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.metrics.sentences.surrogates import met_lines
 from medstress.running.perturb import check_perturbed_alone
-from medstress.running.run import Watcher, prepare
+from medstress.running.prepare import Watcher, prepare
 from medstress.training.cautions import cautions
 from medstress.training.copies import Kind, items_by_epoch
 from medstress.training.data import (

@@ -18,7 +18,9 @@ from medstress.experiment.plan.old_synonyms import old_settings
 from medstress.files.reading import reading
 from medstress.files.writing import Access, make_folder, refuse_link, set_access, write_text
 from medstress.results.load import open_run, stored_manifest
-from medstress.running.run import Watcher, opened_victims, run_prepared
+from medstress.running.opened import opened_victims
+from medstress.running.prepare import Watcher
+from medstress.running.run import run_prepared
 from medstress.store.database import translated
 from medstress.store.run_store import lock_folder
 from medstress.summary.summary import summarise_run

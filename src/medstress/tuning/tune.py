@@ -19,7 +19,9 @@ from medstress.files.writing import refuse_link, write_text
 from medstress.metrics.counts import is_failed_at_baseline
 from medstress.results.load import StoredRun, open_run, stored_manifest
 from medstress.results.rows import trial_rows
-from medstress.running.run import Watcher, opened_victims, prepare, run_prepared
+from medstress.running.opened import opened_victims
+from medstress.running.prepare import Watcher, prepare
+from medstress.running.run import run_prepared
 from medstress.store.database import translated
 from medstress.store.run_store import FILE, lock_folder
 from medstress.tuning.choice import is_pdws, regime_of, template_of

@@ -16,7 +16,7 @@ from medstress.core import items
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Mention, Question
 from medstress.experiment.file.config import Experiment
-from medstress.running.run import prepare
+from medstress.running.prepare import prepare
 
 DRUGS = ("aspirin", "warfarin", "morphine", "metformin")
 ATTACKS = [

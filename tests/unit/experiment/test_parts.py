@@ -15,7 +15,7 @@ from medstress.experiment.file.labels import unique_labels
 from medstress.experiment.plan.manifest import describe
 from medstress.experiment.plan.parts import make_attacks, open_victims
 from medstress.kinds.prompted import task_of
-from medstress.running.run import Watcher, prepare
+from medstress.running.prepare import Watcher, prepare
 from medstress.tasks.multiple_choice import AnswerBy
 
 ALL = frozenset({"generate", "score", "choose"})

@@ -10,7 +10,8 @@ import pytest
 from medstress.api.run import run
 from medstress.core.errors import StoreError, UsageError
 from medstress.costs.experiment import estimate
-from medstress.running.run import opened_victims, prepare
+from medstress.running.opened import opened_victims
+from medstress.running.prepare import prepare
 from medstress.testing import tiny_questions
 
 

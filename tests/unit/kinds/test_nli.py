@@ -22,7 +22,7 @@ from medstress.kinds.nli.item import LabelledPair
 from medstress.kinds.nli.reader import load
 from medstress.kinds.nli.scores import macro_f1
 from medstress.kinds.nli.task import DirectLabelling, PromptedLabelling, as_question
-from medstress.running.run import prepare
+from medstress.running.prepare import prepare
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 
