@@ -20,6 +20,7 @@ from medstress.metrics.bounds import (
     Bounds,
     asr_bounds,
     certainly_lost,
+    is_open,
     may_be_eligible,
     possibly_lost,
 )
@@ -34,7 +35,8 @@ AT_BUDGET = ("control", "control_bounds", "asr_net", "asr_net_bounds", "loss_bou
 """The fields by control that a row and every entry of its `asr_at` hold."""
 LEAST_NO_OPS = 8
 """No-ops that an item needs before the spread of its margins is read."""
-FIELDS = (*AT_BUDGET, "control_table")
+NOT_BOTH = "no eligible trial was asked under both: the control could not be asked"
+FIELDS = (*AT_BUDGET, "control_table", "control_open")
 """The fields by control that a row holds."""
 
 
@@ -48,7 +50,8 @@ def beside(attack: Sequence[TrialRow], control: Sequence[TrialRow], budget: int)
 
     Returns:
         The fields of `FIELDS`. `control_table` counts the paired trials that both flip, only the
-        attack, only the control, and neither.
+        attack, only the control, and neither; `control_open` the eligible trials of either arm
+        whose unreadable or missing answers leave open whether they flipped.
 
     References:
         Abbott, "A method of computing the effectiveness of an insecticide", 1925.
@@ -65,6 +68,10 @@ def beside(attack: Sequence[TrialRow], control: Sequence[TrialRow], budget: int)
         "loss_bounds": list(loss_bounds(ours, net)),
         "abbott": abbott(pairs).as_json(),
         "control_table": _table(pairs),
+        "control_open": [
+            sum(is_open(row, budget) for row in rows if is_eligible(row))
+            for rows in (attack, control)
+        ],
     }
 
 
@@ -147,8 +154,12 @@ def control_fields(
             reason.
     """
     found = {name: beside(attack, rows, budget) for name, rows in controls.items()}
+    left_out = dict(left_out or {})
+    for name, each in found.items():
+        if not sum(each["control_table"]):
+            left_out[name] = NOT_BOTH
     near = near_boundary(attack, controls["no_op"]).as_json() if "no_op" in controls else None
-    for name, reason in (left_out or {}).items():
+    for name, reason in left_out.items():
         null = unknown(reason).as_json()
         found[name] = dict.fromkeys(FIELDS) | dict.fromkeys(("control", "asr_net", "abbott"), null)
     return _by_field(found, FIELDS) | ({"near_boundary": near} if near else {})

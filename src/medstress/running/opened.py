@@ -13,6 +13,7 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import open_roles
 from medstress.experiment.plan.targets import check_targets, named_backends
 from medstress.running.baselines import check_baselines
+from medstress.running.unseen_controls import drop_unseen_controls
 
 
 @contextmanager
@@ -41,6 +42,7 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
         opened = list(zip(tables, prepared.victims, strict=True))
         prepared.roles = open_roles(prepared.experiment.role, base, note, opened, seconds)
         check_targets(named_backends(prepared))
+        drop_unseen_controls(prepared)
         prepared.datasets = [
             with_fitting_passages(part, prepared.victims) for part in prepared.datasets
         ]

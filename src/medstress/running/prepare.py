@@ -148,8 +148,6 @@ def prepare(
     groups = with_roles(groups, checked.role)
     check_budgets(attacks, groups)
     arms, controlled = fitting_arms(arms, controlled, datasets, groups, wanted)
-    for sentence in controlled.notes():
-        watcher.note(sentence)
     prepared = Prepared(
         experiment=checked,
         given={"experiment": given, "overrides": list(overrides)},

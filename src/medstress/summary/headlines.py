@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from medstress.core.controls import CONTROLS, MEANINGS
 from medstress.results.formats import listed, plural
@@ -12,8 +13,32 @@ from medstress.results.formats import listed, plural
 Row = Mapping[str, Any]
 
 NO_CONTROL = "not net of any control"
+REPEAT = "repeat"
 _MOST = 6
 """Attacks named in one sentence; further ones are counted."""
+
+Taken: TypeAlias = tuple[str, int, int]
+"""(Attack, right answers that it changes, those of which that is not known)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """What attacks share that stand in one sentence: place, control, and its counts."""
+
+    place: tuple[str, str, str]
+    """Victim, data set, group."""
+    control: str
+    """Name of the control."""
+    budget: int | None
+    """Most queries of a trial."""
+    n_seeds: int
+    """Seeds of the trials."""
+    n: int
+    """Trials of both arms."""
+    changed: int
+    """Trials that the control flips."""
+    open: int
+    """Trials of the control without a readable answer that could tell."""
 
 
 def headlines(pooled: Sequence[Row], manifest: Mapping[str, Any]) -> list[str]:
@@ -24,17 +49,26 @@ def headlines(pooled: Sequence[Row], manifest: Mapping[str, Any]) -> list[str]:
         manifest: the run's manifest; `controls` says whether controls were left out.
     """
     attacks = [row for row in pooled if "control_of" not in row and _is_attacked(row)]
-    beside: dict[tuple[Any, ...], list[tuple[Row, Sequence[int]]]] = {}
+    beside: dict[Key, list[Taken]] = {}
     without: list[Row] = []
     for row in attacks:
         tables = {k: v for k, v in (row.get("control_table") or {}).items() if v and sum(v)}
-        if not tables:
+        if not tables and not _is_awaited(row, manifest):
             without.append(row)
         for name, table in tables.items():
             both, only_attack, only_control, _ = table
+            open_attack, open_control = row["control_open"][name]
             budget = row["asr_at"][-1]["budget"] if row["asr_at"] else None
-            key = (*_place(row), name, budget, len(row["seeds"]), sum(table), both + only_control)
-            beside.setdefault(key, []).append((row, (both + only_attack, both + only_control)))
+            key = Key(
+                place=_place(row),
+                control=name,
+                budget=budget,
+                n_seeds=len(row["seeds"]),
+                n=sum(table),
+                changed=both + only_control,
+                open=open_control,
+            )
+            beside.setdefault(key, []).append((row["attack"], both + only_attack, open_attack))
     found = [_sentence(key, members) for key, members in beside.items()]
     return [*found, *_uncontrolled(without, bool(beside), manifest), *_primary(manifest)]
 
@@ -67,28 +101,39 @@ def _place(row: Row) -> tuple[str, str, str]:
     return row["victim"], row["dataset"], row["group"]
 
 
-def _sentence(key: tuple[Any, ...], members: Sequence[tuple[Row, Sequence[int]]]) -> str:
-    victim, dataset, group, name, budget, n_seeds, n, changed = key
-    ranked = sorted(members, key=lambda each: (-each[1][0], each[0]["attack"]))
-    seeds = f" ({n_seeds} seeds)" if n_seeds > 1 else ""
-    queries = f", up to {plural(budget, 'query', 'queries')} each" if budget else ""
-    lost = [_lost(row["attack"], *counts) for row, counts in ranked[:_MOST] if counts[0]]
-    held = [row["attack"] for row, counts in ranked[:_MOST] if not counts[0]]
+def _is_awaited(row: Row, manifest: Mapping[str, Any]) -> bool:
+    """Return whether a run that is not complete has a control arm that may still be asked."""
+    arms = (f"{row['attack']} / {name}" for name in CONTROLS)
+    return not manifest.get("complete") and any(arm in manifest["attacks"] for arm in arms)
+
+
+def _sentence(key: Key, members: Sequence[Taken]) -> str:
+    victim, dataset, group = key.place
+    ranked = sorted(members, key=lambda each: (-each[1], each[0]))
+    seeds = f" ({key.n_seeds} seeds)" if key.n_seeds > 1 else ""
+    queries = f", up to {plural(key.budget, 'query', 'queries')} each" if key.budget else ""
+    change = "changes" if key.changed == 1 else "change"
+    unanswered = f" ({key.open:,} more are not known: no readable answer)" if key.open else ""
+    first = (
+        f"{victim} on {dataset}/{group}{queries}: {MEANINGS[key.control]} ({key.control}), "
+        f"{key.changed:,} of {key.n:,} right answers{seeds} {change}{unanswered}."
+    )
+    if key.control == REPEAT:
+        return f"{first} That is chance alone, and says nothing of what an edit takes."
+    lost = [_lost(key, *each) for each in ranked[:_MOST] if each[1] + each[2]]
+    held = [attack for attack, *counts in ranked[:_MOST] if not sum(counts)]
     if held:
         lost.append(f"Under {listed(held)} none changes.")
-    more = f" And {len(ranked) - _MOST} more attacks." if len(ranked) > _MOST else ""
-    change = "changes" if changed == 1 else "change"
-    return (
-        f"{victim} on {dataset}/{group}{queries}: {MEANINGS[name]} ({name}), {changed:,} of "
-        f"{n:,} right answers{seeds} {change}. {' '.join(lost)}{more}"
-    )
+    if len(ranked) > _MOST:
+        lost.append(f"And {len(ranked) - _MOST} more attacks.")
+    return " ".join((first, *lost))
 
 
-def _lost(attack: str, a: int, c: int) -> str:
-    """Return what an attack with a > 0 flips takes beside a control with c flips."""
-    least = max(0, a - c)
-    lost = f"{least:,} to {a:,}" if least < a else f"all {a:,}" if a > 1 else "it"
-    return f"Under {attack} {a:,}: {lost} lost to it."
+def _lost(key: Key, attack: str, flipped: int, unknown: int) -> str:
+    """Return what an attack takes beside its control, unknown answers at their worst."""
+    least, most = max(0, flipped - key.changed - key.open), flipped + unknown
+    lost = f"{least:,} to {most:,}" if least < most else f"all {most:,}" if most > 1 else "it"
+    return f"Under {attack} {flipped:,}: {lost} lost to it."
 
 
 def _uncontrolled(rows: Sequence[Row], others: bool, manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from medstress.core.controls import left_out_sentences
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import describe_slices
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
@@ -19,6 +20,7 @@ def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
     yield from length_lines(prepared)
     yield from (note for part in prepared.datasets for note in part.loaded.notes)
     yield from left_out_lines({part.label: part.loaded.skipped for part in prepared.datasets})
+    yield from left_out_sentences(prepared.controls.left_out)
     yield from coverage_lines(list(surrogates_of(prepared)))
     yield from watched_lines(named_backends(prepared))
     yield from decision_lines(prepared)

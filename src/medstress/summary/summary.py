@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from medstress.core.controls import left_out_sentences
 from medstress.core.rows import TrialRow
 from medstress.experiment.plan.spending import describe_spending
 from medstress.metrics.arms import largest_budget
@@ -97,7 +98,12 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         note for part in manifest["datasets"].values() for note in part.get("notes", ())
     ]
     skipped = {label: part["skipped"] for label, part in manifest["datasets"].items()}
-    found["warnings"] += [*left_out_lines(skipped), *remarks(run), *frozen_lines(manifest)]
+    found["warnings"] += [
+        *left_out_lines(skipped),
+        *left_out_sentences((manifest.get("controls") or {}).get("left_out") or {}),
+        *remarks(run),
+        *frozen_lines(manifest),
+    ]
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
     add_slopes(found, run)

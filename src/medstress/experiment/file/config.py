@@ -101,6 +101,8 @@ class ExperimentTable(TomlTable):
         if isinstance(value, list):
             if len(set(map(str, value))) != len(value):
                 raise ValueError("controls repeat")
+            if not value:
+                raise ValueError("the list is empty: write false for no controls")
             return tuple(value)
         return value
 

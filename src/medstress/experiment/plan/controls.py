@@ -41,14 +41,11 @@ class ControlPlan:
         """Return the plan with what another leaves out."""
         return replace(self, left_out={**self.left_out, **other.left_out})
 
-    def notes(self) -> Iterator[str]:
-        """Yield a sentence for each control that is left out, one for attacks with one reason."""
-        by_reason: dict[tuple[str, str], list[str]] = {}
-        for label, reasons in self.left_out.items():
-            for name, reason in reasons.items():
-                by_reason.setdefault((name, reason), []).append(label)
-        for (name, reason), labels in by_reason.items():
-            yield f"{', '.join(labels)}: without the control {name}: {reason}"
+    def without(self, attack: str, control: str, reason: str) -> ControlPlan:
+        """Return the plan with one more control that an attack has not."""
+        known = {label: dict(reasons) for label, reasons in self.left_out.items()}
+        known.setdefault(attack, {})[control] = reason
+        return replace(self, left_out=known)
 
 
 def control_arms(
