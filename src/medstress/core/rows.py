@@ -190,5 +190,11 @@ class TrialRow:
     confidence_before: float | None = None
     """Probability of the option that the victim chose on the clean item, right or wrong; None
     without scores."""
+    last_answer: str | None = None
+    """Held trials: the letter of the last answer with scores to an edit."""
+    last_confidence: float | None = None
+    """Its probability."""
+    last_score: float | None = None
+    """P(key) in it."""
     first_success_confidence: float | None = None
     """The same at the first success: the probability of the wrong option, not of the key."""

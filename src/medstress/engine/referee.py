@@ -94,6 +94,8 @@ class Referee:
         if query.probe:
             result.probes.append(result.n_asked)
             return prediction
+        if prediction.scores is not None:
+            result.last = prediction
         if self._traits.keeps_margins and prediction.scores is not None:
             result.margins.append(round(key_margin(self._item, prediction.scores), 6))
         if result.n_excluded is None:

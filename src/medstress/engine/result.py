@@ -80,6 +80,8 @@ class TrialResult:
     listings: list[str] | None = None
     """The prompts of the clean item, of the pick, and of the first success if it is not the pick;
     None unless they have to be stored."""
+    last: Prediction | None = None
+    """The last answer with scores to an edit, kept if nothing succeeded."""
     margins: list[float] = field(default_factory=list)
     """The margin of the key in every answer with scores, if the attack keeps them."""
     corrected: bool | None = None
@@ -131,6 +133,7 @@ class TrialResult:
             "first_success_attempt": self.first_success_attempt,
             "records": self.records,
             "listings": self.listings,
+            "last": _scored(self.last) if self.verdict is Verdict.HELD else None,
             "margins": self.margins,
             "corrected": self.corrected,
             "supported": self.supported,
@@ -141,6 +144,12 @@ class TrialResult:
 def _edits(candidate: Edited | None) -> list[list[Any]]:
     edits = candidate.edits if candidate else ()
     return [[e.field, e.start, e.end, e.replacement] for e in edits]
+
+
+def _scored(prediction: Prediction | None) -> list[Any] | None:
+    if prediction is None or prediction.scores is None:
+        return None
+    return [prediction.answer, [round(score, 6) for score in prediction.scores]]
 
 
 def _prediction(prediction: Prediction | None) -> list[Any] | None:

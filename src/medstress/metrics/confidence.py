@@ -2,7 +2,8 @@
 
 The confidence of an answer is the probability of the option that was chosen, right or wrong, with
 a softmax over the options. *After* the attack, a trial's answer is that at its first success if it
-has one, else its clean answer: the answers to attacks that failed are not stored.
+has one, else the last one to an edit; the clean one where that was wrong already, or where the
+folder is of a version that kept no other.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ def confidence_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
 def key_probability_change(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate the mean change of P(key) from the clean answer to the attacked one.
 
-    The attacked answer is that at the first success, else, for attacks that perturb each item
-    once, that on the perturbed item. Eligible trials without an attacked answer are left out, so
-    for a search this is the change where it succeeded. Whole items are drawn for the interval.
+    The attacked answer is that at the first success, else the last one to an edit. Eligible trials
+    without an attacked answer are left out. Whole items are drawn for the interval.
     """
     changes: dict[str, list[float]] = defaultdict(list)
     for row in trials:
-        after = row.first_success_score if is_flipped(row) else row.score_after
+        held = row.score_after if row.last_score is None else row.last_score
+        after = row.first_success_score if is_flipped(row) else held
         if not is_eligible(row) or not row.n_options or row.score_before is None or after is None:
             continue
         changes[cluster_of(row)].append(after - row.score_before)
@@ -100,14 +101,18 @@ def answers_after(trials: Sequence[TrialRow]) -> list[Answer]:
     """Return the answers after the attack.
 
     That is, for each trial that ended, the answer at its first success if it has one, which is
-    wrong, else its clean answer, right or wrong.
+    wrong, else the last one to an edit, else its clean answer, right or wrong.
     """
     found: list[Answer] = []
     for row in _scored(trials):
-        flipped = is_flipped(row)
-        confidence = row.first_success_confidence if flipped else row.confidence_before
+        if is_flipped(row):
+            confidence, is_right = row.first_success_confidence, False
+        elif row.last_confidence is not None:
+            confidence, is_right = row.last_confidence, row.last_answer == row.key
+        else:
+            confidence, is_right = row.confidence_before, is_eligible(row)
         assert confidence is not None
-        found.append((unit_of(row), confidence, is_eligible(row) and not flipped))
+        found.append((unit_of(row), confidence, is_right))
     return found
 
 

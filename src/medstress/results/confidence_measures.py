@@ -16,9 +16,8 @@ CONFIDENCE = (
         (
             "key_probability_change",
             "Change of P(key)",
-            "mean change of the probability of the key from the clean answer to the attacked one, "
-            "over eligible trials that have both with scores; a search that failed stores no "
-            "attacked answer",
+            "mean change of the probability of the key from the clean answer to that at the first "
+            "success, else to the last edit that was asked, over eligible trials",
         ),
     ),
     *_defined(

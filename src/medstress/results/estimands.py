@@ -27,8 +27,8 @@ class Estimand:
     number: str
     """What it is called."""
     items: str = "like these"
-    names: str = "these lists"
-    seeds: str = "like these"
+    names: str = "those drawn"
+    seeds: str = "like these, drawn anew for every item"
     builds: str = "this one"
     only: str
     """The condition that items have to meet."""
@@ -75,7 +75,7 @@ ESTIMANDS = (
     ),
     Estimand(
         number="ASR",
-        names="these lists, drawn as the sampler draws",
+        names="those drawn: items that share names are taken as independent",
         only=_RIGHT,
         missing="no success; bounds: none or all of them",
         fields=("asr", "asr_decided", "asr_asked", "asr_valid"),
@@ -130,6 +130,59 @@ ESTIMANDS = (
         builds="these two",
         only="are right under both: conditions on an outcome, which can reverse the order",
         missing="no flip",
+    ),
+    Estimand(
+        number="the same for names like these (`compare`)",
+        names="like these, drawn with the items",
+        builds="these two",
+        only="as the number beside it",
+        missing="as there",
+    ),
+    Estimand(
+        number="frozen attacks: loss at the first edit",
+        names="the stored edits",
+        seeds="these",
+        builds="these two",
+        only="are right under both, among items that were right when the set was made",
+        missing="no flip",
+    ),
+    Estimand(
+        number="change of P(key)",
+        only="are right on the clean prompt, by the answer at the first success, else the last one",
+        missing="left out",
+        fields=("key_probability_change",),
+    ),
+    Estimand(
+        number="confident flips",
+        only="were flipped",
+        missing="left out",
+        fields=("flips_confident",),
+    ),
+    Estimand(
+        number="calibration error, Brier score, risk-coverage: before",
+        names="–",
+        only="were answered with scores",
+        missing="left out",
+        fields=("calibration_before", "brier_before"),
+    ),
+    Estimand(
+        number="the same, after",
+        only="were answered with scores: by the answer at the first success, else the last one",
+        missing="left out",
+        fields=("calibration_after", "brier_after"),
+    ),
+    Estimand(
+        number="components of variance",
+        names="like these, where every trial puts in one",
+        seeds="like these, moving all items alike",
+        only="are right on the clean prompt",
+        missing="no success",
+    ),
+    Estimand(
+        number="formats (`[sensitivity]`)",
+        builds="this one, in these formats",
+        only="as the number that is compared",
+        missing="as there",
     ),
     Estimand(
         number="slices",

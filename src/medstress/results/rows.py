@@ -230,11 +230,23 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         n_ties=result.get("n_ties"),
         margin_before=_margin(item, before),
         confidence_before=_confidence(item, before),
+        **_last(item, result.get("last")),
         margins=json.dumps(result["margins"]) if result.get("margins") else None,
         corrected=result.get("corrected"),
         supported=result.get("supported"),
         chose_edited=_chose_edited(trial.verdict, item, candidate, after),
     )
+
+
+def _last(item: Item, last: list[Any] | None) -> dict[str, Any]:
+    """Return the columns of the last answer of a held trial to a question; empty without one."""
+    if not last or not isinstance(item, Question):
+        return {}
+    return {
+        "last_answer": last[0],
+        "last_confidence": _confidence(item, last),
+        "last_score": _score(item, last),
+    }
 
 
 def _margin(item: Item, before: Sequence[Any] | None) -> float | None:
