@@ -13,7 +13,6 @@ import medstress as ms
 
 FILE = """
 [experiment]
-controls = false
 name = "annotated"
 [[dataset]]
 name = "jsonl"
@@ -119,7 +118,7 @@ def test_an_annotated_set_is_attacked_with_its_mentions_as_given(medstress, fold
     monkeypatch.setenv("MEDSTRESS_CACHE", str(folder / "cache"))
     assert medstress("annotate", "e.toml", "--to", "out.jsonl").code == 0
     experiment = {
-        "experiment": {"controls": False, "name": "x", "seeds": [0]},
+        "experiment": {"name": "x", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": "out.jsonl"},
         "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
         "victim": {"backend": "mock"},

@@ -45,7 +45,7 @@ def test_every_row_of_the_tables_of_checks_has_a_command() -> None:
 def summary(workplace: Path) -> dict[str, Any]:
     """That of a real run, a small one."""
     experiment = {
-        "experiment": {"controls": False, "name": "x", "seeds": [0, 1]},
+        "experiment": {"name": "x", "seeds": [0, 1]},
         "dataset": {"name": "sample", "limit": 8},
         "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
         "victim": {"backend": "mock"},
@@ -59,8 +59,8 @@ def unmentioned(names: Any) -> list[str]:
 
 
 def test_every_field_of_a_summary_is_on_the_page(summary: dict[str, Any]) -> None:
-    (row,) = summary["pooled"]
-    assert unmentioned(row) == []
+    row, control = summary["pooled"]
+    assert unmentioned({**row, **control}) == []
     assert unmentioned(LEDGER_FIELDS) == []
     assert unmentioned(summary["performance"]) == []
     assert unmentioned(summary["analysis"]) == []

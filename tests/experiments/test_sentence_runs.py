@@ -543,12 +543,8 @@ def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
     ("experiment", "sentence"),
     [
         (
-            {**tagged(), "dataset": {"name": "sample"}, "attack": {"name": "swap_noise"}},
-            "controls = true is for tagged texts, but the data are questions",
-        ),
-        (
             pairs(STATIC),
-            "controls = true is for tagged texts, but the data are sentence pairs",
+            "controls = true is for questions and tagged texts, but the data are sentence pairs",
         ),
         (
             tagged({**STATIC, "search": "greedy", "budget": 4}),

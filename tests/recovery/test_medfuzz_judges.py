@@ -314,7 +314,7 @@ def test_a_wrong_key_of_the_second_judge_is_named_with_its_line(folder: Path) ->
         check=False,
     )
     assert done.returncode == 2
-    assert "line 19: unknown key 'temprature'" in done.stderr
+    assert "line 20: unknown key 'temprature'" in done.stderr
     assert "did you mean 'temperature'" in done.stderr
 
 

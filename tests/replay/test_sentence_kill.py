@@ -43,7 +43,6 @@ def overlap(pairs):
 NAMES = ("aspirin", "warfarin", "naproxen")
 TAGGED = """
 [experiment]
-controls = false
 name = "broken"
 seeds = [0, 1]
 controls = true

@@ -24,7 +24,6 @@ from medstress.tuning.plan import TuningPlan, tune_every_n
 from medstress.tuning.tune import plan_tuning
 
 FILE = """[experiment]
-controls = false
 name = "x"
 [dataset]
 name = "sample"
