@@ -403,6 +403,12 @@ def entry(**keys):
             },
             ("of slices",),
         ),
+        ({"require": [entry(metric="f1")]}, ("'f1'", "tagged texts", "there are: accuracy, ")),
+        ({"require": [entry(metric="pearson")]}, ("'pearson'", "sentence pairs")),
+        ({"require": [entry(metric="macro_f1_after")]}, ("labelled pairs",)),
+        ({"require": [entry(metric="evidence.kept")]}, ("'evidence.kept'", "'random'")),
+        ({"require": [entry(metric="asr_gated")]}, ("'asr_gated'",)),
+        ({"require": [entry(metric="slope")]}, ("'slope'",)),
     ],
 )
 def test_bad_criteria_are_refused_before_anything_is_asked(planted, said, tables, words):
@@ -436,6 +442,47 @@ def test_slices_are_of_items_that_are_right_or_wrong(planted, said, workbench):
     with pytest.raises(UsageError) as error:
         run(bench.write(), bench.out)
     said(str(error.value), "[slices]", "tagged texts")
+
+
+PAIRS = "id\ttext_a\ttext_b\tscore\n" + "".join(
+    f"p{i}\tAspirin relieves severe pain{' now' * i * i}\tAspirin relieves pain\t{i}\n"
+    for i in range(4)
+)
+NOISE = {"name": "swap_noise", "scope": "all"}
+
+
+@pytest.mark.parametrize(
+    ("attack", "metric", "words"),
+    [
+        (NOISE, "pearson", None),
+        (NOISE, "accuracy", ("on sentence pairs", "there are: pearson, ")),
+        (NOISE, "asr", ("'asr'",)),
+        (NOISE, "recall", ("it needs tagged texts",)),
+        ({**NOISE, "max_change": 0.1}, "asr", None),
+        ({**NOISE, "max_change": 0.1}, "accuracy_after", ("there are: pearson, ", "asr_decided")),
+        ({"search": "greedy", "budget": 2, "max_change": 0.1}, "pearson_after", ("a search",)),
+    ],
+)
+def test_pairs_have_their_own_estimates(planted, said, attack, metric, words):
+    bench = planted(n=8, metric=metric, max_high=0.9)
+    (bench.root / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
+    (bench.root / "victim.py").write_text(
+        "def answer(pairs):\n    return [len(a) / 40 for a, _ in pairs]\n", encoding="utf-8"
+    )
+    bench.tables |= {
+        "dataset": [{"name": "pairs", "path": "pairs.tsv"}],
+        "victim": [{"backend": "python", "target": "victim.py:answer"}],
+        "attack": [{"name": "swap_noise", **attack}],
+    }
+    del bench.tables["entities"]
+    if words is None:
+        run(bench.write(), bench.out)
+        assert judged(bench)["estimate"]["n"] > 0
+        return
+    with pytest.raises(UsageError) as error:
+        run(bench.write(), bench.out)
+    said(str(error.value), *words)
+    assert not bench.out.exists()
 
 
 def test_criteria_on_a_control_and_net_of_it(planted):
