@@ -210,7 +210,7 @@ def test_slices_have_rows_and_the_worst_is_named(planted):
     assert found["slicing"]["label"] == "pre-specified"
     assert any("too few items to say anything" in text for text in found["warnings"])
     worst = {each["by"]: each["value"] for each in found["slicing"]["worst"]}
-    assert worst.keys() == {"subject", "rare", "key"}  # one property has a single value here
+    assert worst.keys() == {"subject", "rare", "key", "type", "option_length"}
     assert "Slices of the data, pre-specified" in Run(bench.out).report()
 
 
@@ -246,12 +246,35 @@ def test_thirds_stay_as_they_were_cut_first(planted, workbench):
     bench.tables["slices"] = {"by": ["question_length"]}
     run(bench.write(), bench.out)
     before = Run(bench.out).summary()["slicing"]["cuts"]
-    assert len({row["value"] for row in Run(bench.out).summary()["slices"]}) == 3
+    low, high = before["cases"]["question_length"]
+    assert {row["value"] for row in Run(bench.out).summary()["slices"]} == {
+        f"up to {low} characters",
+        f"{low + 1} to {high} characters",
+        f"{high + 1} characters and more",
+    }
     more = [{**row, "id": f"long{i}", "stem": row["stem"] * 3} for i, row in enumerate(rows)]
     bench.write_items([*rows, *more])
     run(bench.write(), bench.out)
     after = Run(bench.out).summary()["slicing"]
     assert (after["cuts"], after["label"]) == (before, "pre-specified")
+
+
+def test_lengths_that_tie_make_two_slices(planted, workbench, capsys):
+    bench = planted(0.3)
+    rows = workbench.questions(60)
+    for i, row in enumerate(rows):
+        row["stem"] = row["stem"].ljust(40 + 5 * (i % 2), "?")
+    bench.write_items(rows)
+    bench.tables["slices"] = {"by": ["question_length"]}
+    assert bench.run("--dry-run") == 0
+    cut = "question_length of cases after 40 characters (two slices, because"
+    assert cut in capsys.readouterr().out
+    run(bench.write(), bench.out)
+    assert {row["value"]: row["n_items"] for row in Run(bench.out).summary()["slices"]} == {
+        "up to 40 characters": 29,
+        "41 characters and more": 30,
+    }
+    assert cut in Run(bench.out).report()
 
 
 @pytest.mark.parametrize(

@@ -89,3 +89,12 @@ def test_a_slice_that_says_nothing_says_so(samples):
     assert "too few" not in wide["ASR"]
     assert said["ASR"].endswith("too few items to say anything")
     assert said["ASR, shrunken"] == ".310"
+
+
+def test_a_worst_slice_that_differs_from_none_says_so(samples):
+    row = samples.result("drugs", "random", 0) | {"by": "key", "value": "A", "asr_shrunken": 0.4}
+    worst = [row | {"n_slices": n, "differs": d} for n, d in ((3, True), (3, False), (1, None))]
+    clear, tied, only = samples.shown(criteria.worst_table({"worst": worst}))
+    assert clear["ASR, shrunken"] == ".400"
+    assert tied["ASR, shrunken"].endswith("no slice differs from the others beyond chance")
+    assert only["ASR, shrunken"].endswith("the only slice")
