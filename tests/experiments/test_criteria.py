@@ -100,6 +100,14 @@ def test_failed_trials_go_before_missed_criteria(planted):
     assert judged(bench)["met"] is False
 
 
+def test_a_run_in_which_every_answer_is_unreadable_is_a_fault(planted):
+    bench = planted(n=8, unreadable=range(8), metric="asr", max_high=0.9)
+    bench.tables["require"].append({"metric": "accuracy", "min_low": 0.1})
+    assert bench.run() == 1
+    assert [judged(bench, i)["fault"] for i in (0, 1)] == [True, True]
+    assert [judged(bench, i)["met"] for i in (0, 1)] == [False, False]
+
+
 def test_an_incomplete_run_is_not_judged(planted, capsys):
     bench = planted(0.9, metric="asr", max_high=0.1)
     bench.tables["experiment"]["max_queries"] = 30

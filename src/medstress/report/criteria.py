@@ -129,7 +129,11 @@ def cases(summary: Mapping[str, Any], allowed: int) -> list[Case]:
     """Return the verdicts of a run: its criteria, then what may have kept it from measuring."""
     outcomes = {True: Outcome.OK, False: Outcome.FAILED, None: Outcome.ERROR}
     judged = [
-        Case(name=name_of(each), outcome=outcomes[each["met"]], message=found_in(each))
+        Case(
+            name=name_of(each),
+            outcome=Outcome.ERROR if each.get("fault") else outcomes[each["met"]],
+            message=found_in(each),
+        )
         for each in summary.get("requirements") or ()
     ]
     return [*judged, *faults(summary, allowed)]

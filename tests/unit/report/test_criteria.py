@@ -54,6 +54,15 @@ def test_a_criterion_is_a_failure_and_a_fault_an_error(samples):
     assert criteria.cases(partial, failed)[0].outcome is Outcome.ERROR
 
 
+def test_a_criterion_that_found_nothing_to_count_is_an_error(samples):
+    found = summary(
+        samples, judged(samples, False, fault=True), judged(samples, False, fault=False)
+    )
+    first, second, *_ = criteria.cases(found, allowed=0)
+    assert (first.outcome, second.outcome) == (Outcome.ERROR, Outcome.FAILED)
+    assert criteria.misses(found)
+
+
 def test_a_run_that_stopped_by_its_own_rule_is_no_fault(samples):
     decided = {"saved_trials": 100, "saved_queries": 321}
     found = summary(samples, judged(samples, True), complete=False, decided=decided)
