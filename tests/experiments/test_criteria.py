@@ -100,6 +100,14 @@ def test_failed_trials_go_before_missed_criteria(planted):
     assert judged(bench)["met"] is False
 
 
+def test_a_run_in_which_every_answer_is_unreadable_is_a_fault(planted):
+    bench = planted(n=8, unreadable=range(8), metric="asr", max_high=0.9)
+    bench.tables["require"].append({"metric": "accuracy", "min_low": 0.1})
+    assert bench.run() == 1
+    assert [judged(bench, i)["fault"] for i in (0, 1)] == [True, True]
+    assert [judged(bench, i)["met"] for i in (0, 1)] == [False, False]
+
+
 def test_an_incomplete_run_is_not_judged(planted, capsys):
     bench = planted(0.9, metric="asr", max_high=0.1)
     bench.tables["experiment"]["max_queries"] = 30
@@ -210,7 +218,7 @@ def test_slices_have_rows_and_the_worst_is_named(planted):
     assert found["slicing"]["label"] == "pre-specified"
     assert any("too few items to say anything" in text for text in found["warnings"])
     worst = {each["by"]: each["value"] for each in found["slicing"]["worst"]}
-    assert worst.keys() == {"subject", "rare", "key"}  # one property has a single value here
+    assert worst.keys() == {"subject", "rare", "key", "type", "option_length"}
     assert "Slices of the data, pre-specified" in Run(bench.out).report()
 
 
@@ -246,12 +254,35 @@ def test_thirds_stay_as_they_were_cut_first(planted, workbench):
     bench.tables["slices"] = {"by": ["question_length"]}
     run(bench.write(), bench.out)
     before = Run(bench.out).summary()["slicing"]["cuts"]
-    assert len({row["value"] for row in Run(bench.out).summary()["slices"]}) == 3
+    low, high = before["cases"]["question_length"]
+    assert {row["value"] for row in Run(bench.out).summary()["slices"]} == {
+        f"up to {low} characters",
+        f"{low + 1} to {high} characters",
+        f"{high + 1} characters and more",
+    }
     more = [{**row, "id": f"long{i}", "stem": row["stem"] * 3} for i, row in enumerate(rows)]
     bench.write_items([*rows, *more])
     run(bench.write(), bench.out)
     after = Run(bench.out).summary()["slicing"]
     assert (after["cuts"], after["label"]) == (before, "pre-specified")
+
+
+def test_lengths_that_tie_make_two_slices(planted, workbench, capsys):
+    bench = planted(0.3)
+    rows = workbench.questions(60)
+    for i, row in enumerate(rows):
+        row["stem"] = row["stem"].ljust(40 + 5 * (i % 2), "?")
+    bench.write_items(rows)
+    bench.tables["slices"] = {"by": ["question_length"]}
+    assert bench.run("--dry-run") == 0
+    cut = "question_length of cases after 40 characters (two slices, because"
+    assert cut in capsys.readouterr().out
+    run(bench.write(), bench.out)
+    assert {row["value"]: row["n_items"] for row in Run(bench.out).summary()["slices"]} == {
+        "up to 40 characters": 29,
+        "41 characters and more": 30,
+    }
+    assert cut in Run(bench.out).report()
 
 
 @pytest.mark.parametrize(
@@ -403,6 +434,12 @@ def entry(**keys):
             },
             ("of slices",),
         ),
+        ({"require": [entry(metric="f1")]}, ("'f1'", "tagged texts", "there are: accuracy, ")),
+        ({"require": [entry(metric="pearson")]}, ("'pearson'", "sentence pairs")),
+        ({"require": [entry(metric="macro_f1_after")]}, ("labelled pairs",)),
+        ({"require": [entry(metric="evidence.kept")]}, ("'evidence.kept'", "'random'")),
+        ({"require": [entry(metric="asr_gated")]}, ("'asr_gated'",)),
+        ({"require": [entry(metric="slope")]}, ("'slope'",)),
     ],
 )
 def test_bad_criteria_are_refused_before_anything_is_asked(planted, said, tables, words):
@@ -436,6 +473,47 @@ def test_slices_are_of_items_that_are_right_or_wrong(planted, said, workbench):
     with pytest.raises(UsageError) as error:
         run(bench.write(), bench.out)
     said(str(error.value), "[slices]", "tagged texts")
+
+
+PAIRS = "id\ttext_a\ttext_b\tscore\n" + "".join(
+    f"p{i}\tAspirin relieves severe pain{' now' * i * i}\tAspirin relieves pain\t{i}\n"
+    for i in range(4)
+)
+NOISE = {"name": "swap_noise", "scope": "all"}
+
+
+@pytest.mark.parametrize(
+    ("attack", "metric", "words"),
+    [
+        (NOISE, "pearson", None),
+        (NOISE, "accuracy", ("on sentence pairs", "there are: pearson, ")),
+        (NOISE, "asr", ("'asr'",)),
+        (NOISE, "recall", ("it needs tagged texts",)),
+        ({**NOISE, "max_change": 0.1}, "asr", None),
+        ({**NOISE, "max_change": 0.1}, "accuracy_after", ("there are: pearson, ", "asr_decided")),
+        ({"search": "greedy", "budget": 2, "max_change": 0.1}, "pearson_after", ("a search",)),
+    ],
+)
+def test_pairs_have_their_own_estimates(planted, said, attack, metric, words):
+    bench = planted(n=8, metric=metric, max_high=0.9)
+    (bench.root / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
+    (bench.root / "victim.py").write_text(
+        "def answer(pairs):\n    return [len(a) / 40 for a, _ in pairs]\n", encoding="utf-8"
+    )
+    bench.tables |= {
+        "dataset": [{"name": "pairs", "path": "pairs.tsv"}],
+        "victim": [{"backend": "python", "target": "victim.py:answer"}],
+        "attack": [{"name": "swap_noise", **attack}],
+    }
+    del bench.tables["entities"]
+    if words is None:
+        run(bench.write(), bench.out)
+        assert judged(bench)["estimate"]["n"] > 0
+        return
+    with pytest.raises(UsageError) as error:
+        run(bench.write(), bench.out)
+    said(str(error.value), *words)
+    assert not bench.out.exists()
 
 
 def test_criteria_on_a_control_and_net_of_it(planted):

@@ -68,7 +68,7 @@ def write_verdicts(stored: StoredRun, args: argparse.Namespace) -> None:
         args,
         name,
         cases(summary, allowed),
-        [sentence, *(f"Warning: {each}" for each in summary["warnings"])],
+        [sentence, *summary["headlines"], *(f"Warning: {each}" for each in summary["warnings"])],
         tables,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.core.validity import VOUCHERS
 from medstress.metrics.bounds import asr_bounds, is_open_at_baseline, lacks_answers
@@ -24,6 +25,7 @@ BETWEEN = " / "
 PLACE = ("dataset", "group", "victim", "attack")
 NOT_COMPLETE = "the run is not complete, so nothing is judged yet"
 UNASKED = "no trial counts towards it"
+UNREAD = "nothing could be counted, because calls failed or no answer was readable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +86,20 @@ def judge(criterion: Row, evidence: Evidence) -> dict[str, Any]:
         "against": criterion.get("against"),
         "vouched_by": criterion.get("vouched_by"),
         "n_rows": len(readings),
+        "fault": False,
     }
     if not readings:
         nothing = "no row of the run is what `where` asks for"
         return {**told, "row": None, "estimate": None, "bounds": None, "met": False} | {
             "reason": nothing
         }
-    worst = max(readings, key=lambda reading: _distance(reading, limit))
+    faults = [each for each in readings if is_fault(criterion, each, evidence)]
+    measured = [each for each in readings if each not in faults and why_missed(each, limit)]
+    # What was measured and missed is told before what could not be measured.
+    worst = max(measured or readings, key=lambda reading: _distance(reading, limit))
     missed = why_missed(worst, limit)
+    if missed is not None and not measured:
+        missed = UNREAD
     return {
         **told,
         **worst.more,
@@ -100,6 +108,7 @@ def judge(criterion: Row, evidence: Evidence) -> dict[str, Any]:
         "bounds": list(worst.ends),
         "met": missed is None,
         "reason": missed,
+        "fault": missed == UNREAD,
     }
 
 
@@ -128,6 +137,34 @@ def why_missed(reading: Reading, limit: Mapping[str, float]) -> str | None:
         if low < limit["min_low"]
         else None
     )
+
+
+def is_fault(criterion: Row, reading: Reading, evidence: Evidence) -> bool:
+    """Return whether failed calls or unreadable answers left nothing in a row to count.
+
+    That is a fault of the run and no finding about the victim.
+    """
+    place = reading.place
+    own = evidence.trials.get(place, ())
+    control = reading.more.get("control")
+    beside = (*place[:3], f"{place[3]}{BETWEEN}{control}")
+    theirs = evidence.trials.get(beside, ()) if control else ()
+    if any(
+        all(_gave_nothing(row, criterion["metric"]) for row in asked)
+        for rows in (own, theirs)
+        if (asked := [row for row in rows if row.verdict is not Verdict.NOT_ATTACKABLE])
+    ):
+        return True
+    if reading.estimate is None or reading.estimate["n"]:
+        return False
+    is_whole = "slice" not in criterion
+    return reading.ends != (None, None) or (is_whole and any(map(is_open_at_baseline, own)))
+
+
+def _gave_nothing(row: TrialRow, metric: str) -> bool:
+    """Return whether a trial has no answer to count: none to the clean item, or none after it."""
+    is_failed = metric != "accuracy" and row.verdict is Verdict.FAILED
+    return is_open_at_baseline(row) or is_failed
 
 
 def _distance(reading: Reading, limit: Mapping[str, float]) -> tuple[bool, float]:

@@ -28,6 +28,8 @@ Tally: TypeAlias = tuple[list[int], list[int]]
 
 WIDE = 0.4
 """An interval wider than this says next to nothing."""
+_TIE = 1e-9
+"""Shrunken rates that differ by less are the same but for rounding."""
 
 
 def slice_rows(
@@ -160,8 +162,12 @@ def is_too_small(row: Mapping[str, Any]) -> bool:
 def worst_slices(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the slice with the highest shrunken ASR for each attack and property.
 
-    Taking the highest plain rate would pick small slices, which are high by chance. Properties
-    with one value are left out.
+    Taking the highest plain rate would pick small slices, which are high by chance. Of slices that
+    tie the plain rate decides, then the number of trials.
+
+    Returns:
+        Rows of `slice_rows` with `n_slices`, `too_small`, and `differs`: False where all of several
+        slices are shrunken to one value, None where fewer than two have a rate to compare.
     """
     families: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -170,7 +176,35 @@ def worst_slices(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for members in families.values():
         known = [row for row in members if row["asr_shrunken"] is not None]
-        if len(known) > 1:
-            worst = max(known, key=lambda row: (row["asr_shrunken"], row["asr"]["n"]))
-            found.append({**worst, "n_slices": len(members), "too_small": is_too_small(worst)})
+        most = max((row["asr_shrunken"] for row in known), default=0.0)
+        least = min((row["asr_shrunken"] for row in known), default=0.0)
+        tied = [row for row in known if most - row["asr_shrunken"] < _TIE]
+        if known:
+            worst = max(tied, key=lambda row: (row["asr"]["value"], row["asr"]["n"]))
+        else:
+            worst = max(members, key=lambda row: int(row["n_items"]))
+        more = {"n_slices": len(members), "too_small": is_too_small(worst)}
+        differs = most - least >= _TIE if len(known) > 1 else None
+        found.append({**worst, **more, "differs": differs})
     return found
+
+
+def told_cuts(cuts: Mapping[str, Mapping[str, Sequence[int]]]) -> str:
+    """Return where each data set's lengths are cut, for people.
+
+    >>> told_cuts({"cases": {"question_length": [92, 113]}, "more": {"option_length": []}})
+    'question_length of cases after 92 and 113 characters; option_length of more nowhere (one length)'
+    """  # noqa: E501 - the output of one call
+    return "; ".join(
+        f"{by} of {dataset} {_told(lengths)}"
+        for dataset, found in cuts.items()
+        for by, lengths in found.items()
+    )
+
+
+def _told(cuts: Sequence[int]) -> str:
+    if not cuts:
+        return "nowhere (one length)"
+    if len(cuts) == 1:
+        return f"after {cuts[0]} characters (two slices, because lengths tie)"
+    return f"after {' and '.join(map(str, cuts))} characters"

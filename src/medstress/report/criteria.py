@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.metrics.criteria import PLACE
-from medstress.metrics.slices import WIDE, is_too_small
+from medstress.metrics.slices import WIDE, is_too_small, told_cuts
 from medstress.metrics.unreadable import victims_unread
 from medstress.report.labels import LABELS, Row, labels
 from medstress.report.sections import at_worst
@@ -129,7 +129,11 @@ def cases(summary: Mapping[str, Any], allowed: int) -> list[Case]:
     """Return the verdicts of a run: its criteria, then what may have kept it from measuring."""
     outcomes = {True: Outcome.OK, False: Outcome.FAILED, None: Outcome.ERROR}
     judged = [
-        Case(name=name_of(each), outcome=outcomes[each["met"]], message=found_in(each))
+        Case(
+            name=name_of(each),
+            outcome=Outcome.ERROR if each.get("fault") else outcomes[each["met"]],
+            message=found_in(each),
+        )
         for each in summary.get("requirements") or ()
     ]
     return [*judged, *faults(summary, allowed)]
@@ -208,6 +212,7 @@ def worst_table(slicing: Mapping[str, Any]) -> Table:
             *columns(Format.SCORE, "ASR, shrunken"),
         ),
         rows=tuple(_slice(each) for each in slicing["worst"]),
+        notes=("The highest ASR after shrinkage; of those that tie, the highest plain ASR.",),
         n_labels=len(LABELS),
     )
 
@@ -219,8 +224,18 @@ def _slice(each: Row) -> Any:
         f"{each['by']} = {each['value']}",
         *(measure(name).read(each) for name in ("n_items", "accuracy")),
         Cell(value=measure("asr").read(each), lines=(*_at_worst(each), *small)),
-        each.get("asr_shrunken"),
+        Cell(value=each.get("asr_shrunken"), lines=_compared(each)),
     )
+
+
+def _compared(each: Row) -> tuple[str, ...]:
+    """Say of a worst slice that it is not worse than others, or that there are none."""
+    if each.get("differs", True):
+        return ()
+    if each["differs"] is None:
+        only = "the only slice" if each["n_slices"] == 1 else "no other slice to compare with"
+        return (only,)
+    return ("no slice differs from the others beyond chance",)
 
 
 def _at_worst(each: Row) -> tuple[str, ...]:
@@ -231,11 +246,7 @@ def slice_notes(slicing: Mapping[str, Any] | None) -> tuple[str, ...]:
     """Return sentences on how slices were made and estimated."""
     if slicing is None:
         return ()
-    cuts = "; ".join(
-        f"{by} of {dataset} at {low} and {high} characters"
-        for dataset, found in slicing["cuts"].items()
-        for by, (low, high) in found.items()
-    )
+    cuts = told_cuts(slicing["cuts"])
     return (
         "The intervals of all slices of one attack hold at once; slices by type may overlap.",
         f"ASR, shrunken: {slicing['shrinkage']}. It picks the worst slice.",

@@ -16,28 +16,12 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import check_slices, describe_slices
 from medstress.metrics.criteria import BETWEEN, Place
 from medstress.metrics.watching import WATCHED
-from medstress.results import measures
-from medstress.results.table import Format
 from medstress.running.baselines import describe_baseline
+from medstress.running.criterion_metrics import check_metric
 from medstress.store.run_store import RunStore
 
 KEY = "require"
 """Manifest entry of the criteria, with their hash."""
-
-
-def known_metrics() -> tuple[str, ...]:
-    """Return the fields of a row that a criterion may be about."""
-    groups = ("Rates", "Successes", "Changed passages", "Attempts of MedFuzz")
-    variants = {one.name for one in measures.VARIANTS}
-    found = [
-        f"asr_by_variant.{one.name}" if one.name in variants else one.name
-        for group in (*groups, "Tagged texts and pairs")
-        for one in measures.GROUPS[group]
-        if one.format in (Format.SHARE, Format.SCORE)
-        and not one.name.endswith((".mean", ".median"))
-        and one.name not in ("chance", "asr_without", "asr_without_at_most", "asr_alone")
-    ]
-    return (*dict.fromkeys([*found, *OF_CONTROLS]),)
 
 
 def checked(prepared: Prepared) -> Prepared:
@@ -74,10 +58,6 @@ def _check_watched(criteria: Sequence[RequireTable]) -> None:
 
 
 def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
-    known = known_metrics()
-    if criterion.metric not in known:
-        hint = did_you_mean(criterion.metric, known) or f" (there are: {', '.join(known)})"
-        raise UsageError(f"{name}: no row has the estimate {criterion.metric!r}{hint}")
     places = list(places_of(prepared))
     for key, label in criterion.where.items():
         labels = sorted({place[PLACES.index(key)] for place in places} - {""})
@@ -97,6 +77,13 @@ def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
         _check_slice(prepared, criterion, name)
     attacks = {part.label: part for part in prepared.attacks}
     used = [attacks[label] for label in dict.fromkeys(place[3] for place in judged)]
+    check_metric(
+        criterion.metric,
+        prepared.kind,
+        [part for part in used if "attack" in criterion.where or BETWEEN not in part.label],
+        has_controls=any(controls_of(prepared, label) for label in attacks),
+        name=name,
+    )
     if criterion.at_budget is not None:
         _check_budget(criterion.at_budget, used, name)
     if criterion.metric in OF_CONTROLS:

@@ -116,7 +116,9 @@ def _requirements(
     )
     judged = [judge(criterion, evidence) for criterion in fixed["criteria"]]
     final = decided(run, judged, found["experiment"]["complete"])
-    return final or [{**each, "met": None, "reason": NOT_COMPLETE} for each in judged]
+    return final or [
+        {**each, "met": None, "reason": NOT_COMPLETE, "fault": False} for each in judged
+    ]
 
 
 class _Baselines:

@@ -103,6 +103,7 @@ def _with(judged: Row, found: Mapping[str, Any]) -> dict[str, Any]:
         "met": found["met"],
         "judged_by": _sequence(EARLY, found["n_units"]),
         "reason": None if found["met"] else f"it is {sure} for certain",
+        "fault": False,
     }
 
 

@@ -10,6 +10,7 @@ from medstress.experiment.plan.slices import describe_slices
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
 from medstress.experiment.plan.targets import named_backends, watched_lines
 from medstress.metrics.sentences.surrogates import coverage_lines
+from medstress.metrics.slices import told_cuts
 from medstress.results.formats import plural
 from medstress.tasks.multiple_choice import AnswerBy
 
@@ -32,12 +33,8 @@ def decision_lines(prepared: Prepared) -> Iterator[str]:
         yield f"{plural(n, 'criterion', 'criteria')} ([[require]]), fixed with the first query"
     slices = describe_slices(prepared, None, is_asked=False)
     if slices is not None:
-        cuts = [
-            f"{by} of {dataset} at {low} and {high} characters"
-            for dataset, found in slices["cuts"].items()
-            for by, (low, high) in found.items()
-        ]
-        thirds = f"; thirds: {', '.join(cuts)}" if cuts else ""
+        cuts = told_cuts(slices["cuts"])
+        thirds = f"; thirds: {cuts}" if cuts else ""
         yield f"slices by {', '.join(slices['by'])}, fixed with the first query{thirds}"
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.metrics.accuracies import accuracy
 from medstress.metrics.bounds import asr_bounds
 from medstress.metrics.criteria import Evidence, Reading, control_rows, judge, place_of
 from medstress.metrics.success import asr, asr_at
@@ -83,6 +85,52 @@ def test_nothing_counted_is_not_met_and_says_so() -> None:
     assert (judged["met"], judged["reason"]) == (False, "no trial counts towards it")
     none = judge({"metric": "asr", "max_high": 0.9, "where": {"attack": "x"}}, evidence(rows))
     assert (none["met"], none["n_rows"], none["estimate"]) == (False, 0, None)
+
+
+UNREADABLE = {"verdict": Verdict.UNREADABLE}
+FAILED_CLEAN = {"verdict": Verdict.FAILED, "at": "baseline"}
+FAILED_AFTER = {"verdict": Verdict.FAILED, "at": "attack"}
+WRONG = {"verdict": Verdict.ALREADY_WRONG}
+
+
+@pytest.mark.parametrize(
+    ("metric", "ends", "fault"),
+    [
+        ("asr", [UNREADABLE, UNREADABLE], True),
+        ("asr", [FAILED_CLEAN, UNREADABLE], True),
+        ("asr", [FAILED_AFTER, FAILED_AFTER], True),
+        ("asr", [FAILED_CLEAN, WRONG], True),
+        ("asr", [WRONG, WRONG], False),
+        ("asr", [FAILED_AFTER, {}], False),
+        ("accuracy", [UNREADABLE, UNREADABLE], True),
+        ("accuracy", [UNREADABLE, WRONG], False),
+        ("accuracy", [FAILED_AFTER, FAILED_AFTER], False),
+    ],
+)
+def test_what_could_not_be_counted_is_a_fault(
+    trial: Make, metric: str, ends: Any, fault: bool
+) -> None:
+    trials = [trial(item_id=str(i), **each) for i, each in enumerate(ends)]
+    count, bounds = (asr, asr_bounds(trials, 4)) if metric == "asr" else (accuracy, [0.0, 1.0])
+    rows = [row(**{metric: count(trials).as_json(), f"{metric}_bounds": bounds})]
+    judged = judge({"metric": metric, "min_low": 0.99}, evidence(rows, (), trials))
+    assert (judged["met"], judged["fault"]) == (False, fault)
+    assert ("calls failed" in judged["reason"]) is fault
+
+
+def test_a_row_that_was_measured_and_misses_goes_before_a_fault(trial: Make) -> None:
+    good = [trial(item_id=str(i), attack="b", verdict=FLIPPED) for i in range(9)]
+    bad = [trial(item_id="x", attack="a", **UNREADABLE)]
+    rows = [
+        row(name, asr=asr(each).as_json(), asr_bounds=asr_bounds(each, 4))
+        for name, each in (("a", bad), ("b", good))
+    ]
+    members = {place_of(rows[0]): bad, place_of(rows[1]): good}
+    found = replace(evidence(rows), trials=members)
+    missed = judge({"metric": "asr", "max_high": 0.2}, found)
+    assert (missed["row"]["attack"], missed["fault"]) == ("b", False)
+    unread = judge({"metric": "asr", "min_low": 0.2}, found)
+    assert (unread["row"]["attack"], unread["fault"]) == ("a", True)
 
 
 def test_a_row_that_cannot_be_judged_goes_before_the_worst_that_can() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
-from medstress.metrics.slices import is_too_small, slice_rows, worst_slices
+from medstress.metrics.slices import is_too_small, slice_rows, told_cuts, worst_slices
 from medstress.stats.shares import slice_shares
 from medstress.stats.shrinkage import shrunken
 
@@ -75,8 +75,44 @@ def test_the_worst_slice_is_not_the_smallest_one(trial: Make) -> None:
     assert 0.5 < worst["asr_shrunken"] < 0.55
 
 
-def test_one_slice_alone_is_no_worst_slice(trial: Make) -> None:
-    assert worst_slices(slice_rows(rows(trial, "c", 3, 9), by_letter, {"random": 4})) == []
+def test_every_property_has_a_row_and_one_slice_alone_is_not_compared(trial: Make) -> None:
+    trials = [*rows(trial, "c", 3, 9), trial(item_id="d", verdict=Verdict.ALREADY_WRONG)]
+
+    def by(row: TrialRow) -> list[tuple[str, str]]:
+        return [("letter", row.item_id[0]), ("all", "x")]
+
+    every, letter = worst_slices(slice_rows(trials, by, {"random": 4}))
+    assert (every["by"], every["n_slices"], every["differs"]) == ("all", 1, None)
+    assert (letter["value"], letter["n_slices"], letter["differs"]) == ("c", 2, None)
+    wrong = [trial(item_id=name, verdict=Verdict.ALREADY_WRONG) for name in "cddd"]
+    (unknown,) = worst_slices(slice_rows(wrong, by_letter, {"random": 4}))
+    assert (unknown["asr_shrunken"], unknown["differs"]) == (None, None)
+
+
+def test_of_slices_that_tie_the_highest_plain_rate_is_the_worst(trial: Make) -> None:
+    """All are shrunken to one value; a comes first by name and d has fewer trials."""
+    trials = [
+        *rows(trial, "a", 13, 30),
+        *rows(trial, "c", 14, 28),
+        *rows(trial, "d", 7, 14),
+        *rows(trial, "e", 0, 1),
+    ]
+    found = slice_rows(trials, lambda row: [("letter", row.item_id[0])], {"random": 4})
+    pulled = [row["asr_shrunken"] for row in found]
+    assert pulled == pytest.approx(pulled[:1] * 4)
+    (worst,) = worst_slices(found)
+    assert (worst["value"], worst["differs"]) == ("c", False)
+    apart = [*rows(trial, "a", 2, 100), *rows(trial, "c", 90, 100)]
+    (worst,) = worst_slices(slice_rows(apart, lambda row: [("l", row.item_id[0])], {"random": 4}))
+    assert (worst["value"], worst["differs"]) == ("c", True)
+
+
+def test_cuts_that_make_fewer_than_three_slices_say_so() -> None:
+    told = told_cuts({"x": {"option_length": [10], "question_length": [5, 9]}})
+    assert told == (
+        "option_length of x after 10 characters (two slices, because lengths tie); "
+        "question_length of x after 5 and 9 characters"
+    )
 
 
 def test_a_slice_has_its_rate_net_of_a_control(trial: Make) -> None:

@@ -54,6 +54,15 @@ def test_a_criterion_is_a_failure_and_a_fault_an_error(samples):
     assert criteria.cases(partial, failed)[0].outcome is Outcome.ERROR
 
 
+def test_a_criterion_that_found_nothing_to_count_is_an_error(samples):
+    found = summary(
+        samples, judged(samples, False, fault=True), judged(samples, False, fault=False)
+    )
+    first, second, *_ = criteria.cases(found, allowed=0)
+    assert (first.outcome, second.outcome) == (Outcome.ERROR, Outcome.FAILED)
+    assert criteria.misses(found)
+
+
 def test_a_run_that_stopped_by_its_own_rule_is_no_fault(samples):
     decided = {"saved_trials": 100, "saved_queries": 321}
     found = summary(samples, judged(samples, True), complete=False, decided=decided)
@@ -89,3 +98,12 @@ def test_a_slice_that_says_nothing_says_so(samples):
     assert "too few" not in wide["ASR"]
     assert said["ASR"].endswith("too few items to say anything")
     assert said["ASR, shrunken"] == ".310"
+
+
+def test_a_worst_slice_that_differs_from_none_says_so(samples):
+    row = samples.result("drugs", "random", 0) | {"by": "key", "value": "A", "asr_shrunken": 0.4}
+    worst = [row | {"n_slices": n, "differs": d} for n, d in ((3, True), (3, False), (1, None))]
+    clear, tied, only = samples.shown(criteria.worst_table({"worst": worst}))
+    assert clear["ASR, shrunken"] == ".400"
+    assert tied["ASR, shrunken"].endswith("no slice differs from the others beyond chance")
+    assert only["ASR, shrunken"].endswith("the only slice")

@@ -98,19 +98,36 @@ def describe_slices(
 
 
 def _cuts(part: DatasetPart, table: SlicesTable) -> dict[str, list[int]]:
-    """Return the two lengths that divide a data set's items into thirds, in characters."""
+    """Return the lengths that divide a data set's items into thirds, in characters.
+
+    They are lengths of items, and at most the second longest, so that no slice is empty: fewer than
+    two where lengths tie, and none where all are equal.
+    """
     found = {}
     for by in _LENGTHS:
         lengths = [_length(item, by) for item in part.questions if isinstance(item, Question)]
         if by in table.by and lengths:
-            found[by] = [round(cut) for cut in np.quantile(lengths, [1 / 3, 2 / 3])]
+            found[by] = thirds(lengths)
     return found
 
 
-def _length(item: Question, by: str) -> float:
+def thirds(lengths: Sequence[int]) -> list[int]:
+    """Return the lengths up to which the first and the second third go.
+
+    >>> thirds([5, 6, 7, 8, 9, 10]), thirds([92, 92, 113, 113]), thirds([1, 3, 3, 3]), thirds([4])
+    ([6, 8], [92], [1], [])
+    """
+    shorter = [length for length in lengths if length < max(lengths)]
+    if not shorter:
+        return []
+    cuts = np.quantile(lengths, [1 / 3, 2 / 3], method="inverted_cdf")
+    return sorted({min(int(cut), max(shorter)) for cut in cuts})
+
+
+def _length(item: Question, by: str) -> int:
     if by == "question_length":
-        return float(len(item.question))
-    return fmean(len(text) for text in item.options)
+        return len(item.question)
+    return round(fmean(len(text) for text in item.options))
 
 
 def slices_of(
@@ -144,11 +161,22 @@ def _values(
     return _values_of_column(item, by)
 
 
-def _third(length: float, cuts: Sequence[int]) -> str:
-    low, high = cuts
-    if length <= low:
-        return f"up to {low} characters"
-    return f"{low} to {high} characters" if length <= high else f"over {high} characters"
+def _third(length: int, cuts: Sequence[int]) -> str:
+    """Return the name of the slice that a length is in; names do not overlap.
+
+    >>> [_third(length, [92, 113]) for length in (92, 93, 114)]
+    ['up to 92 characters', '93 to 113 characters', '114 characters and more']
+    """
+    if not cuts:
+        return "any length"
+    above = [cut for cut in cuts if cut < length]
+    if not above:
+        return f"up to {cuts[0]} characters"
+    low = above[-1] + 1
+    if len(above) == len(cuts):
+        return f"{low} characters and more"
+    high = cuts[len(above)]
+    return f"{low} characters" if low == high else f"{low} to {high} characters"
 
 
 def _types(item: Question, types: Sequence[str] | None, *, grouped: bool) -> Sequence[str]:
