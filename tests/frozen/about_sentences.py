@@ -15,7 +15,6 @@ TAGGED = {
     "synonyms.csv": SYNONYMS,
     "words.txt": "patients\nfever\nsevere bleeding\n",
     "e.toml": """[experiment]
-controls = false
 name = "tagged"
 seeds = [0, 1]
 controls = true
@@ -57,7 +56,6 @@ search = "greedy"
 budget = 5
 """,
     "perturbed.toml": """[experiment]
-controls = false
 name = "perturbed"
 seeds = [0]
 [[dataset]]
@@ -75,7 +73,6 @@ DOCUMENTS = {
     "synonyms.csv": SYNONYMS,
     "chemicals.txt": CHEMICAL_NAMES,
     "e.toml": """[experiment]
-controls = false
 name = "documents"
 seeds = [0, 1]
 [[dataset]]
@@ -121,7 +118,6 @@ SIMILAR = {
     "tagging.py": TAGGING,
     "synonyms.csv": SYNONYMS,
     "e.toml": """[experiment]
-controls = false
 name = "similar"
 seeds = [0, 1]
 [[dataset]]
@@ -158,7 +154,6 @@ budget = 4
 """,
 }
 SIMILAR["perturbed.toml"] = """[experiment]
-controls = false
 name = "perturbed"
 seeds = [0]
 [[dataset]]
@@ -174,7 +169,6 @@ TRAINED = {
     "data.iob": IOB,
     "tagging.py": TAGGING,
     "e.toml": """[experiment]
-controls = false
 name = "trained"
 seeds = [0]
 [[dataset]]
