@@ -13,6 +13,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.stats.power import detectable
 
 Make = Callable[..., TrialRow]
 HELD, FLIPPED, WRONG = Verdict.HELD, Verdict.FLIPPED, Verdict.ALREADY_WRONG
@@ -255,6 +256,40 @@ def test_net_of_the_control_is_secondary_or_fixed_as_primary(side: Any, compared
     found = compared(a, b, {**NEW_MODEL, **fixed}, fixed)
     assert (found.verdict, found.primary.is_fixed) == ("worse", True)
     assert {row.role for row in found.rows if row.metric != "asr_net"} == {"exploratory"}
+
+
+def test_equal_builds_are_equivalent_net_of_a_control(side: Any, compared: Any) -> None:
+    """No pair of nets differs; there is an interval all the same."""
+    rows = with_control(side, [FLIPPED] * 40 + [HELD] * 160, [FLIPPED] * 10 + [HELD] * 190)
+    primary = {"metric": "asr_net", "control": "no_op"}
+    fixed = {"config.experiment.primary": primary, "primary": primary}
+    found = compared(rows, rows, {**NEW_MODEL, **fixed}, fixed, margin=0.05)
+    (row,) = found.primary_rows
+    assert (row.verdict, row.p, found.fails) == ("equivalent within the margin", 1, False)
+    assert row.difference.low == pytest.approx(-0.0188, abs=1e-4)
+    assert "So few items" not in row.sentence
+    assert "at a mean squared difference of .150, assumed" in row.sentence
+
+
+@pytest.mark.parametrize(
+    ("n_flipped", "told"),
+    [
+        (2, "at a discordance of .150, assumed as in the dry run: .010 was seen"),
+        (30, "at the discordance that was seen, .300"),
+    ],
+)
+def test_the_smallest_difference_says_what_it_rests_on(
+    side: Any, compared: Any, n_flipped: int, told: str
+) -> None:
+    half = n_flipped // 2
+    a = [FLIPPED] * half + [HELD] * (200 - half)
+    b = [HELD] * half + [FLIPPED] * (n_flipped - half) + [HELD] * (200 - n_flipped)
+    if n_flipped == 30:
+        a, b = a[:100], b[:100]
+    (row,) = compared(side(a), side(b), NEW_MODEL).primary_rows
+    assert told in row.sentence
+    n = len(a)
+    assert row.smallest_effect == pytest.approx(detectable(n, max(n_flipped / n, 0.15)))
 
 
 def test_failed_calls_of_a_control_decide_nothing(side: Any, compared: Any) -> None:
