@@ -10,9 +10,11 @@ import pytest
 from scipy.stats import norm
 from statsmodels.stats.contingency_tables import mcnemar
 
+from medstress.comparison.tables import cases_of, lines_of
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.results.junit import Outcome
 from medstress.stats.power import detectable
 
 Make = Callable[..., TrialRow]
@@ -139,6 +141,42 @@ def test_failed_answers_decide_nothing(side: Any, compared: Any) -> None:
     assert (gate.verdict, gate.fails) == ("undecided", True)
 
 
+def test_a_build_that_never_answers_cannot_be_compared(side: Any, compared: Any, said: Any) -> None:
+    dead = side([FAILED] * 100, at="baseline")
+    with pytest.raises(UsageError) as error:
+        compared(side([HELD] * 100), dead, NEW_MODEL)
+    said(str(error.value), "every answer of B failed")
+    # It answered before the attack alone: nothing of what decides is known.
+    under_attack = side([FAILED] * 100, at="attack")
+    with pytest.raises(UsageError) as error:
+        compared(side([HELD] * 100), under_attack, NEW_ATTACK)
+    assert "every answer of B failed" in str(error.value)
+    with pytest.raises(UsageError) as error:
+        compared(
+            side([FAILED] * 50 + [HELD] * 50, at="attack"),
+            side([HELD] * 50 + [FAILED] * 50, at="attack"),
+            NEW_ATTACK,
+        )
+    said(str(error.value), "100 pairs")
+    # No answer can be read: no item is right in both, so that nothing shows the loss.
+    with pytest.raises(UsageError) as error:
+        compared(side([HELD] * 9), side([WRONG] * 9), NEW_ATTACK)
+    said(str(error.value), "no common item")
+
+
+def test_a_row_that_is_mostly_open_is_an_error_in_junit(side: Any, compared: Any) -> None:
+    for n_failed, outcome in ((51, Outcome.ERROR), (50, Outcome.OK)):
+        rows = side([HELD] * (100 - n_failed)) + [
+            row
+            for row in side([FAILED] * 100, at="baseline")
+            if int(row.item_id[1:]) >= 100 - n_failed
+        ]
+        found = compared(side([HELD] * 100), rows, NEW_MODEL)
+        (case,) = cases_of(found)
+        assert case.outcome is outcome
+        assert "p < .001 as read, but failed answers leave it open" in case.message
+
+
 def test_seeds_of_one_item_are_one_unit(side: Any, compared: Any) -> None:
     """Twenty seeds that agree say no more than one."""
     a, b = [HELD] * 40, [HELD] * 34 + [FLIPPED] * 6
@@ -220,7 +258,7 @@ def test_several_arms_are_one_family(side: Any, compared: Any) -> None:
         assert row.p_adjusted == pytest.approx(times * row.p)
         assert (row.verdict, found.families()[0]) == (
             "undecided",
-            {"name": "primary", "size": 4, "adjust": adjust},
+            {"name": "primary", "size": 4, "without_pairs": 0, "adjust": adjust},
         )
 
 
@@ -319,6 +357,28 @@ def test_primaries_that_differ_count_as_not_fixed(side: Any, compared: Any) -> N
 def test_incomplete_runs_are_compared_and_said_to_be(side: Any, compared: Any) -> None:
     found = compared(side([HELD] * 3), side([HELD] * 2), {"complete": False})
     assert any(note.startswith("the run of B is not complete") for note in found.notes)
+
+
+def test_a_run_that_is_not_complete_decides_nothing(side: Any, compared: Any) -> None:
+    a, b = side([HELD] * 100), side([FLIPPED] * 60 + [HELD] * 40)
+    found = compared(a, b, {**NEW_MODEL, "complete": False})
+    (row,) = found.primary_rows
+    assert (found.verdict, found.fails, row.difference.value) == ("undecided", False, -0.6)
+    assert row.sentence.startswith("undecided: the run of B is not complete: accuracy after")
+    assert compared(a, b, {**NEW_MODEL, "complete": False}, margin=0.1).fails
+    stopped = {"complete": False, "decided": {"n": 100}}
+    assert compared(a, b, {**NEW_MODEL, **stopped}).verdict == "worse"
+
+
+def test_rows_without_a_pair_are_counted_beside_the_tests(side: Any, compared: Any) -> None:
+    found = compared(side([HELD] * 9), side([WRONG] * 9), NEW_MODEL)
+    assert found.families()[1] == {
+        "name": "secondary",
+        "size": 1,
+        "without_pairs": 1,
+        "adjust": "holm",
+    }
+    assert any("1 row without a pair" in line for line in lines_of(found))
 
 
 @pytest.mark.parametrize("seed", range(20))
