@@ -15,6 +15,7 @@ from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.results.junit import Outcome
+from medstress.stats.estimates import Estimate
 from medstress.stats.power import detectable
 
 Make = Callable[..., TrialRow]
@@ -368,6 +369,41 @@ def test_a_run_that_is_not_complete_decides_nothing(side: Any, compared: Any) ->
     assert compared(a, b, {**NEW_MODEL, "complete": False}, margin=0.1).fails
     stopped = {"complete": False, "decided": {"n": 100}}
     assert compared(a, b, {**NEW_MODEL, **stopped}).verdict == "worse"
+
+
+class Read:
+    """An interval over names, as read."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.found = Estimate(value=0.3, n=100, low=low, high=high, method="two-way")
+
+    def like_these(self, row: Any, contrast: Any) -> tuple[Estimate | None, str | None]:
+        return self.found, None
+
+
+@pytest.mark.parametrize(
+    ("ends", "verdict", "told"),
+    [
+        (
+            (-0.1, 0.7),
+            "undecided",
+            "with these names, for names like these undecided (the interval",
+        ),
+        ((0.1, 0.5), "worse", "with these names, and worse for names like these (the interval"),
+    ],
+)
+def test_where_the_names_differ_the_interval_over_names_decides_about_lists(
+    side: Any, compared: Any, ends: tuple[float, float], verdict: str, told: str
+) -> None:
+    other = {"parts.groups.drugs": "h", "groups.drugs.vocabulary": "others"}
+    a, b = side([HELD] * 90 + [FLIPPED] * 10), side([HELD] * 60 + [FLIPPED] * 40)
+    found = compared(a, b, other, names=Read(*ends))
+    (row,) = found.primary_rows
+    assert (found.factor, found.verdict, found.fails) == ("names", "worse", True)
+    assert row.as_json()["for_names_like_these_verdict"] == verdict
+    assert row.sentence.startswith(f"the victim is worse under B than under A {told}")
+    # Another factor speaks of the same names in both.
+    assert "names" not in compared(a, b, NEW_ATTACK, names=Read(*ends)).primary_rows[0].sentence
 
 
 def test_rows_without_a_pair_are_counted_beside_the_tests(side: Any, compared: Any) -> None:
