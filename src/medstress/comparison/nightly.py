@@ -13,7 +13,7 @@ from medstress.comparison.compare import one_factor
 from medstress.comparison.contrasts import ACCURACY_AFTER, ASR, CONTRASTS, Contrast
 from medstress.comparison.factors import OF_VICTIMS, TIME, factors_of, models_of
 from medstress.comparison.frozen import at_first_edits, frozen_specs
-from medstress.comparison.gate_file import Series
+from medstress.comparison.gate_file import Series, spent_digest
 from medstress.comparison.pairing import Pair, by_key, pairs_of
 from medstress.comparison.sides import Arm, Side, match_arms
 from medstress.core.errors import UsageError
@@ -202,6 +202,7 @@ def feed_night(
         "x": night.x,
         "e": night.e,
         "n_pairs": len(kept),
+        "spent": spent_digest(night.state.spent),
     }
     return Gate(
         series=series.after(night.state, digests[0], entry),
