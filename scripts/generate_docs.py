@@ -48,7 +48,7 @@ COMPARISON = """## `compare --json`: format 1
 (`folder`, `experiment`, `fingerprint`, `started`, `finished`, `complete`), `factor` (`name`, and
 `what` it is in A and B), `also_differs` (libraries and settings: name -> [in A, in B]), `primary`
 (`metric`, `control`, `fixed_in_the_file`, `why`), `margin`, `on_undecided`, `families` (`name`,
-`size`, `adjust`), `rows`, `notes`. Estimates are as in `summary --json`.
+`size`, `without_pairs`, `adjust`), `rows`, `notes`. Estimates are as in `summary --json`.
 
 | field of a row | meaning |
 | --- | --- |

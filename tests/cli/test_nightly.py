@@ -109,6 +109,10 @@ def test_a_state_that_does_not_follow_from_its_log_is_refused(builds, medstress,
         (("base", "same", "--sequential", "items.jsonl"), "no JSON"),
         (("base", "same", "--sequential", "state.json", "--adjust", "bh"), "--adjust"),
         (("base", "same", "--afresh"), "--sequential"),
+        (
+            ("base", "same", "--sequential", "state.json", "--on-undecided", "pass"),
+            "--on-undecided",
+        ),
         (("base", "none", "--sequential", "state.json"), "no run in none"),
     ],
 )

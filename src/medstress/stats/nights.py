@@ -182,7 +182,7 @@ def replay(bets: Iterable[int]) -> tuple[tuple[float, ...], tuple[float, ...], i
 
     >>> fortunes, values, alarm = replay([1, 0, -1])
     >>> len(fortunes), [round(e, 3) for e in values], alarm
-    (5, [1.126, 1.126, 1.035], None)
+    (5, [1.126, 1.126, 0.853], None)
     """
     fortunes: tuple[float, ...] = (0.0,) * len(STAKES)
     values: list[float] = []

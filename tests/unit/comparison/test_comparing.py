@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -404,6 +405,12 @@ def test_where_the_names_differ_the_interval_over_names_decides_about_lists(
     assert row.sentence.startswith(f"the victim is worse under B than under A {told}")
     # Another factor speaks of the same names in both.
     assert "names" not in compared(a, b, NEW_ATTACK, names=Read(*ends)).primary_rows[0].sentence
+
+
+def test_no_number_is_minus_zero(side: Any, compared: Any) -> None:
+    rows = with_control(side, [HELD] * 9, [HELD] * 9)
+    for changes in (NEW_MODEL, NEW_ATTACK, {}):
+        assert "-0.0," not in json.dumps(compared(rows, rows, changes).as_json()).replace("]", ",")
 
 
 def test_rows_without_a_pair_are_counted_beside_the_tests(side: Any, compared: Any) -> None:
