@@ -48,7 +48,7 @@ COMPARISON = """## `compare --json`: format 1
 (`folder`, `experiment`, `fingerprint`, `started`, `finished`, `complete`), `factor` (`name`, and
 `what` it is in A and B), `also_differs` (libraries and settings: name -> [in A, in B]), `primary`
 (`metric`, `control`, `fixed_in_the_file`, `why`), `margin`, `on_undecided`, `families` (`name`,
-`size`, `adjust`), `rows`, `notes`. Estimates are as in `summary --json`.
+`size`, `without_pairs`, `adjust`), `rows`, `notes`. Estimates are as in `summary --json`.
 
 | field of a row | meaning |
 | --- | --- |
@@ -64,9 +64,11 @@ COMPARISON = """## `compare --json`: format 1
 | `interval90` | the 90 % interval of the difference, which decides on equivalence |
 | `p`, `p_adjusted` | two-sided, of the method of `difference`; over the family of the row's role |
 | `p_exact` | McNemar's exact, as other tools print it; null where items repeat, and for net |
-| `smallest_effect` | the smallest difference that these pairs find with 80 % power |
+| `smallest_effect` | the smallest difference found with 80 % power, at the `discordance`, or .15 |
+| `discordance` | share of discordant pairs; for `asr_net` the mean squared difference |
 | `for_names_like_these` | the difference with items and names both taken to be drawn, or null |
 | `for_names_like_these_reason` | why it is null |
+| `for_names_like_these_verdict` | what that interval says of B: `better`, `worse`, `undecided` |
 """
 OBJECTS = """`attack_spec`, `edits`, `first_success_edits` and, of exchanges, `scores` and
 `continuations` are objects and arrays in JSONL, Parquet and `Run.trials()`, and JSON text in CSV

@@ -82,6 +82,29 @@ def test_two_arms_of_one_run(two, medstress, said):
     said(medstress("compare", "a").err, "[compare]")
 
 
+def test_frozen_name_substitutions_have_an_interval_over_names(two, medstress, workbench):
+    """Names are in the edits; those of harmless changes are none."""
+    (two.root / "old.py").write_text(workbench.VICTIM, encoding="utf-8")
+    assert medstress("freeze", "a", "--to", "set.jsonl").code == 0
+    for name, module in (("old", "old"), ("new", "victim")):
+        (two.root / f"{name}.toml").write_text(
+            f'[experiment]\nname = "{name}"\nseeds = [0, 1]\n'
+            '[[dataset]]\nname = "frozen"\npath = "set.jsonl"\n'
+            f'[[victim]]\nname = "m"\nbackend = "python"\ntarget = "{module}.py:answer"\n'
+            '[[attack]]\nname = "frozen"\n',
+            encoding="utf-8",
+        )
+        told = medstress("run", f"{name}.toml", "--out", f"f_{name}", "--quiet")
+        assert told.code == 0, told.err
+    (row,) = [
+        row
+        for row in json.loads(medstress("compare", "f_old", "f_new", "--json").out)["rows"]
+        if row["role"] == "primary"
+    ]
+    names = row["for_names_like_these"]
+    assert names["low"] < row["difference"]["value"] < names["high"]
+
+
 def test_a_deterministic_attack_has_no_interval_over_names(two, medstress):
     two.tables["attack"] = [two.attack("nearest"), two.attack("farthest")]
     two.tables["compare"] = {"a": "nearest", "b": "farthest"}

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from medstress.comparison.gate_file import locked
+from medstress.comparison.gate_file import locked, spent_digest
+from medstress.stats.nights import replay
 
 VICTIM = r"""
 import re
@@ -66,14 +67,36 @@ def test_an_alarm_is_exit_code_3_tonight_and_ever_after(builds, medstress):
     base = medstress("compare", "base", "worse", "--sequential", "state.json", "--json")
     assert json.loads(base.out)["x"] == 1
     found = json.loads(Path("state.json").read_text("utf-8"))
-    found["state"]["fortunes"] = [60.0] * 5  # as after many nights
+    # As on the last of many nights before the alarm, each with other items.
+    n = next(n for n in range(1, 99) if replay([1] * (n + 1))[2])
+    fortunes, values, _ = replay([1] * n)
+    found["state"] |= {
+        "fortunes": fortunes,
+        "nights": [f"n{t}" for t in range(n)],
+        "spent": [],
+    }
+    found["log"] = [
+        {"night": t, "x": 1, "e": e, "spent": spent_digest(())} for t, e in enumerate(values, 1)
+    ]
     Path("state.json").write_text(json.dumps(found), "utf-8")
     told = medstress(
-        "compare", "base", "same", "--sequential", "state.json", "--junit", "junit.xml"
+        "compare", "base", "worse", "--sequential", "state.json", "--junit", "junit.xml"
     )
     assert told.code == 3
     assert told.out.startswith("alarm tonight")
     assert "<failure" in Path("junit.xml").read_text("utf-8")
+    after = medstress("compare", "base", "same", "--sequential", "state.json")
+    assert (after.code, f"alarm since night {n + 1}" in after.out) == (3, True)
+
+
+def test_a_state_that_does_not_follow_from_its_log_is_refused(builds, medstress, said):
+    assert medstress("compare", "base", "worse", "--sequential", "state.json").code == 0
+    found = json.loads(Path("state.json").read_text("utf-8"))
+    found["state"]["fortunes"] = [60.0] * 5
+    Path("state.json").write_text(json.dumps(found), "utf-8")
+    told = medstress("compare", "base", "same", "--sequential", "state.json")
+    assert told.code == 2
+    said(told.err, "fortunes do not follow")
 
 
 @pytest.mark.parametrize(
@@ -86,6 +109,10 @@ def test_an_alarm_is_exit_code_3_tonight_and_ever_after(builds, medstress):
         (("base", "same", "--sequential", "items.jsonl"), "no JSON"),
         (("base", "same", "--sequential", "state.json", "--adjust", "bh"), "--adjust"),
         (("base", "same", "--afresh"), "--sequential"),
+        (
+            ("base", "same", "--sequential", "state.json", "--on-undecided", "pass"),
+            "--on-undecided",
+        ),
         (("base", "none", "--sequential", "state.json"), "no run in none"),
     ],
 )
@@ -117,12 +144,10 @@ def test_killed_while_it_writes_the_series_stays_whole(builds):
         "from pathlib import Path\n"
         "from medstress.comparison.gate_file import Series, write_series\n"
         "from medstress.stats.nights import begin\n"
-        "import dataclasses\n"
         "n = 0\n"
         "while True:\n"
         "    n = n % 3000 + 1\n"
-        "    state = dataclasses.replace(begin('b'), spent=frozenset(map(str, range(n))))\n"
-        "    series = Series(state=state, about='', baseline_runs=(), log=())\n"
+        "    series = Series(state=begin('b'), about='x' * n, baseline_runs=(), log=())\n"
         "    write_series(Path('state.json'), series)\n"
     )
     from medstress.comparison.gate_file import read_series

@@ -241,6 +241,11 @@ def test_what_a_back_end_cannot_do_is_left_out_with_a_sentence(said: Any) -> Non
         (MOCK, {"prompts": []}, ["prompts"]),
         (MOCK, {"answer_by": ["speech"]}, ["answer_by"]),
         (MOCK, {"templates": ["qstab"]}, ["templates"]),
+        (
+            {"name": "f", "backend": "python", "target": "victim.py:answer"},
+            {"answer_by": ["letter"]},
+            ["answer_by", "every victim is a function"],
+        ),
     ],
 )
 def test_a_table_that_compares_nothing_or_is_malformed_is_refused(

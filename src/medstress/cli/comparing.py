@@ -11,6 +11,7 @@ from medstress.cli.display import print_table
 from medstress.cli.streams import one_line
 from medstress.cli.verdicts import MISSED, write_files
 from medstress.comparison.tables import cases_of, comparison_table, lines_of, origins_of
+from medstress.comparison.verdicts import FAIL
 from medstress.core.errors import MedstressError, UsageError
 from medstress.results.junit import Case, Outcome
 
@@ -28,7 +29,7 @@ def compare_cli(args: argparse.Namespace) -> int:
             args.folder,
             args.other,
             margin=args.margin,
-            on_undecided=args.on_undecided,
+            on_undecided=args.on_undecided or FAIL,
             adjust=args.adjust,
         )
     except MedstressError as error:
@@ -54,6 +55,10 @@ def _nightly_cli(args: argparse.Namespace) -> int:
         )
     if args.adjust is not None:
         raise UsageError("--adjust: the nightly gate has one verdict, so nothing is adjusted")
+    if args.on_undecided is not None:
+        raise UsageError(
+            "--on-undecided: a night of the gate is an alarm or none, so nothing is undecided"
+        )
     try:
         gate = nightly(
             args.folder,

@@ -30,7 +30,6 @@ def add_compare(commands: argparse._SubParsersAction[Parser]) -> None:
     compare.add_argument(
         "--on-undecided",
         choices=("pass", "fail"),
-        default="fail",
         help="whether an undecided comparison with a margin passes (default: fail)",
     )
     compare.add_argument(

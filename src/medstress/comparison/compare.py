@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from medstress.comparison.answered import check_answered, incomplete_notes, why_open
 from medstress.comparison.contrasts import (
     ACCURACY,
     ACCURACY_AFTER,
@@ -28,12 +29,13 @@ from medstress.comparison.rows import (
     share_row,
 )
 from medstress.comparison.sides import Arm, Side, left_out
-from medstress.comparison.verdicts import FAIL, fails, verdict_of, worst
+from medstress.comparison.verdicts import FAIL, NOTHING, fails, verdict_of, worst
 from medstress.comparison.words import sentence_of
 from medstress.core.errors import UsageError
 from medstress.core.rows import TrialRow
 from medstress.results.formats import plural
 from medstress.stats.multiplicity import benjamini_hochberg, holm
+from medstress.stats.verdicts import BETTER, UNDECIDED, WORSE
 
 HOLM: Final = "holm"
 BH: Final = "bh"
@@ -104,9 +106,18 @@ class Comparison:
     def families(self) -> list[dict[str, Any]]:
         """Return the families of tests, with their size."""
         roles = dict.fromkeys(row.role for row in self.rows)
-        sizes = {role: sum(r.role == role and r.p is not None for r in self.rows) for role in roles}
-        adjust = self.settings.adjust
-        return [{"name": role, "size": n, "adjust": adjust} for role, n in sizes.items()]
+        found = []
+        for role in roles:
+            tested = [row.p is not None for row in self.rows if row.role == role]
+            found.append(
+                {
+                    "name": role,
+                    "size": sum(tested),
+                    "without_pairs": len(tested) - sum(tested),
+                    "adjust": self.settings.adjust,
+                }
+            )
+        return found
 
     def as_json(self) -> dict[str, Any]:
         """Return the comparison of `compare --json` (docs: schema)."""
@@ -161,7 +172,7 @@ def compare_sides(
 
     Raises:
         UsageError: more than one thing differs, or another one than is meant, or the two have no
-            item in common, or no trial that a measure counts.
+            item in common, or no trial that a measure counts, or every answer failed.
     """
     first, second = at_first_edits(first, second, arms)
     factors = {pair: factors_of(first.manifest, pair[0], second.manifest, pair[1]) for pair in arms}
@@ -182,10 +193,13 @@ def compare_sides(
     for pair, found_pairs in pairs.items():
         rows += _rows(first, second, pair, found_pairs, primary, changes, settings.margin)
     rows = _with_roles(rows, primary)
+    check_answered([pair for each in pairs.values() for pair in each], rows)
     for row in rows:
         if row.role == PRIMARY and row.metric != ASR_NET:
             row.names, row.names_reason = names.like_these(row, CONTRASTS[row.metric])
+            row.names_verdict = _of_names(row)
     _settle(rows, settings)
+    _leave_open(rows, why_open(first, second))
     for row in rows:
         row.sentence = sentence_of(row, name, settings.margin)
     return Comparison(
@@ -200,7 +214,7 @@ def compare_sides(
             *notes,
             *frozen_notes(first, second, compared),
             *_at_worst(rows),
-            *_incomplete(first, second),
+            *incomplete_notes(first, second),
             *_held_by_both(first, second, pairs),
             *(f"{a.victim}, {a.attack}: the same in both, so left out" for a, _ in same),
             *left_out(ours, (a for a, _ in arms), first.name),
@@ -296,6 +310,22 @@ def _settle(rows: Sequence[Row], settings: Settings) -> None:
         row.verdict = verdict_of(row.claims, row.p_adjusted)
 
 
+def _of_names(row: Row) -> str | None:
+    """Return what the interval for names like these says of B."""
+    if row.names is None or row.names.low is None or row.names.high is None:
+        return None
+    if row.names.low <= 0 <= row.names.high:
+        return UNDECIDED
+    return BETTER if (row.names.low > 0) == CONTRASTS[row.metric].is_rate_of_good else WORSE
+
+
+def _leave_open(rows: Sequence[Row], why: str | None) -> None:
+    """Leave every verdict open, numbers and all, if there is a reason to."""
+    for row in rows:
+        if why is not None and row.verdict != NOTHING:
+            row.verdict, row.why_open = UNDECIDED, why
+
+
 def _at_worst(rows: Sequence[Row]) -> Iterator[str]:
     worst_of = max((row.n_worst for row in rows if row.role == PRIMARY), default=0)
     lost = max((row.n_lost for row in rows if row.role == PRIMARY), default=0)
@@ -311,15 +341,6 @@ def _at_worst(rows: Sequence[Row]) -> Iterator[str]:
             f"a failed call leaves {pairs} of the primary rows open: a verdict holds only if it "
             "holds with these counted for A, and for B"
         )
-
-
-def _incomplete(first: Side, second: Side) -> Iterator[str]:
-    for side in (first, second):
-        if not side.manifest["complete"]:
-            yield (
-                f"the run of {side.name} is not complete: what both hold is compared, and trials "
-                "that end early are over-represented in it"
-            )
 
 
 def _held_by_both(

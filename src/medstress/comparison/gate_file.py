@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from filelock import FileLock, Timeout
 
 from medstress.core.errors import UsageError
+from medstress.core.hashing import content_hash
 from medstress.files.writing import Access, refuse_link, write_text
-from medstress.stats.nights import State, as_json, read_state
+from medstress.stats.nights import State, as_json, read_state, replay
 
 _MARK = "nightly gate"
 FORMAT = 1
@@ -30,7 +32,8 @@ class Series:
     baseline_runs: tuple[str, ...]
     """Digests of the baseline's runs."""
     log: tuple[Mapping[str, Any], ...]
-    """One entry a night: its number, both run folders, the bet, E and the number of pairs."""
+    """One entry a night: its number, both run folders, the bet, E, the number of pairs, and what
+    tells all items spent so far."""
 
     def after(self, state: State, baseline_run: str, entry: Mapping[str, Any]) -> Series:
         """Return the series with one more night."""
@@ -111,7 +114,39 @@ def _series(found: Mapping[str, Any]) -> Series:
         raise ValueError(f"expected a log of {state.t} nights")
     if not isinstance(found["about"], str):
         raise ValueError("expected about to be a text")
+    _check_log(state, log)
     return Series(state=state, about=found["about"], baseline_runs=tuple(runs), log=tuple(log))
+
+
+def _check_log(state: State, log: Sequence[Mapping[str, Any]]) -> None:
+    """Play the nights of the log again.
+
+    Raises:
+        ValueError: the fortunes, an E, the first alarm or the spent items are not those they lead
+            to.
+    """
+    bets = [entry["x"] for entry in log]
+    if any(type(x) is not int or x not in (-1, 0, 1) for x in bets):
+        raise ValueError("expected each night of its log to bet -1, 0 or 1")
+    if [entry["night"] for entry in log] != [*range(1, len(log) + 1)]:
+        raise ValueError(f"expected its log to count the nights from 1 to {len(log)}")
+    fortunes, values, alarm = replay(bets)
+    told = None
+    if not np.allclose(state.fortunes, fortunes, rtol=1e-9, atol=0):
+        told = "fortunes do"
+    elif not np.allclose([entry["e"] for entry in log], values, rtol=1e-9, atol=0):
+        told = "E does"
+    elif state.first_alarm != alarm:
+        told = "first alarm does"
+    elif (log[-1]["spent"] if log else spent_digest(())) != spent_digest(state.spent):
+        told = "spent items do"
+    if told is not None:
+        raise ValueError(f"its {told} not follow from the nights of its log")
+
+
+def spent_digest(spent: Collection[str]) -> str:
+    """Return what tells items that were bet on from all others."""
+    return content_hash(sorted(spent))
 
 
 def write_series(path: Path, series: Series) -> None:

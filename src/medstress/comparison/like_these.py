@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from medstress.comparison.contrasts import Contrast
-from medstress.comparison.names import Asked, cluster_names, for_names_like_these, names_of
+from medstress.comparison.frozen import stored_spec
+from medstress.comparison.names import (
+    Asked,
+    Names,
+    cluster_names,
+    for_names_like_these,
+    names_of,
+)
 from medstress.comparison.rows import Row
 from medstress.comparison.sides import Arm
+from medstress.core.attack_sets import NAME as FROZEN
+from medstress.results.freezing import rebuilt
 from medstress.results.load import StoredRun
-from medstress.results.queries import substitutions
+from medstress.results.queries import TrialSubstitutions, substitutions
 from medstress.results.rows import trial_rows
 from medstress.stats.estimates import Estimate
 
 NO_NAMES = "the attack draws no names"
+SEVERAL = "an edit of these frozen attacks puts in several names, and which one decides is unknown"
 DETERMINISTIC = "the attack is deterministic: it draws no other names from the same vocabulary"
 
 
@@ -23,13 +35,16 @@ class NameReader:
 
     runs: tuple[StoredRun, StoredRun]
     """The runs of A and B."""
-    _known: dict[int, Asked] = field(default_factory=dict)
+    _known: dict[tuple[int, bool], Asked] = field(default_factory=dict)
 
     def like_these(self, row: Row, contrast: Contrast) -> tuple[Estimate | None, str | None]:
         """Return the difference of a row for names like these; or None, and why."""
         if reason := self._reason(row):
             return None, reason
-        asked = self._asked(0), self._asked(1)
+        is_frozen = self._frozen(row) is not None
+        asked = [self._asked(i, first_only=is_frozen) for i in (0, 1)]
+        if is_frozen and any(len(names) > 1 for side in asked for names in _of_pairs(row, side)):
+            return None, SEVERAL
         sign = 1 if contrast.is_rate_of_good else -1
         return for_names_like_these(
             cluster_names(row.pairs),
@@ -37,10 +52,21 @@ class NameReader:
             [sign * (contrast.good(p.b) - contrast.good(p.a)) for p in row.pairs],
         )
 
+    def _frozen(self, row: Row) -> Mapping[str, Any] | None:
+        """Return the frozen attack of either arm: then only the first edit of each item counts."""
+        specs = (
+            stored_spec(run.manifest["attacks"].get(arm.attack, {}))
+            for run, arm in zip(self.runs, (row.a, row.b), strict=True)
+        )
+        return next((spec for spec in specs if spec is not None), None)
+
     def _reason(self, row: Row) -> str | None:
         if not row.pairs:
             return "no pair"
-        if not all(map(self._draws, (0, 1), (row.a, row.b))):
+        frozen = self._frozen(row)
+        if frozen is not None and (reason := _why_nameless(frozen)):
+            return reason
+        if frozen is None and not all(map(self._draws, (0, 1), (row.a, row.b))):
             return NO_NAMES
         if all(pair.a.seed is None and pair.b.seed is None for pair in row.pairs):
             return DETERMINISTIC
@@ -50,11 +76,36 @@ class NameReader:
         group = self.runs[side].manifest["groups"].get(arm.group, {})
         return bool(group.get("n_names"))
 
-    def _asked(self, side: int) -> Asked:
+    def _asked(self, side: int, *, first_only: bool) -> Asked:
         run = self.runs[side]
-        if id(run) not in self._known:
-            found = substitutions(run, trial_rows(run))
-            self._known[id(run)] = {
-                one.row.trial_id: frozenset().union(*one.names.values()) for one in found
+        key = id(run), first_only
+        if key not in self._known:
+            self._known[key] = {
+                one.row.trial_id: _first_names(one) if first_only else _all_names(one)
+                for one in substitutions(run, trial_rows(run))
             }
-        return self._known[id(run)]
+        return self._known[key]
+
+
+def _all_names(one: TrialSubstitutions) -> frozenset[str]:
+    return frozenset().union(*one.names.values())
+
+
+def _first_names(one: TrialSubstitutions) -> frozenset[str]:
+    return frozenset(edit.replacement.casefold() for edit in one.first[1])
+
+
+def _of_pairs(row: Row, asked: Asked) -> Iterator[Names]:
+    for pair in row.pairs:
+        for trial in (pair.a, pair.b):
+            yield asked.get(trial.trial_id, ())
+
+
+def _why_nameless(spec: Mapping[str, Any]) -> str | None:
+    """Return why stored edits put in no names that were drawn; None if they do."""
+    while spec.get("name") == FROZEN and "of" in spec:
+        spec = spec["of"]
+    attack = rebuilt(spec)
+    if attack is None:
+        return f"the attack that was frozen, {spec.get('name')!r}, is not installed"
+    return None if attack.traits.needs_entities else NO_NAMES

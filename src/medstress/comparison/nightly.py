@@ -13,7 +13,7 @@ from medstress.comparison.compare import one_factor
 from medstress.comparison.contrasts import ACCURACY_AFTER, ASR, CONTRASTS, Contrast
 from medstress.comparison.factors import OF_VICTIMS, TIME, factors_of, models_of
 from medstress.comparison.frozen import at_first_edits, frozen_specs
-from medstress.comparison.gate_file import Series
+from medstress.comparison.gate_file import Series, spent_digest
 from medstress.comparison.pairing import Pair, by_key, pairs_of
 from medstress.comparison.sides import Arm, Side, match_arms
 from medstress.core.errors import UsageError
@@ -51,6 +51,8 @@ class Gate:
     """The bet: 1 behind by more than the margin, -1 not, 0 none."""
     is_afresh: bool
     """Whether both runs were sampled afresh tonight."""
+    fixed: str | None = None
+    """The primary endpoint of the experiment file, where the gate compares another measure."""
 
     @property
     def state(self) -> State:
@@ -101,6 +103,12 @@ class Gate:
                 f"items: those never bet on against this baseline; {self.n_spent:,} were bet on "
                 "before and are left out"
             )
+        if self.fixed is not None:
+            found.append(
+                f"measure: [experiment] primary fixes {self.fixed}, but the nightly gate compares "
+                f"{CONTRASTS[self.metric].label}; for {self.fixed} run medstress compare without "
+                "--sequential"
+            )
         if not self.n:
             found.append(
                 "no item is left to bet on: draw others (a larger data set, another sample_seed), "
@@ -126,6 +134,7 @@ class Gate:
             "margin": self.state.margin,
             "x": self.x,
             "metric": self.metric,
+            "fixed_in_the_file": self.fixed,
             "only_a": self.only_a,
             "only_b": self.only_b,
             "n_pairs": self.n,
@@ -202,6 +211,7 @@ def feed_night(
         "x": night.x,
         "e": night.e,
         "n_pairs": len(kept),
+        "spent": spent_digest(night.state.spent),
     }
     return Gate(
         series=series.after(night.state, digests[0], entry),
@@ -215,7 +225,18 @@ def feed_night(
         n_lost=contrast.n_lost(kept),
         x=night.x,
         is_afresh=is_afresh,
+        fixed=_fixed_to_another(sides, contrast.metric),
     )
+
+
+def _fixed_to_another(sides: Iterable[Side], metric: str) -> str | None:
+    """Return the primary endpoint of either run if it is not the measure of the gate."""
+    for side in sides:
+        named = side.manifest["config"]["experiment"].get("primary")
+        if named is not None and named["metric"] != metric:
+            control = named.get("control")
+            return str(named["metric"]) + (f" (control {control})" if control else "")
+    return None
 
 
 def _one_victim(arms: Sequence[tuple[Arm, Arm]]) -> tuple[str, str]:

@@ -63,17 +63,25 @@ class Row:
     p: float | None
     """Two-sided p-value of no difference."""
     smallest_effect: float | None
-    """The smallest difference that these pairs find with 80 % power."""
+    """The smallest difference that these pairs find with 80 % power: at the discordance that was
+    seen, or at .15 if less was."""
+    discordance: float | None
+    """The share of discordant pairs that was seen; net of a control, the mean squared
+    difference."""
     claims: Sequence[frozenset[str]]
     """What holds as read, and with every failed answer settled for A and for B."""
     names: Estimate | None = None
     """The difference for names like these: items and names both taken to be drawn."""
     names_reason: str | None = "only the primary row has one"
     """Why there is none."""
+    names_verdict: str | None = None
+    """What that interval says of B: `better`, `worse` or `undecided`."""
     p_adjusted: float | None = None
     """The p-value, adjusted over the family."""
     verdict: str = UNDECIDED
     """What is shown of B against A."""
+    why_open: str | None = None
+    """Why it is undecided whatever the numbers say: a run that is not complete."""
     sentence: str = ""
     """The row in words."""
     pairs: Sequence[Pair] = field(default=(), repr=False)
@@ -110,8 +118,10 @@ class Row:
             "p_adjusted": self.p_adjusted,
             "p_exact": self.p_exact,
             "smallest_effect": self.smallest_effect,
+            "discordance": self.discordance,
             "for_names_like_these": None if self.names is None else self.names.as_json(),
             "for_names_like_these_reason": self.names_reason,
+            "for_names_like_these_verdict": self.names_verdict,
         }
 
 
@@ -119,10 +129,10 @@ def turned(estimate: Estimate) -> Estimate:
     """Return the estimate of the opposite difference."""
     value, low, high = estimate.value, estimate.low, estimate.high
     return Estimate(
-        value=None if value is None else -value,
+        value=None if value is None else 0.0 - value,
         n=estimate.n,
-        low=None if high is None else -high,
-        high=None if low is None else -low,
+        low=None if high is None else 0.0 - high,
+        high=None if low is None else 0.0 - low,
         method=estimate.method,
     )
 
@@ -140,7 +150,7 @@ def share_row(
     more_a = sum(a and not b for _, b, a in hits)
     interval = found.interval90
     if interval is not None and not same:
-        interval = (-interval[1], -interval[0])
+        interval = (0.0 - interval[1], 0.0 - interval[0])
     return Row(
         a=arms[0],
         b=arms[1],
@@ -161,6 +171,7 @@ def share_row(
         interval90=interval,
         p=found.p,
         smallest_effect=found.smallest_effect,
+        discordance=found.discordance,
         claims=[claims_of(each.verdict, each.estimate.value) for each in judged] if kept else (),
         pairs=kept,
     )
@@ -172,7 +183,7 @@ def net_row(
     """Return the row of loss net of a control, from pairs of four trials right in all."""
     # A's loss minus B's: what is good for B.
     found, *settled = (
-        mean_of([(pair.unit, float(a - b)) for pair in pairs for a, b in [nets(pair, for_b)]])
+        mean_of([(pair.unit, float(a - b)) for pair in pairs for a, b in [nets(pair, for_b)]], 2.0)
         for for_b in (None, False, True)
     )
     each = [mean_of([(pair.unit, float(nets(pair)[i])) for pair in pairs]) for i in (0, 1)]
@@ -191,9 +202,10 @@ def net_row(
         only_a=None,
         only_b=None,
         difference=turned(found.estimate),
-        interval90=None if interval is None else (-interval[1], -interval[0]),
+        interval90=None if interval is None else (0.0 - interval[1], 0.0 - interval[0]),
         p=found.p,
         smallest_effect=found.smallest_effect,
+        discordance=found.discordance,
         claims=[_claims(mean, margin) for mean in (found, *settled)] if pairs else (),
         names_reason="not computed for a difference of differences",
         pairs=pairs,

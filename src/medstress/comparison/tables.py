@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from medstress.comparison.answered import is_mostly_open
 from medstress.comparison.compare import ADJUSTMENTS, Comparison
 from medstress.comparison.names import SENTENCE
 from medstress.comparison.rows import Row
@@ -69,7 +70,11 @@ def lines_of(found: Comparison) -> Iterator[str]:
     yield f"primary: {_primary(found)}; {found.primary.why}"
     for family in found.families():
         tests = plural(family["size"], "test")
-        yield f"family {family['name']}: {tests}, {ADJUSTMENTS[family['adjust']]}"
+        untested = family["without_pairs"]
+        beside = (
+            f"; {plural(untested, 'row')} without a pair, so without a test" if untested else ""
+        )
+        yield f"family {family['name']}: {tests}, {ADJUSTMENTS[family['adjust']]}{beside}"
     yield from found.notes
 
 
@@ -113,12 +118,21 @@ def origins_of(found: Comparison) -> list[str]:
     return [f"{side.name}: {_origin(side.source, found, i)}" for i, side in enumerate(found.sides)]
 
 
+def _outcome(found: Comparison, row: Row) -> Outcome:
+    if found.row_fails(row):
+        return Outcome.FAILED
+    return Outcome.ERROR if is_mostly_open(row) else Outcome.OK
+
+
 def cases_of(found: Comparison) -> list[Case]:
-    """Return a case for each row that decides: failed where its verdict is one to stop at."""
+    """Return a case for each row that decides: failed where its verdict is one to stop at.
+
+    It is an error if failed calls leave more than half of its pairs open.
+    """
     return [
         Case(
             name=f"{row.label}: {place_of(row)}",
-            outcome=Outcome.FAILED if found.row_fails(row) else Outcome.OK,
+            outcome=_outcome(found, row),
             message=row.sentence,
         )
         for row in found.primary_rows

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from medstress.comparison.factors import OF_ATTACKS
-from medstress.comparison.rows import Row
-from medstress.comparison.verdicts import NOTHING
+from medstress.comparison.contrasts import ASR_NET
+from medstress.comparison.factors import NAMES, OF_ATTACKS
+from medstress.comparison.rows import PRIMARY, Row
+from medstress.comparison.verdicts import LEVEL, NOTHING
 from medstress.results.formats import decimal, plural, probability
 from medstress.stats.estimates import Estimate
+from medstress.stats.power import LEAST_DISCORDANCE
 from medstress.stats.verdicts import (
     BETTER,
     DIFFERENT_BUT_WITHIN,
@@ -22,13 +24,22 @@ def sentence_of(row: Row, factor: str, margin: float | None) -> str:
     if row.verdict == NOTHING:
         return f"nothing to compare: no pair has {row.label}"
     told = _shown(row, factor, margin)
-    p = "" if row.p is None else f", p = {probability(row.p_adjusted)}".replace("= <", "<")
+    if factor == NAMES and row.metric != ASR_NET and row.role == PRIMARY:
+        told += _of_lists(row)
     a, b = (decimal(each.value) for each in row.values)
-    found = (
-        f"{told}: {row.label} {b} in B, {a} in A, difference {_with_interval(row.difference)}{p}; "
-        f"{_pairs(row)}"
-    )
+    difference = f"difference {_with_interval(row.difference)}{_p(row)}"
+    found = f"{told}: {row.label} {b} in B, {a} in A, {difference}; {_pairs(row)}"
     return f"{found}. {_limit(row)}" if row.verdict in (UNDECIDED, NO_WORSE, EQUIVALENT) else found
+
+
+def _p(row: Row) -> str:
+    if row.p is None:
+        return ""
+    told = f", p = {probability(row.p_adjusted)}".replace("= <", "<")
+    is_small = row.p_adjusted is not None and row.p_adjusted < LEVEL
+    if row.verdict == UNDECIDED and row.n_lost and is_small:
+        return f"{told} as read, but failed answers leave it open"
+    return told
 
 
 def _shown(row: Row, factor: str, margin: float | None) -> str:
@@ -44,7 +55,17 @@ def _shown(row: Row, factor: str, margin: float | None) -> str:
         return f"equivalent within the margin{within}"
     if row.verdict == NO_WORSE:
         return f"{under} no worse {over} by the margin{within}"
-    return "undecided"
+    return "undecided" if row.why_open is None else f"undecided: {row.why_open}"
+
+
+def _of_lists(row: Row) -> str:
+    """Return what is said where the names themselves are what differs."""
+    if row.names is None:
+        return f" with these names (no interval over names: {row.names_reason})"
+    decides = "the interval for names like these decides about lists like these"
+    if row.names_verdict == UNDECIDED:
+        return f" with these names, for names like these undecided ({decides})"
+    return f" with these names, and {row.names_verdict} for names like these ({decides})"
 
 
 def _with_interval(estimate: Estimate) -> str:
@@ -66,5 +87,19 @@ def _limit(row: Row) -> str:
         return "So few items can find no difference with 80 % power"
     return (
         f"The smallest difference that this many find with 80 % power is "
-        f"{decimal(row.smallest_effect)}"
+        f"{decimal(row.smallest_effect)} ({_at(row, row.smallest_effect)})"
+    )
+
+
+def _at(row: Row, effect: float) -> str:
+    """Return the discordance that the smallest difference rests on."""
+    what = "mean squared difference" if row.metric == ASR_NET else "discordance"
+    seen = row.discordance or 0.0
+    if effect > max(seen, LEAST_DISCORDANCE) and row.metric != ASR_NET:
+        return f"at a discordance of {decimal(effect)}, the least that allows it"
+    if seen >= LEAST_DISCORDANCE:
+        return f"at the {what} that was seen, {decimal(seen)}"
+    return (
+        f"at a {what} of {decimal(LEAST_DISCORDANCE)}, assumed as in the dry run: "
+        f"{decimal(seen)} was seen"
     )

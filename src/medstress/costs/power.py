@@ -11,12 +11,12 @@ from medstress.metrics.counts import clean_items, is_eligible
 from medstress.results.formats import decimal
 from medstress.results.load import open_run
 from medstress.results.rows import trial_rows
-from medstress.stats.power import detectable, needed, needed_equivalent
+from medstress.stats.power import LEAST_DISCORDANCE, detectable, needed, needed_equivalent
 from medstress.store.run_store import FILE
 
 ACCURACY = 0.5
 """Accuracy where nothing is known."""
-DISCORDANCE = 0.15
+DISCORDANCE = LEAST_DISCORDANCE
 """Share of items on which two arms are assumed to differ."""
 DIFFERENCE, MARGIN = 0.05, 0.02
 """The difference and the margin that lines speak of; `[compare] margin` wins."""

@@ -253,13 +253,13 @@ def _conclusion(
 ) -> Iterator[dict[str, Any]]:
     """Yield a conclusion that two formats or more speak of, and whether they agree.
 
-    `changes`: the values differ in sign, 0 being a sign of its own. `verdict_changes`: the 95 %
-    intervals lie above, below or around 0, and not all alike. `is_reversed`: one lies above, one
-    below.
+    `changes`: one value is above 0 and one below; from 0 to either side is no change.
+    `verdict_changes`: the 95 % intervals lie above, below or around 0, and not all alike.
+    `is_reversed`: one lies above, one below.
     """
     if len(estimates) < 2:
         return
-    signs = {_sign(each["value"]) for each in estimates.values()}
+    signs = {_sign(each["value"]) for each in estimates.values()} - {0}
     verdicts = {label: _verdict(each) for label, each in estimates.items()}
     yield {
         **about,
@@ -291,8 +291,11 @@ def _place(place: Place) -> dict[str, str]:
 def _sentence(n_conclusions: int, n_changed: int, n_verdict_changed: int, n_reversed: int) -> str:
     if not n_conclusions:
         return "Asked in other formats: no conclusion is drawn in two formats or more."
+    change, are = ("changes", "is") if n_conclusions == 1 else ("change", "are")
+    what = "conclusion" if n_conclusions == 1 else "conclusions"
+    its = "its" if n_conclusions == 1 else "their"
     return (
-        f"Asked in other formats: of {n_conclusions:,} conclusions (sign of asr_net, order of "
-        f"attacks) {n_changed:,} change their sign with the format and {n_verdict_changed:,} the "
-        f"verdict of their 95 % interval; {n_reversed:,} are reversed."
+        f"Asked in other formats: of {n_conclusions:,} {what} (sign of asr_net, order of "
+        f"attacks) {n_changed:,} {change} {its} sign with the format and "
+        f"{n_verdict_changed:,} the verdict of {its} 95 % interval; {n_reversed:,} {are} reversed."
     )

@@ -181,7 +181,20 @@ def _next(found: Components) -> dict[str, Any]:
         told = f"Items buy more per query than seeds: {_told(now, items, seeds)}"
     else:
         told = f"Seeds buy more per query than items: {_told(now, seeds, items)}"
-    return {"half_width": widths, "advice": f"{told}{doubt}."}
+    return {"half_width": widths, "advice": f"{told}{doubt}{_of_names(found)}."}
+
+
+def _of_names(found: Components) -> str:
+    """Return what is said where names give more of the variance than items, seeds and the rest."""
+    parts = {name: v * found.weights[name] for name, v in found.variances.items()}
+    of_names = parts.pop(NAMES, 0.0)
+    if of_names <= max(parts.values(), default=0.0):
+        return ""
+    share = of_names / (of_names + sum(parts.values()))
+    return (
+        f"; but {share:.0%} of the variance are the names', more than items and seeds give: only "
+        "more names, such as a larger vocabulary, make that less"
+    ).replace("%", " %")
 
 
 def _told(now: float, then: float, other: float | None = None) -> str:

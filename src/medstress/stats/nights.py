@@ -171,6 +171,31 @@ def feed(
     return Night(state=after, x=x, e=e, alarm=e >= ALARM)
 
 
+def replay(bets: Iterable[int]) -> tuple[tuple[float, ...], tuple[float, ...], int | None]:
+    """Return what nights with these bets lead to.
+
+    Args:
+        bets: x of each night, in order.
+
+    Returns:
+        The fortunes after the last night, E after each, and the first night with an alarm.
+
+    >>> fortunes, values, alarm = replay([1, 0, -1])
+    >>> len(fortunes), [round(e, 3) for e in values], alarm
+    (5, [1.126, 1.126, 0.853], None)
+    """
+    fortunes: tuple[float, ...] = (0.0,) * len(STAKES)
+    values: list[float] = []
+    first_alarm = None
+    for t, x in enumerate(bets, 1):
+        after = grown(np.array(fortunes), t, np.float64(x))
+        values.append(e_value(after, t))
+        fortunes = tuple(min(float(v), LARGEST) for v in after)
+        if first_alarm is None and values[-1] >= ALARM:
+            first_alarm = t
+    return fortunes, tuple(values), first_alarm
+
+
 def weight(j: int) -> float:
     """Return w_j, the share of the fortune first staked on night j (step 4).
 

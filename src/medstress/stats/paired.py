@@ -84,7 +84,8 @@ def _difference(levels: Sequence[Level], level: float) -> Difference:
     f = max(pair_effect(*each) for each in levels)
     b, c = float(first.sum()), float(second.sum())
     z = quantile(level)
-    low, high = -_upper_end(c / f, b / f, n / f, z), _upper_end(b / f, c / f, n / f, z)
+    # 0 - x, for -0.0 is a confusing end in JSON.
+    low, high = 0.0 - _upper_end(c / f, b / f, n / f, z), _upper_end(b / f, c / f, n / f, z)
     p = 1.0 if b + c == 0 else 2 * NormalDist().cdf(-abs(b - c) / sqrt(f * (b + c)))
     what = "pairs, each item once" if units == n else f"pairs of {units} items (documents)"
     method = f"Tango's score interval {100 * level:g} %, {n} {what}"

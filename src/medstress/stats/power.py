@@ -23,6 +23,9 @@ from medstress.stats.paired import quantile
 
 Numbers = NDArray[np.float64]
 
+LEAST_DISCORDANCE = 0.15
+"""Share of pairs that is assumed to be discordant before any is seen, and where fewer are: few
+discordant pairs in one run promise no few in the next."""
 _LOST = 1e-13
 """Probability of the counts that are left out on either side."""
 _HALVINGS = 40

@@ -8,7 +8,7 @@ from math import floor
 
 from medstress.stats.estimates import Estimate
 from medstress.stats.paired import Difference, unite
-from medstress.stats.power import detectable
+from medstress.stats.power import LEAST_DISCORDANCE, detectable
 from medstress.stats.shares import Unit
 
 BETTER = "better"
@@ -34,8 +34,11 @@ class Judgement:
     interval90: tuple[float, float] | None
     """The 90 % interval, which decides on equivalence; None without pairs."""
     smallest_effect: float | None
-    """The smallest difference that as many pairs, as often discordant, find with 80 % power
-    (`detectable` at the effective sample size); None if they can find none."""
+    """The smallest difference that as many pairs find with 80 % power (`detectable` at the
+    effective sample size) at that discordance; None if they can find none."""
+    discordance: float | None
+    """The share of pairs that are discordant; None without pairs. `smallest_effect` is that at
+    this share, or at `LEAST_DISCORDANCE` if it is less."""
 
 
 def judge(pairs: Sequence[tuple[Unit, bool, bool]], margin: float | None) -> Judgement:
@@ -74,7 +77,12 @@ def judge(pairs: Sequence[tuple[Unit, bool, bool]], margin: float | None) -> Jud
     narrow = unite(pairs, level=0.9).estimate
     if narrow.low is None or narrow.high is None:
         return Judgement(
-            estimate=found.estimate, p=None, verdict=None, interval90=None, smallest_effect=None
+            estimate=found.estimate,
+            p=None,
+            verdict=None,
+            interval90=None,
+            smallest_effect=None,
+            discordance=None,
         )
     interval90 = (narrow.low, narrow.high)
     return Judgement(
@@ -83,6 +91,7 @@ def judge(pairs: Sequence[tuple[Unit, bool, bool]], margin: float | None) -> Jud
         verdict=_verdict(found.estimate, interval90, margin),
         interval90=interval90,
         smallest_effect=_smallest_effect(found),
+        discordance=_discordance(found),
     )
 
 
@@ -99,5 +108,9 @@ def _verdict(estimate: Estimate, interval90: tuple[float, float], margin: float 
 
 
 def _smallest_effect(found: Difference) -> float | None:
-    n = found.estimate.n
-    return detectable(floor(n / found.effect), (found.only_first + found.only_second) / n)
+    n = floor(found.estimate.n / found.effect)
+    return detectable(n, max(_discordance(found), LEAST_DISCORDANCE))
+
+
+def _discordance(found: Difference) -> float:
+    return (found.only_first + found.only_second) / found.estimate.n

@@ -69,6 +69,7 @@ def compared() -> Compare:
         second: Sequence[TrialRow],
         changes: Mapping[str, Any] | None = None,
         changes_of_a: Mapping[str, Any] | None = None,
+        names: Any = None,
         **settings: Any,
     ) -> Comparison:
         sides = [
@@ -76,7 +77,7 @@ def compared() -> Compare:
             for name, rows, given in (("A", first, changes_of_a), ("B", second, changes))
         ]
         arms = match_arms(sides[0].arms(), sides[1].arms())
-        return compare_sides(*sides, arms, Settings(**settings), NoNames())
+        return compare_sides(*sides, arms, Settings(**settings), names or NoNames())
 
     return compare
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,9 +11,13 @@ import pytest
 from scipy.stats import norm
 from statsmodels.stats.contingency_tables import mcnemar
 
+from medstress.comparison.tables import cases_of, lines_of
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.results.junit import Outcome
+from medstress.stats.estimates import Estimate
+from medstress.stats.power import detectable
 
 Make = Callable[..., TrialRow]
 HELD, FLIPPED, WRONG = Verdict.HELD, Verdict.FLIPPED, Verdict.ALREADY_WRONG
@@ -138,6 +143,42 @@ def test_failed_answers_decide_nothing(side: Any, compared: Any) -> None:
     assert (gate.verdict, gate.fails) == ("undecided", True)
 
 
+def test_a_build_that_never_answers_cannot_be_compared(side: Any, compared: Any, said: Any) -> None:
+    dead = side([FAILED] * 100, at="baseline")
+    with pytest.raises(UsageError) as error:
+        compared(side([HELD] * 100), dead, NEW_MODEL)
+    said(str(error.value), "every answer of B failed")
+    # It answered before the attack alone: nothing of what decides is known.
+    under_attack = side([FAILED] * 100, at="attack")
+    with pytest.raises(UsageError) as error:
+        compared(side([HELD] * 100), under_attack, NEW_ATTACK)
+    assert "every answer of B failed" in str(error.value)
+    with pytest.raises(UsageError) as error:
+        compared(
+            side([FAILED] * 50 + [HELD] * 50, at="attack"),
+            side([HELD] * 50 + [FAILED] * 50, at="attack"),
+            NEW_ATTACK,
+        )
+    said(str(error.value), "100 pairs")
+    # No answer can be read: no item is right in both, so that nothing shows the loss.
+    with pytest.raises(UsageError) as error:
+        compared(side([HELD] * 9), side([WRONG] * 9), NEW_ATTACK)
+    said(str(error.value), "no common item")
+
+
+def test_a_row_that_is_mostly_open_is_an_error_in_junit(side: Any, compared: Any) -> None:
+    for n_failed, outcome in ((51, Outcome.ERROR), (50, Outcome.OK)):
+        rows = side([HELD] * (100 - n_failed)) + [
+            row
+            for row in side([FAILED] * 100, at="baseline")
+            if int(row.item_id[1:]) >= 100 - n_failed
+        ]
+        found = compared(side([HELD] * 100), rows, NEW_MODEL)
+        (case,) = cases_of(found)
+        assert case.outcome is outcome
+        assert "p < .001 as read, but failed answers leave it open" in case.message
+
+
 def test_seeds_of_one_item_are_one_unit(side: Any, compared: Any) -> None:
     """Twenty seeds that agree say no more than one."""
     a, b = [HELD] * 40, [HELD] * 34 + [FLIPPED] * 6
@@ -219,7 +260,7 @@ def test_several_arms_are_one_family(side: Any, compared: Any) -> None:
         assert row.p_adjusted == pytest.approx(times * row.p)
         assert (row.verdict, found.families()[0]) == (
             "undecided",
-            {"name": "primary", "size": 4, "adjust": adjust},
+            {"name": "primary", "size": 4, "without_pairs": 0, "adjust": adjust},
         )
 
 
@@ -257,6 +298,40 @@ def test_net_of_the_control_is_secondary_or_fixed_as_primary(side: Any, compared
     assert {row.role for row in found.rows if row.metric != "asr_net"} == {"exploratory"}
 
 
+def test_equal_builds_are_equivalent_net_of_a_control(side: Any, compared: Any) -> None:
+    """No pair of nets differs; there is an interval all the same."""
+    rows = with_control(side, [FLIPPED] * 40 + [HELD] * 160, [FLIPPED] * 10 + [HELD] * 190)
+    primary = {"metric": "asr_net", "control": "no_op"}
+    fixed = {"config.experiment.primary": primary, "primary": primary}
+    found = compared(rows, rows, {**NEW_MODEL, **fixed}, fixed, margin=0.05)
+    (row,) = found.primary_rows
+    assert (row.verdict, row.p, found.fails) == ("equivalent within the margin", 1, False)
+    assert row.difference.low == pytest.approx(-0.0188, abs=1e-4)
+    assert "So few items" not in row.sentence
+    assert "at a mean squared difference of .150, assumed" in row.sentence
+
+
+@pytest.mark.parametrize(
+    ("n_flipped", "told"),
+    [
+        (2, "at a discordance of .150, assumed as in the dry run: .010 was seen"),
+        (30, "at the discordance that was seen, .300"),
+    ],
+)
+def test_the_smallest_difference_says_what_it_rests_on(
+    side: Any, compared: Any, n_flipped: int, told: str
+) -> None:
+    half = n_flipped // 2
+    a = [FLIPPED] * half + [HELD] * (200 - half)
+    b = [HELD] * half + [FLIPPED] * (n_flipped - half) + [HELD] * (200 - n_flipped)
+    if n_flipped == 30:
+        a, b = a[:100], b[:100]
+    (row,) = compared(side(a), side(b), NEW_MODEL).primary_rows
+    assert told in row.sentence
+    n = len(a)
+    assert row.smallest_effect == pytest.approx(detectable(n, max(n_flipped / n, 0.15)))
+
+
 def test_failed_calls_of_a_control_decide_nothing(side: Any, compared: Any) -> None:
     """As read B is worse; had A's control held where its calls failed, nothing would differ."""
     a = side([FLIPPED] * 40 + [HELD] * 60) + side(
@@ -284,6 +359,69 @@ def test_primaries_that_differ_count_as_not_fixed(side: Any, compared: Any) -> N
 def test_incomplete_runs_are_compared_and_said_to_be(side: Any, compared: Any) -> None:
     found = compared(side([HELD] * 3), side([HELD] * 2), {"complete": False})
     assert any(note.startswith("the run of B is not complete") for note in found.notes)
+
+
+def test_a_run_that_is_not_complete_decides_nothing(side: Any, compared: Any) -> None:
+    a, b = side([HELD] * 100), side([FLIPPED] * 60 + [HELD] * 40)
+    found = compared(a, b, {**NEW_MODEL, "complete": False})
+    (row,) = found.primary_rows
+    assert (found.verdict, found.fails, row.difference.value) == ("undecided", False, -0.6)
+    assert row.sentence.startswith("undecided: the run of B is not complete: accuracy after")
+    assert compared(a, b, {**NEW_MODEL, "complete": False}, margin=0.1).fails
+    stopped = {"complete": False, "decided": {"n": 100}}
+    assert compared(a, b, {**NEW_MODEL, **stopped}).verdict == "worse"
+
+
+class Read:
+    """An interval over names, as read."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.found = Estimate(value=0.3, n=100, low=low, high=high, method="two-way")
+
+    def like_these(self, row: Any, contrast: Any) -> tuple[Estimate | None, str | None]:
+        return self.found, None
+
+
+@pytest.mark.parametrize(
+    ("ends", "verdict", "told"),
+    [
+        (
+            (-0.1, 0.7),
+            "undecided",
+            "with these names, for names like these undecided (the interval",
+        ),
+        ((0.1, 0.5), "worse", "with these names, and worse for names like these (the interval"),
+    ],
+)
+def test_where_the_names_differ_the_interval_over_names_decides_about_lists(
+    side: Any, compared: Any, ends: tuple[float, float], verdict: str, told: str
+) -> None:
+    other = {"parts.groups.drugs": "h", "groups.drugs.vocabulary": "others"}
+    a, b = side([HELD] * 90 + [FLIPPED] * 10), side([HELD] * 60 + [FLIPPED] * 40)
+    found = compared(a, b, other, names=Read(*ends))
+    (row,) = found.primary_rows
+    assert (found.factor, found.verdict, found.fails) == ("names", "worse", True)
+    assert row.as_json()["for_names_like_these_verdict"] == verdict
+    assert row.sentence.startswith(f"the victim is worse under B than under A {told}")
+    # Another factor speaks of the same names in both.
+    assert "names" not in compared(a, b, NEW_ATTACK, names=Read(*ends)).primary_rows[0].sentence
+
+
+def test_no_number_is_minus_zero(side: Any, compared: Any) -> None:
+    rows = with_control(side, [HELD] * 9, [HELD] * 9)
+    for changes in (NEW_MODEL, NEW_ATTACK, {}):
+        assert "-0.0," not in json.dumps(compared(rows, rows, changes).as_json()).replace("]", ",")
+
+
+def test_rows_without_a_pair_are_counted_beside_the_tests(side: Any, compared: Any) -> None:
+    found = compared(side([HELD] * 9), side([WRONG] * 9), NEW_MODEL)
+    assert found.families()[1] == {
+        "name": "secondary",
+        "size": 1,
+        "without_pairs": 1,
+        "adjust": "holm",
+    }
+    assert any("1 row without a pair" in line for line in lines_of(found))
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from medstress.comparison.compare import one_factor
-from medstress.comparison.factors import also_differs, factors_of, names_of
+from medstress.comparison.factors import FACTORS, also_differs, factors_of, names_of
 from medstress.comparison.sides import Arm, match_arms
 from medstress.core.errors import UsageError
+from medstress.experiment.file.comparison_tables import CompareTable
 
 from .conftest import MANIFEST, manifest_with
 
@@ -43,6 +44,13 @@ TASK = "victims.mock.task"
 )
 def test_one_thing_that_differs_is_named(changes: Mapping[str, Any], factor: str) -> None:
     assert one_factor([factors_of(MANIFEST, ARM, manifest_with(changes), ARM)])[0] == factor
+
+
+def test_an_experiment_file_may_name_every_factor_but_time() -> None:
+    for factor in FACTORS:
+        assert CompareTable(a="x", b="y", factor=factor).factor == factor
+    with pytest.raises(ValueError, match="factor"):
+        CompareTable(a="x", b="y", factor="time")
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,27 @@ from typing import Any
 
 import pytest
 
-from medstress.comparison.gate_file import Series, locked, read_series, write_series
+from medstress.comparison.gate_file import (
+    Series,
+    locked,
+    read_series,
+    spent_digest,
+    write_series,
+)
 from medstress.core.errors import UsageError
-from medstress.stats.nights import begin, feed
+from medstress.stats.nights import Night, begin, feed
 
 
 @pytest.fixture
 def series() -> Series:
     empty = Series(state=begin("base", 0.02), about="m (model)", baseline_runs=(), log=())
     night = feed(empty.state, 9, 3, 20, margin=0.02, digest="b1", spent=["q1", "q2"])
-    return empty.after(night.state, "a1", {"night": 1, "e": night.e})
+    return empty.after(night.state, "a1", _entry(night))
+
+
+def _entry(night: Night) -> dict[str, Any]:
+    spent = spent_digest(night.state.spent)
+    return {"night": night.state.t, "x": night.x, "e": night.e, "spent": spent}
 
 
 def test_what_is_written_is_read_back_to_the_last_digit(tmp_path: Path, series: Series) -> None:
@@ -78,6 +89,12 @@ def test_the_folder_of_a_series_has_to_exist(tmp_path: Path, said: Any) -> None:
         (lambda text: json.dumps({**json.loads(text), "log": []}), "log"),
         (lambda text: json.dumps({**json.loads(text), "log": [3]}), "log"),
         (lambda text: json.dumps({**json.loads(text), "state": 3}), "an object"),
+        (lambda text: text.replace('"x": 1', '"x": -1'), "fortunes do not follow"),
+        (lambda text: text.replace('"x": 1', '"x": 2'), "-1, 0 or 1"),
+        (lambda text: text.replace('"first_alarm": null', '"first_alarm": 1'), "first alarm"),
+        (lambda text: text.replace('"q2"', '"q3"'), "spent items do not follow"),
+        (lambda text: text.replace('"e": 1.1', '"e": 1.2'), "E does not follow"),
+        (lambda text: text.replace('"night": 1', '"night": 2'), "count the nights"),
     ],
 )
 def test_a_file_that_is_no_series_is_refused_and_kept(

@@ -139,6 +139,18 @@ def test_a_failed_answer_is_bet_on_only_if_it_decides_nothing(side: Any, trial: 
     assert gate.n_items == len(gate.state.spent) == 10  # the outcome was seen, so they are spent
 
 
+def test_a_primary_endpoint_that_is_not_the_gates_is_said(side: Any) -> None:
+    primary = {"metric": "asr_net", "control": "no_op"}
+    given = {"config.experiment": {"name": "e", "primary": primary}}
+    given["config"] = {**SAMPLED["config"], "experiment": given.pop("config.experiment")}
+    gate = night(None, side("A", [True] * 4, **given), side("B", [False] * 4, **given), 1)
+    assert any("fixes asr_net (control no_op), but the nightly gate" in x for x in gate.lines())
+    assert gate.as_json()["fixed_in_the_file"] == "asr_net (control no_op)"
+    primary["metric"] = "accuracy_after"
+    gate = night(None, side("A", [True] * 4, **given), side("B", [False] * 4, **given), 1)
+    assert gate.as_json()["fixed_in_the_file"] is None
+
+
 def test_a_run_is_fed_once(side: Any, said: Any) -> None:
     a, b = side("A", [True] * 4), side("B", [False] * 4)
     series = night(None, a, b, 1).series

@@ -83,6 +83,7 @@ def net(value: float, low: float, high: float) -> dict[str, Any]:
     [
         (net(0.3, 0.2, 0.4), False, False, False),
         (net(0.1, -0.1, 0.3), False, True, False),
+        (net(0.0, 0.0, 0.1), False, True, False),
         (net(-0.05, -0.2, 0.1), True, True, False),
         (net(-0.3, -0.4, -0.2), True, True, True),
     ],
@@ -102,7 +103,7 @@ def test_a_conclusion_changes_by_sign_by_verdict_or_is_reversed(
     assert told == [changes, verdict, reversed_]
     counts = [found[name] for name in ("n_changed", "n_verdict_changed", "n_reversed")]
     assert counts == [int(each) for each in told]
-    assert f"of 1 conclusions (sign of asr_net, order of attacks) {counts[0]}" in found["sentence"]
+    assert f"of 1 conclusion (sign of asr_net, order of attacks) {counts[0]}" in found["sentence"]
 
 
 def test_the_order_of_two_attacks_may_turn_with_the_format(trial: Make) -> None:

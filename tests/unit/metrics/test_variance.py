@@ -40,6 +40,7 @@ def test_where_only_items_differ_more_items_are_the_advice(trial: Make) -> None:
     assert row["half_width"]["twice_items"] < row["half_width"]["twice_seeds"]
     assert row["advice"].startswith("Items buy more per query than seeds")
     assert "uncertain" not in row["advice"]
+    assert "names" not in row["advice"]
     assert row["levels"] == {"items": 100, "seeds": 6, "names": None, "templates": None}
 
 
@@ -69,6 +70,7 @@ def test_names_are_a_component_where_every_trial_put_in_one(trial: Make) -> None
     (row,) = variance_rows(trials, names)
     assert row["components"]["names"] == pytest.approx(0.16, abs=0.03)
     assert row["components"]["items"] < 0.02
+    assert "of the variance are the names', more than items and seeds give" in row["advice"]
     (alone,) = variance_rows(trials, {row.trial_id: row.trial_id for row in trials})
     assert alone["reasons"]["names"] == "every trial put in a name of its own"
 

@@ -39,6 +39,8 @@ class CompareTable(TomlTable):
         Literal[
             "victim",
             "attack",
+            "names",
+            "role",
             "training",
             "prompt",
             "version",

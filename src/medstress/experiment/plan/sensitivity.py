@@ -90,6 +90,13 @@ def in_all_formats(experiment: Experiment, base: Path) -> tuple[Experiment, Sens
             load_template(prompt, base)
         except UsageError as error:
             raise UsageError(f"[sensitivity] prompts: {error}") from error
+    if "answer_by" in table.model_fields_set and all(
+        victim.backend == "python" for victim in experiment.victim
+    ):
+        raise UsageError(
+            "[sensitivity] answer_by: every victim is a function, which answers as it likes, so "
+            "there is no other way of answering to compare; leave the key out"
+        )
     victims: list[VictimTable] = []
     formats: list[Format] = []
     left_out: list[str] = []
