@@ -2,7 +2,7 @@
 
     python benchmarks/simulated.py                     # 10,000 runs a cell, minutes on one core
     python benchmarks/simulated.py --runs 500          # a quick look, printed and not kept
-    python benchmarks/simulated.py --only shares nights
+    python benchmarks/simulated.py --only shares delays
     python benchmarks/simulated.py --page-only
 
 Numbers go to benchmarks/results/statistics/, and docs/results/statistics.md is written from them.
@@ -18,14 +18,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import simulated_confidence as confidence
 import simulated_coverage as coverage
+import simulated_names as names
 import simulated_nights as nights
 import simulated_sequences as sequences
+import simulated_slices as slices
 import simulated_tests as tests
 import simulated_victims as victims
 from simulated_page import DATA, PAGE, draw, parts_of, read, render
 
 RUNS = 10_000
+FEWER = {"calibration": 1_000, "changes": 4_000, "advice": 2_000}
+"""Runs of the parts that are slow; the page says how many."""
 
 PARTS: dict[str, Callable[[int], Any]] = {
     "shares": coverage.shares,
@@ -37,7 +42,12 @@ PARTS: dict[str, Callable[[int], Any]] = {
     "sizes": tests.sizes_of_tests,
     "families": tests.families,
     "powers": tests.powers,
-    "names": tests.names,
+    "names": names.names,
+    "two_way": names.two_way,
+    "slices": slices.slices,
+    "calibration": confidence.calibrations,
+    "changes": confidence.changes,
+    "advice": confidence.advice,
     "ever_wrong": sequences.ever_wrong,
     "early_stops": sequences.early_stops,
     "false_alarms": nights.false_alarms,
@@ -68,12 +78,12 @@ def main() -> None:
         PAGE.write_text(render(), "utf-8")
 
 
-def _simulate(names: list[str], runs: int) -> None:
+def _simulate(parts: list[str], runs: int) -> None:
     found = {} if runs == RUNS else read()
     DATA.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        start = time.perf_counter()
-        found[name] = {"runs": runs, "cells": rounded(PARTS[name](runs))}
+    for name in parts:
+        start, fewer = time.perf_counter(), min(runs, FEWER.get(name, runs))
+        found[name] = {"runs": fewer, "cells": rounded(PARTS[name](fewer))}
         print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
         if runs == RUNS:
             lines = json.dumps(found[name]).replace("}, {", "},\n {")

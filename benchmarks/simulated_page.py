@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
-from pages import blocks, fill, listed, table
+import simulated_shown as shown
+from pages import blocks, fill, table
+from simulated_limits import (
+    LEAST,
+    WHATS,
+    Cell,
+    Found,
+    answer,
+    beyond,
+    intervals,
+    is_beyond,
+    size_limit,
+    sizes,
+)
 from simulated_tables import LAYOUTS, ONCE
 
 from medstress.results.formats import decimal
@@ -17,20 +29,6 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "benchmarks" / "results" / "statistics"
 PAGE = ROOT / "docs" / "results" / "statistics.md"
 FIGURE = PAGE.with_suffix("") / "coverage.svg"
-
-Cell = dict[str, Any]
-Found = Mapping[str, Mapping[str, Any]]
-
-WHATS = {
-    "share": "a share",
-    "difference": "a paired difference",
-    "abbott": "Abbott's point",
-    "loss": "the loss, by its bounds",
-}
-LEAST = {True: 0.929, False: 0.92}
-"""The least coverage: where items occur once, and for clusters."""
-MOST = {True: 0.055, False: 0.06}
-"""The largest share of intervals on one side of the truth."""
 
 
 def read() -> dict[str, Any]:
@@ -43,31 +41,24 @@ def render() -> str:
     return fill(PAGE.read_text("utf-8"), parts_of(read()))
 
 
-def intervals(found: Found) -> list[Cell]:
-    """Every cell in which an interval was held against the truth."""
-    names = ("shares", "pairs", "losses", "clusters", "victims")
-    return [each for name in names for each in found[name]["cells"]]
-
-
-def is_beyond(cell: Cell) -> bool:
-    """Whether coverage or a tail exceeds its limit."""
-    once = cell["layout"] == ONCE
-    tail = max(cell["too_low"], cell["too_high"])
-    return bool(cell["coverage"] < LEAST[once] or tail > MOST[once])
-
-
 def parts_of(found: Found) -> dict[str, str]:
     """What stands between the marks."""
     cells = intervals(found)
     return {
         "coverage": _coverage(cells),
-        "beyond": _beyond(cells),
+        "answer": answer(found),
+        "beyond": beyond(found),
         "victims": _victims(found["victims"]["cells"]),
         "broken": _broken(found["broken"]["cells"]),
-        "sizes": _sizes(found["sizes"]),
+        "sizes": sizes(found["sizes"]),
         "families": _families(found["families"]["cells"]),
         "powers": _powers(found["powers"]["cells"]),
-        "names": _names(found["names"]["cells"]),
+        "names": shown.names(found["names"]["cells"]),
+        "two_way": shown.two_way(found["two_way"]),
+        "slices": shown.slices(found["slices"]),
+        "calibration": shown.calibration(found["calibration"]),
+        "changes": shown.changes(found["changes"]),
+        "advice": shown.advice(found["advice"]),
         "sequences": _sequences(found["ever_wrong"]["cells"]),
         "stops": _stops(found["early_stops"]["cells"]),
         "alarms": _alarms(found["false_alarms"]),
@@ -102,37 +93,6 @@ def _coverage(cells: list[Cell]) -> str:
         )
     heads = ["interval of", "answers an item", "cells", "least", "most", "largest tail", "beyond"]
     return table(heads, rows)
-
-
-_HIDDEN = ("what", "layout", "exact", "coverage", "too_low", "too_high", "with_abbott", "items")
-
-
-def _truth(cell: Cell) -> str:
-    return ", ".join(
-        f"{name} {decimal(value) if isinstance(value, float) else value}"
-        for name, value in cell.items()
-        if name not in _HIDDEN
-    )
-
-
-def _beyond(cells: list[Cell]) -> str:
-    beyond = sorted(filter(is_beyond, cells), key=lambda cell: cell["coverage"])
-    if not beyond:
-        return f"None of {len(cells):,} cells is beyond its limit."
-    rows = [
-        [
-            WHATS[cell["what"]],
-            cell["layout"],
-            cell["items"],
-            _truth(cell),
-            decimal(cell["coverage"]),
-            decimal(cell["too_low"]),
-            decimal(cell["too_high"]),
-        ]
-        for cell in beyond
-    ]
-    heads = ["interval of", "answers", "items", "truth", "coverage", "too low", "too high"]
-    return blocks(f"{len(beyond)} of {len(cells):,} cells:", table(heads, rows))
 
 
 def _victims(cells: list[Cell]) -> str:
@@ -181,46 +141,6 @@ def _broken(cells: list[Cell]) -> str:
         for cell in cells
     ]
     return table(["case", "loss", "items", "coverage", "too low", "too high"], rows)
-
-
-def size_limit(level: float, runs: int) -> float:
-    """The level and three standard errors."""
-    return level + 3 * sqrt(level * (1 - level) / runs)
-
-
-def _sizes(part: Mapping[str, Any]) -> str:
-    cells, runs = part["cells"], part["runs"]
-    rows, beyond = [], []
-    kinds = dict.fromkeys((c["test"], c["layout"], level) for c in cells for level in c["rejected"])
-    for test, layout, level in kinds:
-        some = [c for c in cells if (c["test"], c["layout"]) == (test, layout)]
-        limit = size_limit(float(level), runs)
-        worst = max(some, key=lambda c: c["rejected"][level])
-        above = [c for c in some if c["rejected"][level] > limit]
-        beyond.extend((c, level) for c in above)
-        rows.append(
-            [
-                test,
-                layout,
-                level.lstrip("0"),
-                len(some),
-                decimal(worst["rejected"][level], 4),
-                decimal(limit, 4),
-                len(above),
-            ]
-        )
-    heads = ["null", "answers an item", "level", "cells", "largest size", "limit", "beyond"]
-    told = [
-        f"{c['test']}, {c['layout']}, at {level.lstrip('0')}: "
-        f"{decimal(c['rejected'][level], 4)} with {c['items']} items, "
-        + ", ".join(
-            f"{name} {decimal(c[name], 2)}"
-            for name in ("discordance", "correlation", "margin", "chance")
-            if name in c
-        )
-        for c, level in beyond
-    ]
-    return blocks(table(heads, rows), "Beyond the limit:" if told else "", listed(told))
 
 
 def _families(cells: list[Cell]) -> str:
@@ -272,13 +192,6 @@ def _powers(cells: Mapping[str, list[Cell]]) -> str:
         table(heads, rising),
         "With 80 % power, the smallest difference that is detected, and how many items are needed:",
         table(["discordance", *(name.replace("0.", ".") for name in names)], plans),
-    )
-
-
-def _names(cells: list[Cell]) -> str:
-    return table(
-        ["names in the population", "McNemar's exact test rejects at .05"],
-        [[f"{cell['names']:,}", decimal(cell["rejected"])] for cell in cells],
     )
 
 

@@ -6,12 +6,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom, binomtest, norm
+from scipy.stats import binom, norm
 from simulated_coverage import Cell
 from simulated_tables import (
     ITEMS,
     LAYOUTS,
     ONCE,
+    Bools,
     Floats,
     clustered,
     loss_effects,
@@ -28,12 +29,18 @@ LEVELS = (0.05, 0.01)
 DISCORDANCES = (0.02, 0.05, 0.1, 0.15, 0.3, 0.5, 0.9)
 SIZES = (200, 300, 600, 1000)
 MARGINS = (0.02, 0.05, 0.1)
-_Z90, _Z95 = quantile(0.9), quantile(0.95)
+FINER = range(200, 1001, 20)
+"""Items where the discordance is as large as the margin, the worst case for equivalence."""
+ONE_SIDED = {
+    "equivalent within the margin": (0.05, 0.01),
+    "no worse than the margin": (0.025, 0.01),
+}
+"""The verdicts with a margin: at the level that `judge` uses, and at .01."""
 
 
 def sizes_of_tests(runs: int) -> list[Cell]:
     """How often each test rejects a true null, at .05 and .01."""
-    return [*_paired(runs), *_margins(), *_chance()]
+    return [*_paired(runs), *_margins(), *_clustered_margins(runs), *_chance()]
 
 
 def _size(test: str, truth: Cell, exact: bool, sizes: tuple[float, ...], levels: Any) -> Cell:
@@ -86,17 +93,54 @@ def _paired(runs: int) -> list[Cell]:
 def _margins() -> list[Cell]:
     """Verdicts with a margin where the truth lies exactly on it."""
     found = []
-    for n, discordance, margin in product(SIZES, DISCORDANCES, MARGINS):
-        if margin > discordance:
-            continue
+    planned = [each for each in product(SIZES, DISCORDANCES, MARGINS) if each[2] <= each[1]]
+    planned += [(n, margin, margin) for n, margin in product(FINER, MARGINS) if n not in SIZES]
+    for n, discordance, margin in planned:
         b, c, chance = _trinomial(n, discordance, margin)
         low, high = tango_statistic(b, c, n, -margin), tango_statistic(b, c, n, margin)
         truth = {"layout": ONCE, "items": n, "discordance": discordance, "margin": margin}
-        equal = float(chance[(low > _Z90) & (high < -_Z90)].sum())
-        found.append(_size("equivalent within the margin", truth, True, (equal,), (0.05,)))
-        # The mirror image: behind by exactly the margin.
-        no_worse = float(chance[high < -_Z95].sum())
-        found.append(_size("no worse than the margin", truth, True, (no_worse,), (0.025,)))
+        for test, levels in ONE_SIDED.items():
+            sizes = tuple(float(chance[_shown(test, level, low, high)].sum()) for level in levels)
+            found.append(_size(test, truth, True, sizes, levels))
+    return found
+
+
+def _shown(test: str, level: float, low: Floats, high: Floats) -> Bools:
+    """Where a verdict is given, from the statistics at both margins.
+
+    The truth is ahead by exactly the margin; for "no worse" it is the mirror image of behind.
+    """
+    z = quantile(1 - 2 * level)
+    return np.asarray((high < -z) & ((low > z) | test.startswith("no worse")))
+
+
+def _clustered_margins(runs: int) -> list[Cell]:
+    """The same where items occur several times, by simulation."""
+    found = []
+    planned = product(list(LAYOUTS)[1:], (0.1, 0.6), (0.05, 0.15, 0.3), MARGINS)
+    for layout, correlation, discordance, margin in planned:
+        if margin > discordance:
+            continue
+        first, second = (discordance + margin) / 2, (discordance - margin) / 2
+        shares = ((1 - discordance) / 2, second, first, (1 - discordance) / 2)
+        rng, lows, highs = stream("margin", layout, correlation, discordance, margin), [], []
+        for drawn in clustered(shares, correlation, layout, runs, rng):
+            counts, cells = drawn.sum(0), drawn.sum(-1)
+            f = pair_effects(drawn[2], drawn[1], counts)
+            scaled = cells[2] / f, cells[1] / f, counts.sum(-1) / f
+            lows.append(tango_statistic(*scaled, -margin))
+            highs.append(tango_statistic(*scaled, margin))
+        low, high = np.concatenate(lows), np.concatenate(highs)
+        truth = {
+            "layout": layout,
+            "items": ITEMS,
+            "discordance": discordance,
+            "correlation": correlation,
+            "margin": margin,
+        }
+        for test, levels in ONE_SIDED.items():
+            sizes = tuple(float(_shown(test, level, low, high).mean()) for level in levels)
+            found.append(_size(test, truth, False, sizes, levels))
     return found
 
 
@@ -191,31 +235,3 @@ def _seen(n: int, discordance: float, difference: float, runs: int) -> float:
     b, c, _ = rng.multinomial(n, [first, second, 1 - discordance], runs).T
     z = np.abs(b - c) / np.sqrt(np.maximum(b + c, 1))
     return float((z > quantile(0.95)).mean())
-
-
-def names(runs: int) -> list[Cell]:
-    """McNemar's exact test over items where the names are what was sampled.
-
-    An attack draws from a list of names, each lethal with probability .3, and flips an item if its
-    name is; the other arm flips .3 of the items, one by one. In the population of names both
-    arms are equal. All items share few names, so a test over items speaks of these names.
-    """
-    found = []
-    for n_names in (10, 20, 50, 200, 2000):
-        rng, rejected = stream("names", n_names), 0
-        for _ in range(runs):
-            first = (rng.random(n_names) < 0.3)[rng.integers(0, n_names, ITEMS)]
-            second = rng.random(ITEMS) < 0.3
-            b, c = int((first & ~second).sum()), int((second & ~first).sum())
-            rejected += _exact(b, c) < 0.05
-        found.append({"names": n_names, "rejected": rejected / runs})
-    return found
-
-
-_P: dict[tuple[int, int], float] = {}
-
-
-def _exact(b: int, c: int) -> float:
-    if (b, c) not in _P:
-        _P[b, c] = float(binomtest(b, b + c).pvalue) if b + c else 1.0
-    return _P[b, c]

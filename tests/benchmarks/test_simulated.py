@@ -15,7 +15,7 @@ from medstress.stats.loss import abbott, loss_bounds, loss_effect
 from medstress.stats.nights import begin, feed
 from medstress.stats.paired import pair_effect, paired_difference, unite
 from medstress.stats.sequences import ConfidenceSequence
-from medstress.stats.shares import design_effect, rate
+from medstress.stats.shares import design_effect, rate, slice_shares
 
 Script = Callable[[str], ModuleType]
 RNG_SEED = 12
@@ -82,6 +82,80 @@ def test_wilson_misses_where_its_ends_do(script: Script) -> None:
         low, high = wilson_ends(k, 10.0)
         above, below = misses(np.array([k]), np.array([10.0]), p)
         assert (bool(above[0]), bool(below[0])) == (low > p, high < p)
+
+
+def test_an_exact_interval_of_a_slice_holds_what_lies_between_its_ends(script: Script) -> None:
+    """Whole answers and effective ones, none and all of them right, either side of both ends."""
+    holds = script("simulated_slices").exact_holds
+    rng, missed = np.random.default_rng(RNG_SEED), 1 - 0.95 ** (1 / 3)
+    wanted, found = [], []
+    for rate_of in (0.0, 0.05, 0.4, 1.0):
+        hits = rng.binomial(5, rate_of, (3, 30))
+        for counts in (np.full((3, 30), 5), np.ones((3, 30), int)):
+            y = np.minimum(hits, counts)
+            slices = slice_shares(list(zip(y, counts, strict=True)))
+            for each, of, n in zip(slices, y, counts, strict=True):
+                effect = design_effect(of, n)
+                for end in (each.low, each.high):
+                    for p in (end - 1e-4, end + 1e-4):
+                        if 0 < p < 1:
+                            k, m = np.array([of.sum() / effect]), np.array([n.sum() / effect])
+                            found.append(bool(holds(k, m, p, missed)[0]))
+                            wanted.append(each.low <= p <= each.high)
+    assert found == wanted
+    assert len(found) > 40
+
+
+def test_names_that_two_arms_draw_end_with_the_first_lethal_one(script: Script) -> None:
+    """Own lists share no name; the same for both start alike; no trial asks a name twice."""
+    simulated = script("simulated_names")
+    rng = np.random.default_rng(RNG_SEED)
+    for how in simulated.DRAWINGS:
+        told, differences = simulated.drawn(how, rng)
+        assert len(told) == len(differences) == 200
+        assert set(differences) <= {-1, 0, 1}
+        for a, b in told:
+            assert 1 <= len(set(a)) == len(a) <= how.budget
+            if how.shared:
+                assert all(x == y for x, y in zip(a, b, strict=False))
+            else:
+                assert not set(a) & set(b)
+
+
+def test_the_truths_about_confidence_are_those_that_are_planted(script: Script) -> None:
+    """Many answers show the calibration error, the Brier score and the change of P(key)."""
+    simulated = script("simulated_confidence")
+    rng, n = np.random.default_rng(RNG_SEED), 200_000
+    ids = [("q",)] * n
+    for victim, gap in simulated.GAPS.items():
+        answers = simulated._answers(victim, n, 1, ids, rng)
+        _, confidences, right = (np.array(each) for each in zip(*answers, strict=True))
+        bins = np.minimum((confidences * 10).astype(int), 9)
+        gaps = np.bincount(bins, weights=right - confidences, minlength=10) / n
+        assert np.abs(gaps).sum() == pytest.approx(gap, abs=0.005)
+        if victim in ("calibrated", "too sure by .20"):
+            score = ((confidences - right) ** 2).mean()
+            assert score == pytest.approx(simulated._brier(gap), abs=0.003)
+    for kind, mean in simulated.CHANGES.items():
+        assert simulated._changes(kind, n, rng).mean() == pytest.approx(mean, abs=0.003)
+
+
+def test_an_exact_size_may_not_exceed_its_level_and_the_answer_says_so(script: Script) -> None:
+    """A drawn size may by three standard errors."""
+    limits = script("simulated_limits")
+
+    def sizes(exact: bool, size: float) -> list[object]:
+        one = {"test": "t", "layout": "once", "exact": exact, "rejected": {"0.05": size}}
+        return [each.above for each in limits.sizes_of({"runs": 10_000, "cells": [one]})]
+
+    assert sizes(True, 0.0501) != [[]]
+    assert sizes(True, 0.05) == sizes(False, 0.0501) == [[]]
+    assert sizes(False, 0.06) != [[]]
+    found = dict(script("simulated_page").read())
+    assert "equivalent within the margin, at .05: up to .0" in " ".join(
+        limits.answer(found).split()
+    )
+    assert "Yes" not in limits.answer(found)
 
 
 def test_all_tables_have_the_probability_1(script: Script) -> None:
@@ -161,7 +235,8 @@ def test_what_was_simulated_keeps_what_is_promised(script: Script) -> None:
     page = script("simulated_page")
     found = page.read()
     assert set(found) == set(script("simulated").PARTS)
-    assert all(part["runs"] >= 10_000 for part in found.values())
+    fewer = script("simulated").FEWER
+    assert all(part["runs"] >= fewer.get(name, 10_000) for name, part in found.items())
     cells = page.intervals(found)
     beyond = [cell for cell in cells if page.is_beyond(cell)]
     assert len(beyond) <= len(cells) / 100
@@ -183,7 +258,10 @@ def test_numbers_are_kept_with_six_decimals(script: Script) -> None:
     assert json.loads(json.dumps(rounded([0.1]))) == [0.1]
 
 
-@pytest.mark.parametrize("name", ["families", "powers", "false_alarms", "delays", "early_stops"])
+@pytest.mark.parametrize(
+    "name",
+    ["families", "powers", "false_alarms", "delays", "early_stops", "two_way", "slices", "advice"],
+)
 def test_a_quick_look_runs(script: Script, name: str) -> None:
     assert script("simulated").PARTS[name](10)
 

@@ -39,7 +39,8 @@ def for_names_like_these(
     where a pair belongs to every name that either trial asked, and the last sum takes out what
     the clusters count already; the part of the names is at least 0. The interval is the mean
     +- t sqrt(V) with min(n, K) - 1 degrees of freedom, K of the side with fewer names. Under
-    planted nulls it errs .04 to .08 of the time (docs: compare).
+    planted nulls it errs about .05 of the time, more where trials ask many of few names
+    (docs: results/statistics).
 
     Args:
         clusters: the cluster of each pair.

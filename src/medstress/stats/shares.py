@@ -172,7 +172,8 @@ def slice_shares(slices: Sequence[tuple[ArrayLike, ArrayLike]]) -> list[Estimate
     """Estimate the shares of m slices with intervals that all hold together at 95 %.
 
     Clopper and Pearson's exact interval at Sidak's level: each may miss with probability
-    1 - .95^(1/m). Slices may overlap. If items occur several times, at N / `design_effect`.
+    1 - .95^(1/m). Slices may overlap. If items occur several times, at N / `design_effect`, which
+    few items make uncertain: then they hold together less often (docs: results/statistics).
 
     Args:
         slices: hits and counts by unit, as `share` takes them, of each slice.
