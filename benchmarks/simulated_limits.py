@@ -128,14 +128,22 @@ def short(found: Found) -> list[str]:
         min(c["coverage"] for c in found["changes"]["cells"] if (c["items"] >= 100) is many)
         for many in (False, True)
     )
+    looked = max(
+        cell["ever wrong"]
+        for cell in found["ever_wrong"]["cells"]
+        if cell["what"] != "by completion" and cell["alpha"] == 0.05
+    )
+    alarms = max(c["alarms"] for c in found["false_alarms"]["cells"] if c["must hold"])
     return [
         f"Intervals of slices at Sidak's level hold all at once in {decimal(slices[1])} or more "
         f"where items occur once, in [as few as {decimal(slices[5])}](#slices) where they are "
         f"answered five times; those of a − c of slices in {decimal(net)} or more.",
-        f"The interval for names like these misses in [up to {decimal(two_way)}](#names).",
+        f"The interval for names like these misses in [up to {decimal(two_way)}](#names), for .05.",
         f"Intervals of calibration errors hold in {decimal(errors)} or more; those of the change "
         f"of P(key) and of Brier's score in {decimal(many)} with 100 items or more, and in "
         f"[as few as {decimal(few)}](#confidence) with 10 to 50.",
+        f"Looking while it runs errs in up to {decimal(looked)} at alpha .05, the gate of "
+        f"every night in {decimal(alarms)} of years, [where its conditions hold](#every-night).",
     ]
 
 
@@ -147,19 +155,30 @@ def _wrapped(text: str) -> str:
 def beyond(found: Found) -> str:
     """Sizes above their level first, then intervals below their limit."""
     above = [each for each in sizes_of(found["sizes"]) if each.above]
-    above.sort(key=lambda each: each.size(each.worst) / float(each.level), reverse=True)
+    above.sort(key=lambda each: each.size(each.worst) - float(each.level), reverse=True)
     rows = [
         [
             each.test,
             each.layout,
             each.level.lstrip("0"),
+            decimal(each.size(each.worst) - float(each.level), 4),
             decimal(each.size(each.worst), 4),
+            "enumerated" if each.worst["exact"] else "drawn",
             _where(each.worst),
             f"{len(each.above)} of {len(each.cells)}",
         ]
         for each in above
     ]
-    heads = ["null", "answers an item", "level", "largest size", "with", "cells beyond"]
+    heads = [
+        "null",
+        "answers an item",
+        "level",
+        "excess, at most",
+        "size",
+        "how",
+        "with",
+        "cells beyond",
+    ]
     tests = (
         blocks("Tests that err more often than their level:", table(heads, rows))
         if rows
