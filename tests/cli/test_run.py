@@ -123,7 +123,7 @@ def test_a_control_that_is_none_is_refused(bench, refused):
     replace("experiment", None, {"controls": ["noop"]})(bench)
     assert refused() == (
         "[experiment] controls: 'noop' is no control of attacks on questions; expected some of "
-        "repeat, no_op, same_type, neutral_insertion, paraphrase, option_shuffle; did you mean "
+        "no_op, same_type, neutral_insertion, paraphrase, option_shuffle, repeat; did you mean "
         "'no_op'?"
     )
 
