@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-SIZE = "1200,800"
+SIZE = "1200,1240"
 
 
 def main(page: str, picture: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, TypeAlias
 
 from medstress.core.controls import CONTROLS
@@ -104,18 +105,19 @@ def summarise(
     _check_ledgers(rows, ledgers)
     keys = sorted(rows, key=lambda key: (key[:4], seed_order(key[4])))
     roles, without = roles or {}, without or {}
+    results = {
+        key: {
+            **_row(key, rows[key], ledgers[key], budgets[key[3]]),
+            **_beside_controls([key], rows, budgets[key[3]], without),
+            **_asked_roles(roles, [key]),
+        }
+        for key in keys
+    }
     return {
         "format": FORMAT,
         "experiment": dict(experiment),
-        "results": [
-            {
-                **_row(key, rows[key], ledgers[key], budgets[key[3]]),
-                **_beside_controls([key], rows, budgets[key[3]], without),
-                **_asked_roles(roles, [key]),
-            }
-            for key in keys
-        ],
-        "pooled": _pooled(keys, rows, ledgers, budgets, roles, without),
+        "results": list(results.values()),
+        "pooled": _pooled(results, rows, ledgers, budgets, roles, without),
         "slices": [],
         "requirements": [],
         "tests": attack_tests(trials),
@@ -125,7 +127,7 @@ def summarise(
 
 
 def _pooled(
-    keys: Sequence[RowKey],
+    results: Mapping[RowKey, Mapping[str, Any]],
     rows: Mapping[RowKey, list[TrialRow]],
     ledgers: Mapping[RowKey, Ledger],
     budgets: Mapping[str, int],
@@ -134,10 +136,14 @@ def _pooled(
 ) -> list[dict[str, Any]]:
     """Pool the seeds of each attack; a deterministic attack keeps a row of its own."""
     pools: dict[tuple[str, str, str, str, bool], list[RowKey]] = defaultdict(list)
-    for key in keys:
+    for key in results:
         pools[*key[:4], key[4] is None].append(key)
-    found = []
+    found: list[dict[str, Any]] = []
     for members in pools.values():
+        if len(members) == 1:  # the same numbers again
+            (key,) = members
+            found.append({**deepcopy(dict(results[key])), "seed": None, "seeds": [key[4]]})
+            continue
         dataset, group, victim, attack, _ = members[0]
         pooled = [trial for key in members for trial in rows[key]]
         ledger = _total(ledgers[key] for key in members)
@@ -224,7 +230,7 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
         "diversity_unbiased": unbiased.as_json(),
         "prompt_similarity": prompt_similarity(trials).as_json(),
         **answer_fields(trials),
-        **confidence_fields(trials),
+        **({} if is_control(trials[0]) else confidence_fields(trials)),
         **attempt_fields(trials),
     }
 
