@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from medstress.api.run import run
+from medstress.datasets.writing import row_from_question
 from medstress.testing import REPLACEMENTS, tiny_questions
 
 N, BUDGET = 160, 8
@@ -94,20 +95,7 @@ def attacked(folder: Path, rule: str, **settings: Any) -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
     text = VICTIM.format(n=N, listed=[name.lower() for name in LISTED], rule=RULES[rule])
     (folder / "victim.py").write_text(text, "utf-8")
-    rows = [
-        {
-            "id": item.id,
-            "context": item.context,
-            "stem": item.stem,
-            "options": list(item.options),
-            "answer_idx": item.key,
-            "mentions": [
-                {"field": m.field, "start": m.start, "end": m.end, "type": m.type}
-                for m in item.mentions
-            ],
-        }
-        for item in tiny_questions(N)
-    ]
+    rows = [row_from_question(item) for item in tiny_questions(N)]
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     (folder / "names.txt").write_text("\n".join(NAMES), "utf-8")
     experiment = {

@@ -16,6 +16,7 @@ from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.datasets.draw import draw
+from medstress.datasets.writing import row_from_question
 from medstress.files.writing import write_text
 from medstress.results.export import Probes
 from medstress.results.load import StoredRun, kind_of_run
@@ -142,13 +143,7 @@ class _Row:
         item = self.item
         return {
             **{key: value for key, value in item.metadata.items() if key != FIELD},
-            "id": item.id,
-            "context": item.context,
-            "stem": item.stem,
-            **({"passage": item.passage} if item.passage else {}),
-            "options": dict(zip(item.letters, item.options, strict=True)),
-            "answer_idx": item.key,
-            "mentions": [asdict(mention) for mention in item.mentions],
+            **row_from_question(item),
             "original_id": self.original_id,
             "dataset": self.dataset,
             "item_hash": item.hash,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from medstress.core.errors import UsageError
 from medstress.core.items import LETTERS, Question
+from medstress.datasets.writing import row_from_question
 from medstress.entities.grouping import typed_options
 from medstress.entities.semantic_types import types_of
 from medstress.experiment.file.config import Experiment
@@ -99,13 +100,7 @@ def annotated_row(item: Question, groups: Mapping[str, frozenset[str]]) -> Row:
     """
     options = {label: list(typed_options(item, types)) for label, types in groups.items()}
     return {
-        "id": item.id,
-        **({"passage": item.passage} if item.passage else {}),
-        "context": item.context,
-        "stem": item.stem,
-        "options": dict(zip(item.letters, item.options, strict=True)),
-        "answer_idx": item.key,
-        "mentions": [asdict(mention) for mention in item.mentions],
+        **row_from_question(item),
         **item.metadata,
         "groups": [label for label, letters in options.items() if letters],
         "group_options": options,

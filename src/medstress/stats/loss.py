@@ -8,12 +8,13 @@ under attack and control. How noise and L depend on each other is free.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medstress.stats.bisection import last_kept
 from medstress.stats.estimates import Estimate, Z, unknown
 from medstress.stats.shares import Unit, linearised_effect, mean_size, parts_of
 
@@ -24,7 +25,6 @@ _METHOD = (
     "(a - c) / (1 - c), a point where noise and loss are independent across items; Fieller's "
     "contrast (1 - A) - (1 - x)(1 - C), its variance estimated under each x, 95 %, {n} {what}"
 )
-_HALVINGS = 60
 
 
 def loss_bounds(asr: Estimate, net: Estimate) -> list[float | None]:
@@ -138,11 +138,11 @@ def _ends(cells: Cells) -> tuple[float, float]:
     """Return the ends of the loss x = 1 - r, r being the ratio of what attack and control leave."""
     neither, control, attack, _ = cells
     best = (neither + control) / (neither + attack)
-    lowest = _last_kept(lambda r: abs(ratio_statistic(cells, r)) <= Z, best, 0.0)
+    lowest = last_kept(lambda r: abs(ratio_statistic(cells, r)) <= Z, best, 0.0)
     beyond = max(2 * best, 1.0)
     while abs(ratio_statistic(cells, beyond)) <= Z and beyond < inf:
         beyond *= 2
-    highest = _last_kept(lambda r: abs(ratio_statistic(cells, r)) <= Z, best, beyond)
+    highest = last_kept(lambda r: abs(ratio_statistic(cells, r)) <= Z, best, beyond)
     return 1 - highest, 1 - lowest
 
 
@@ -170,12 +170,3 @@ def ratio_statistic(cells: Cells, r: float) -> float:
     if variance <= 0:
         return 0.0 if distance == 0 else inf
     return distance / sqrt(n * variance)
-
-
-def _last_kept(is_kept: Callable[[float], bool], kept: float, out: float) -> float:
-    if is_kept(out):
-        return out
-    for _ in range(_HALVINGS):
-        middle = (kept + out) / 2
-        kept, out = (middle, out) if is_kept(middle) else (kept, middle)
-    return kept
