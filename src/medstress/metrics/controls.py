@@ -88,8 +88,7 @@ def _table(pairs: Iterable[Pair]) -> list[int]:
     counts = [0, 0, 0, 0]
     for _, first, second in pairs:
         counts[2 * (not first) + (not second)] += 1
-    both, only_attack, only_control, neither = counts
-    return [both, only_attack, only_control, neither]
+    return counts
 
 
 def near_boundary(attack: Sequence[TrialRow], no_ops: Sequence[TrialRow]) -> Estimate:

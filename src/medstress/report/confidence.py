@@ -36,8 +36,8 @@ def confidence_table(rows: Sequence[Row]) -> Table | None:
         columns=(*LABELS, *(each.column for each in _SHOWN)),
         rows=tuple(as_row(*labels(row), *_cells(row)) for row in scored),
         notes=(
-            "After: the answer at the first success where there is one, else the clean answer; "
-            "answers to attacks that failed are not stored. Calibration error: 10 bins of equal "
+            "After: the answer at the first success where there is one, else the last one to an "
+            "edit, else the clean answer. Calibration error: 10 bins of equal "
             "width, with a conservative interval; below it how far chance alone moves it, which is "
             "about what a calibrated victim shows.",
         ),

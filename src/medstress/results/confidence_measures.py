@@ -42,7 +42,7 @@ CONFIDENCE = (
             "calibration_after",
             "Calibration error after",
             "the same after the attack, over the same trials: of the answer at the first success "
-            "where there is one, else of the clean answer",
+            "where there is one, else of the last one to an edit, else of the clean answer",
         ),
         (
             "brier_before",

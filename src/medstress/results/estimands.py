@@ -70,7 +70,7 @@ ESTIMANDS = (
         names="–",
         seeds="these",
         only="were answered",
-        missing="wrong; bounds: wrong or right",
+        missing="unreadable: wrong, failed: left out; bounds: wrong or right",
         fields=("accuracy",),
     ),
     Estimand(
@@ -116,7 +116,7 @@ ESTIMANDS = (
     Estimand(
         number="accuracy after attack",
         only="were answered",
-        missing="wrong",
+        missing="clean: as accuracy; under attack: not flipped; bounds: wrong or right",
         fields=("accuracy_after",),
     ),
     Estimand(

@@ -82,13 +82,12 @@ def freeze(
             "perturbed copy is written by medstress perturb"
         )
     label = _victim(run, victim)
-    found = _attacked(run, label)
-    if not found:
+    rows = list(_rows(run, _attacked(run, label)))
+    if not rows:
         raise UsageError(
             f"{run.folder}: no item of victim {label!r} was right before an attack and saw an edit "
             "of it, so there is nothing to freeze"
         )
-    rows = list(_rows(run, found))
     drawn = {row.id for row in draw([row.item for row in rows], sample, sample_seed)}
     kept = [row for row in rows if row.id in drawn]
     head = _head(run, label, kept, len(rows), sample, sample_seed)
@@ -193,7 +192,7 @@ def _rows(run: StoredRun, found: Mapping[int, list[StoredTrial]]) -> Iterator[_R
             for trial in sorted(found[row], key=lambda trial: trial.trial)
             if (asked := edits.get(trial.trial))
         ]
-        if trials:
+        if any(_control(each.trial) is None for each in trials):
             yield _Row(
                 dataset=dataset, original_id=item.id, item=_renamed(item, own), trials=trials
             )

@@ -11,6 +11,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.rows import TrialRow
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.plan import Prepared
+from medstress.metrics.criteria import is_control
 from medstress.results.load import open_run
 from medstress.results.rows import trial_rows
 from medstress.store.run_store import FILE
@@ -109,18 +110,28 @@ def _check_factors(
             f"{where}: it has no victim {victim!r}, and several others "
             f"({', '.join(theirs['victims'])}); label the one to compare alike"
         )
-    is_other_victim = ours["victims"][victim] != theirs["victims"][other]
+    changed: dict[str, str] = {}
+    if ours["victims"][victim] != theirs["victims"][other]:
+        changed["victim"] = victim
     for kind, noun in (("attacks", "attack"), ("groups", "entity group")):
         for label, value in ours[kind].items():
-            if asked.get(kind[:-1], label) != label:
+            wanted = asked.get(kind[:-1])
+            if label != (wanted or label):
+                continue
+            # Criteria judge control arms only where `where` names them.
+            if wanted is None and kind == "attacks" and is_control(label, ours[kind]):
                 continue
             if label not in theirs[kind]:
                 raise UsageError(
                     f"{where}: it has no {noun} {label!r} (it has: {', '.join(theirs[kind])}); "
                     "leave it out by `where`, or label both alike"
                 )
-            if is_other_victim and theirs[kind][label] != value:
-                raise UsageError(
-                    f"{where}: the victim {victim!r} and the {noun} {label!r} both differ from the "
-                    "baseline's, so a difference could not be attributed; change only one"
-                )
+            if theirs[kind][label] != value:
+                changed.setdefault(noun, label)
+    if len(changed) > 1:
+        named = " and ".join(f"the {noun} {label!r}" for noun, label in changed.items())
+        both = "both" if len(changed) == 2 else "all"
+        raise UsageError(
+            f"{where}: {named} {both} differ from the baseline's, so a difference could not be "
+            "attributed; change only one"
+        )

@@ -58,7 +58,9 @@ def settler(
         else:
             alpha = EARLY if may_stop else EXTENDED
             watch = _watched(run, criterion, budget, alpha, added, rows, control)
-            (low, high), how = watch.ends, _sequence(alpha, watch.n)
+            # Without a unit the sequence holds everything, and nothing was counted.
+            low, high = watch.ends if watch.n else (None, None)
+            how = _sequence(alpha, watch.n)
         return replace(reading, ends=(low, high), more={**reading.more, "judged_by": how})
 
     return settle
@@ -98,6 +100,8 @@ def _with(judged: Row, found: Mapping[str, Any]) -> dict[str, Any]:
     sure = "met" if found["met"] else "missed"
     return {
         **judged,
+        # The estimate of another row would stand beside these ends.
+        "estimate": judged["estimate"] if judged["row"] == found["row"] else None,
         "row": found["row"],
         "bounds": [low, high],
         "met": found["met"],
