@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.choices import check_budget, check_flag
+from medstress.attacks.controls.same_type import NAME as SAME_TYPE
 from medstress.attacks.protocol import Attack, AttackTraits, Validity
 from medstress.core.attack_sets import FIELD, NAME, AttackSet, Selection, StoredArm
 from medstress.core.errors import UsageError
 from medstress.core.items import TEXTS, Candidate, Question
-from medstress.core.outcomes import Goal, parse_goal
+from medstress.core.outcomes import Goal, Replaced, parse_goal
 from medstress.core.queries import Predict, Steps, ask_in_turn
 from medstress.core.resources import Resources
 from medstress.core.text import Edit
@@ -161,6 +162,24 @@ class FrozenArm(Attack):
         """Return the goal of the attack that was stored."""
         goal, unreadable = self._rules()
         return parse_goal(goal, unreadable=unreadable)
+
+    def goal_on(self, item: Question, resources: Resources) -> Goal:
+        """Return the goal; `replaced` holds a control that keeps options to those of its attack."""
+        goal = self.goal_for(item)
+        if isinstance(goal, Replaced) and self.stored.control not in (None, SAME_TYPE):
+            return replace(goal, options=self.edited_options(item, resources))
+        return goal
+
+    def edited_options(self, item: Question, resources: Resources) -> frozenset[str]:
+        """Return the options that the stored edits of the attack change."""
+        return frozenset(
+            edit["field"]
+            for entry in item.metadata.get(FIELD, ())
+            if entry["arm"] == self.stored.attack_label
+            for query in entry["queries"]
+            for edit in query["edits"]
+            if edit["field"] in item.letters
+        )
 
     def on_trial(self, seed: int | None, repeat: int) -> FrozenArm:
         """Return the arm that asks what the trial of a seed and repeat asked."""

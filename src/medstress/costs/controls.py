@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from medstress.attacks.controls.arm import ControlArm
+from medstress.attacks.controls.same_type import RandomNames
 from medstress.core.hashing import content_hash
 
 
@@ -39,10 +40,12 @@ class SharedControls:
         """
         traits, added = arm.traits, 0
         draws = content_hash({**arm.spec(), "budget": None, "control_of": None})
-        turns = arm.of.spec() if traits.in_turns else None
+        # Conversations are the attack's own, and so are the spans that get random names.
+        depends = traits.in_turns or isinstance(arm.control, RandomNames)
+        of = content_hash({**arm.of.spec(), "budget": None} if depends else None)
         for seed in (0,) if traits.deterministic else seeds:
             for repeat in range(traits.repeats):
-                drawn = (draws, content_hash(turns), place, seed, repeat)
+                drawn = (draws, of, place, seed, repeat)
                 added += max(0, n - self._queries.get(drawn, 0))
                 self._queries[drawn] = max(n, self._queries.get(drawn, 0))
                 checked = (*drawn, str(traits.goal), traits.unreadable_is_success)

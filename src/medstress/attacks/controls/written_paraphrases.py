@@ -19,7 +19,7 @@ from medstress.prompts.replies import Reply, Unreadable, read_reply, schema_of
 
 ROLE = "paraphraser"
 AT_ONCE = 8
-"""Paraphrases asked of the role at once; a larger budget asks these first too."""
+"""Paraphrases asked of the role at once after the first one."""
 LONGEST = 3
 """A paraphrase of more than this many times the words of the question is dropped."""
 
@@ -59,7 +59,8 @@ def ask_written(
     n_asked, sample = 0, first_sample if is_sampled else 0
     seen: set[tuple[str, str]] = set()
     while n_asked < most:
-        n = min(AT_ONCE, most - n_asked)
+        # One first: it is often enough. What is asked does not depend on how many are asked.
+        n = min(AT_ONCE if n_asked else 1, most - n_asked)
         # At temperature 0 all replies would be the first one.
         calls = [call] * (n if is_sampled else not n_asked)
         answers = (yield from consult(ROLE, calls, sample)) if calls else ()
@@ -71,6 +72,8 @@ def ask_written(
             if candidate is not None and (candidate.context, candidate.stem) not in seen:
                 seen.add((candidate.context, candidate.stem))
                 queries.append(Predict(candidate))
+            else:
+                queries += islice(spare, 1)
         queries += islice(spare, n - len(queries))
         if not queries:
             return None

@@ -118,7 +118,6 @@ def fitting_arms(
         UsageError: the file names such a control.
     """
     kept: list[AttackPart] = []
-    left_out = {label: dict(reasons) for label, reasons in plan.left_out.items()}
     for part in arms:
         arm = part.attack
         assert isinstance(arm, ControlArm)
@@ -132,8 +131,8 @@ def fitting_arms(
                 f"[experiment] controls: {arm.control.name} cannot control attack {attack!r}: "
                 f"{reason}; lower the budget, or leave {arm.control.name} out of controls"
             )
-        left_out.setdefault(attack, {})[arm.control.name] = reason
-    return kept, replace(plan, left_out=left_out)
+        plan = plan.without(attack, arm.control.name, reason)
+    return kept, plan
 
 
 def _too_few(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from medstress.attacks.frozen import Frozen, FrozenArm
 from medstress.core.attack_sets import NAME, AttackSet
+from medstress.core.controls import CONTROLS
 from medstress.core.errors import UsageError
 from medstress.datasets.source import Loaded
 from medstress.experiment.plan.parts import AttackPart, DatasetPart
@@ -121,8 +122,5 @@ def without_stored(
     stored = {part.attack.stored.control for part in controls if isinstance(part.attack, FrozenArm)}
     if wanted is None:
         return False if stored else None
-    names = wanted if not isinstance(wanted, bool) else None
-    if names is None:
-        return not stored
-    left = [name for name in names if name not in stored]
-    return left or False
+    names = CONTROLS if wanted is True else wanted
+    return [name for name in names if name not in stored] or False

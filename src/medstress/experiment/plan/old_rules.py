@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.core.hashing import content_hash
 from medstress.entities.lexicon import FIRST_EDITION_SENTENCES
@@ -93,7 +94,20 @@ def keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
     """
     labels = {value: label for label, value in known.items()}
     taken = {part.label for part in prepared.attacks}
+    renamed: dict[str, str] = {}
     for i, part in enumerate(prepared.attacks):
         old = labels.get(content_hash(part.attack.spec()))
         if old is not None and old not in taken and not part.is_labelled:
             prepared.attacks[i] = replace(part, label=old)
+            renamed[part.label] = old
+    # New control arms, and those left out, follow the label of their attack.
+    for i, part in enumerate(prepared.attacks):
+        if isinstance(part.attack, ControlArm):
+            ending = f" / {part.attack.control.name}"
+            of = part.label.removesuffix(ending)
+            if of in renamed:
+                prepared.attacks[i] = replace(part, label=f"{renamed[of]}{ending}")
+    held = prepared.controls.left_out
+    prepared.controls = replace(
+        prepared.controls, left_out={renamed.get(of, of): each for of, each in held.items()}
+    )

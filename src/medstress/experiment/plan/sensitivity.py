@@ -156,7 +156,7 @@ def _obstacle(victim: VictimTable, label: str, base: Path) -> str | None:
     """Return why a victim cannot be asked in a format; None if it can, or if that is unknown."""
     calls = _CALLS.get(victim.backend, _EVERY)
     if victim.answer_by == "head":
-        calls = _HEADS.get(victim.backend, calls - {"rank"} if calls is _WRITERS else calls)
+        calls = _HEADS.get(victim.backend, calls)
     try:
         task_of(victim, base, calls, label)
     except UsageError as error:
