@@ -53,7 +53,8 @@ def is_mostly_open(row: Row) -> bool:
 def why_open(first: Side, second: Side) -> str | None:
     """Return why nothing is decided whatever the numbers are; None if both runs are complete.
 
-    A run that `stop_when` ended is complete: it says itself what it stopped for.
+    So is one that `stop_when` ended: its own answers chose how many items it has. Simulated with
+    equal builds it would be called worse in .05 of comparisons.
     """
     names = [side.name for side in (first, second) if _is_cut_short(side)]
     if not names:
@@ -74,4 +75,4 @@ def incomplete_notes(first: Side, second: Side) -> Iterator[str]:
 
 
 def _is_cut_short(side: Side) -> bool:
-    return not side.manifest["complete"] and not side.manifest.get("decided")
+    return not side.manifest["complete"]

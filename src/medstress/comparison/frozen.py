@@ -166,7 +166,13 @@ def _cut(side: Side, arms: Sequence[Arm]) -> Side:
 
 
 def _first_query(row: TrialRow) -> TrialRow:
-    """Return a trial as it would be with a budget of one query."""
+    """Return a trial cut after one query.
+
+    Unreadable answers of several queries are left open, as failed ones are: which query they are
+    of is not known.
+    """
     if row.verdict is Verdict.FLIPPED and (row.first_success or 0) > 1:
-        return replace(row, verdict=Verdict.HELD, first_success=None)
+        row = replace(row, verdict=Verdict.HELD, first_success=None)
+    if row.n_asked > 1 and row.n_unreadable:
+        row = replace(row, n_unreadable=0, n_failed=row.n_failed + row.n_unreadable)
     return row

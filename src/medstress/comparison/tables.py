@@ -12,6 +12,7 @@ from medstress.comparison.sides import Arm
 from medstress.results.formats import decimal, plural
 from medstress.results.junit import Case, Outcome
 from medstress.results.table import Cell, Column, Format, Table, as_row, columns
+from medstress.stats.verdicts import UNDECIDED
 
 
 def comparison_table(found: Comparison) -> Table:
@@ -119,9 +120,9 @@ def origins_of(found: Comparison) -> list[str]:
 
 
 def _outcome(found: Comparison, row: Row) -> Outcome:
-    if found.row_fails(row):
-        return Outcome.FAILED
-    return Outcome.ERROR if is_mostly_open(row) else Outcome.OK
+    if is_mostly_open(row) and row.verdict == UNDECIDED:
+        return Outcome.ERROR
+    return Outcome.FAILED if found.row_fails(row) else Outcome.OK
 
 
 def cases_of(found: Comparison) -> list[Case]:

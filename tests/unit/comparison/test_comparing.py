@@ -368,8 +368,9 @@ def test_a_run_that_is_not_complete_decides_nothing(side: Any, compared: Any) ->
     assert (found.verdict, found.fails, row.difference.value) == ("undecided", False, -0.6)
     assert row.sentence.startswith("undecided: the run of B is not complete: accuracy after")
     assert compared(a, b, {**NEW_MODEL, "complete": False}, margin=0.1).fails
+    # Its own answers chose where stop_when ended it: equal builds would look worse too often.
     stopped = {"complete": False, "decided": {"n": 100}}
-    assert compared(a, b, {**NEW_MODEL, **stopped}).verdict == "worse"
+    assert compared(a, b, {**NEW_MODEL, **stopped}).verdict == "undecided"
 
 
 class Read:
