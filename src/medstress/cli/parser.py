@@ -31,7 +31,8 @@ NOT_BUILT = (
 
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
 max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
-([[require]]); 130 interrupted, nothing lost"""
+([[require]]), a comparison that fails, or an alarm of the nightly gate; 130 interrupted, nothing
+lost"""
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -14,8 +14,6 @@ from medstress.metrics.counts import is_eligible, is_failed_at_baseline, is_flip
 from medstress.stats.shares import Unit
 
 ACCURACY, ACCURACY_AFTER, ASR, ASR_NET = "accuracy", "accuracy_after", "asr", "asr_net"
-METRICS = (ACCURACY_AFTER, ASR, ASR_NET, ACCURACY)
-"""What a primary endpoint may be."""
 _WHOLE = sys.maxsize
 _LOST = (Verdict.FAILED, Verdict.CUT_SHORT)
 

@@ -144,7 +144,9 @@ def share_row(
     kept = [pair for pair in pairs if contrast.takes(pair)]
     hits = contrast.hits(kept)
     found = judge(hits, margin)
-    settled = [judge(contrast.settled(kept, for_b=for_b), margin) for for_b in (False, True)]
+    n_lost = contrast.n_lost(kept)
+    both_ways = (False, True) if n_lost else ()
+    settled = [judge(contrast.settled(kept, for_b=for_b), margin) for for_b in both_ways]
     same, judged = contrast.is_rate_of_good, [found, *settled]
     more_b = sum(b and not a for _, b, a in hits)
     more_a = sum(a and not b for _, b, a in hits)
@@ -160,7 +162,7 @@ def share_row(
         label=contrast.label,
         n_items=len({pair.a.item_id for pair in kept}),
         n_worst=contrast.n_worst(kept),
-        n_lost=contrast.n_lost(kept),
+        n_lost=n_lost,
         values=(
             rate((unit, a == same) for unit, _, a in hits),
             rate((unit, b == same) for unit, b, _ in hits),

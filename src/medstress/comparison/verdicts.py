@@ -18,9 +18,8 @@ LEVEL = 0.05
 """What an adjusted p-value has to lie below for *better* and *worse*."""
 NOTHING = "nothing to compare"
 """The verdict without a pair."""
-PASS: Final = "pass"
 FAIL: Final = "fail"
-"""What an undecided comparison does to the exit code."""
+"""What an undecided comparison does to the exit code, if it does not pass."""
 
 _DIFFERS = frozenset({BETTER, WORSE})
 
