@@ -50,7 +50,7 @@ def unbroken(bench):
 
 @pytest.fixture(scope="module")
 def broken(workbench, bench, unbroken):
-    """Runs killed at 12 seeded moments in all: at the start, in between, at the very end."""
+    """Runs killed at 12 seeded moments in all: at the start, in between, at the last question."""
     n_calls = len(unbroken[1])
     with ThreadPoolExecutor(N_FOLDERS) as pool:
         futures = [
@@ -65,14 +65,15 @@ def break_and_end(workbench, bench, number, n_calls):
     rng = random.Random(f"kills of folder {number}")
     one = Broken(bench.root / f"broken{number}", bench.root / f"broken{number}.jsonl")
     fractions = [(k + rng.random()) / N_KILLS for k in range(N_KILLS)]
-    # The first folder also dies while it is set up, the second after its last question.
+    # The first folder also dies while it is set up, the second at its last question.
     fractions[0] *= number != 0
     fractions[-1] = 1.0 if number == 1 else fractions[-1]
     for fraction in fractions:
         n_again = len(bench.received(one.log)) - len(
             one.snapshots[-1].answered if one.snapshots else ()
         )
-        kill(workbench, bench, one, n_again + round(fraction * n_calls), rng)
+        last = n_again + n_calls
+        kill(workbench, bench, one, n_again + round(fraction * n_calls), last, rng)
     process = bench.start(out=one.out, log=one.log)
     code, _, err = workbench.finish(process)
     assert (code, err) == (0, "")
@@ -80,10 +81,13 @@ def break_and_end(workbench, bench, number, n_calls):
     return one
 
 
-def kill(workbench, bench, one, n_lines, rng):
-    """Start, let the victim be asked so many prompts in all, wait a moment, kill."""
+def kill(workbench, bench, one, n_lines, last, rng):
+    """Start, let the victim be asked so many prompts in all, wait a moment, kill.
+
+    The victim does not answer its last question, so that no run ends before it is killed.
+    """
     n_before = len(bench.received(one.log))
-    process = bench.start(out=one.out, log=one.log, delay=DELAY)
+    process = bench.start(out=one.out, log=one.log, delay=DELAY, most_lines=last)
 
     def enough():
         if n_lines == 0:
@@ -111,7 +115,7 @@ def test_twelve_kills_happened_at_the_start_in_between_and_at_the_end(broken, un
     shares = [len(s.answered) / n_calls for one in broken for s in one.snapshots[:-1]]
     assert len(shares) == N_FOLDERS * N_KILLS == 12
     assert min(shares) == 0
-    assert max(shares) > 0.97
+    assert max(shares) > 0.9
     assert sum(0.25 < share < 0.75 for share in shares) >= 3
 
 
@@ -189,7 +193,7 @@ def test_what_is_asked_again_was_in_flight_at_a_kill_and_is_reported(
     assert n_repeats > 0  # some kill did fall while the victim was working
     with capsys.disabled():
         print(
-            f"\n20 kills: {n_repeats} calls asked again, {n_reported} reported as interrupted, "
+            f"\n12 kills: {n_repeats} calls asked again, {n_reported} reported as interrupted, "
             f"{n_windows} of these were journalled and never received"
         )
 

@@ -42,9 +42,15 @@ def answer(prompts):
         os.write(descriptor, lines.encode())
         os.close(descriptor)
     time.sleep(float(os.environ.get("VICTIM_DELAY", "0")))
-    while os.path.exists(os.environ.get("VICTIM_HOLD", "")):
+    while os.path.exists(os.environ.get("VICTIM_HOLD", "")) or _has_enough(log):
         time.sleep(0.01)
     return [_answer(prompt) for prompt in prompts]
+
+
+def _has_enough(log):
+    """Whether the log is so long that nothing more is to be answered."""
+    most = int(os.environ.get("VICTIM_MOST_LINES", "0"))
+    return most and open(log, "rb").read().count(b"\\n") >= most
 
 
 def _answer(prompt):
@@ -187,11 +193,16 @@ class Bench:
         delay: float = 0.0,
         log: Path | None = None,
         hold: Path | None = None,
+        most_lines: int = 0,
     ) -> subprocess.Popen[str]:
-        """Run in a process of its own, whose victim answers nothing while the file `hold` is."""
+        """Run in a process of its own.
+
+        Its victim answers nothing while the file `hold` is, or once its log has `most_lines`.
+        """
+        stops = {"VICTIM_HOLD": str(hold or ""), "VICTIM_MOST_LINES": str(most_lines)}
         return subprocess.Popen(
             [sys.executable, "-m", "medstress", *self.arguments(*extra, out=out)],
-            env=self.environment(delay, log) | {"VICTIM_HOLD": str(hold or "")},
+            env=self.environment(delay, log) | stops,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
