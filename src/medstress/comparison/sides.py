@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
+from medstress.core.controls import arm_label
 from medstress.core.errors import UsageError
 from medstress.core.rows import TrialRow
 
@@ -70,7 +71,7 @@ def arm_of(row: TrialRow) -> Arm:
 
 def _is_control_of(row: TrialRow, arm: Arm) -> bool:
     place = (row.dataset, row.group, row.victim)
-    return place == astuple(arm)[:3] and row.attack == f"{arm.attack} / {row.arm}"
+    return place == astuple(arm)[:3] and row.attack == arm_label(arm.attack, row.arm)
 
 
 def match_arms(first: Iterable[Arm], second: Iterable[Arm]) -> list[tuple[Arm, Arm]]:

@@ -7,6 +7,18 @@ from collections.abc import Iterator, Mapping
 CONTROLS = ("no_op", "same_type", "neutral_insertion", "paraphrase", "option_shuffle", "repeat")
 """As in `[experiment] controls`; the arm beside an attack is labelled `<attack> / <control>`."""
 
+BETWEEN = " / "
+
+
+def arm_label(attack: str, control: str) -> str:
+    """Return the label of the arm that controls an attack.
+
+    >>> arm_label("near names", "no_op")
+    'near names / no_op'
+    """
+    return f"{attack}{BETWEEN}{control}"
+
+
 MEANINGS = {
     "repeat": "when the same prompt is asked again",
     "no_op": "when only white space, punctuation or letter case move",

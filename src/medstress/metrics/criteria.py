@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from medstress.core.controls import BETWEEN, arm_label
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.core.validity import VOUCHERS
@@ -20,7 +21,6 @@ Ends: TypeAlias = tuple[float | None, float | None]
 Place: TypeAlias = tuple[str, str, str, str]
 """(data set, group, victim, attack)."""
 
-BETWEEN = " / "
 """Stands between the labels of an attack and of its control."""
 PLACE = ("dataset", "group", "victim", "attack")
 NOT_COMPLETE = "the run is not complete, so nothing is judged yet"
@@ -147,8 +147,7 @@ def is_fault(criterion: Row, reading: Reading, evidence: Evidence) -> bool:
     place = reading.place
     own = evidence.trials.get(place, ())
     control = reading.more.get("control")
-    beside = (*place[:3], f"{place[3]}{BETWEEN}{control}")
-    theirs = evidence.trials.get(beside, ()) if control else ()
+    theirs = evidence.trials.get((*place[:3], arm_label(place[3], control)), ()) if control else ()
     if any(
         all(_gave_nothing(row, criterion["metric"]) for row in asked)
         for rows in (own, theirs)
@@ -191,10 +190,10 @@ def control_rows(rows: Sequence[Row]) -> set[str]:
     Criteria judge them only if `where` names them.
     """
     labels = {row["attack"] for row in rows}
-    return {label for label in labels if is_control(label, labels)}
+    return {label for label in labels if is_arm(label, labels)}
 
 
-def is_control(label: str, labels: Collection[str]) -> bool:
+def is_arm(label: str, labels: Collection[str]) -> bool:
     """Return whether an attack is a control of another, by their labels."""
     return label.rpartition(BETWEEN)[0] in labels
 

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any, TypeAlias
 
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
+from medstress.core.controls import arm_label
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.arms import spec_of
@@ -118,7 +119,7 @@ def _is_control(row: TrialRow) -> bool:
 def _is_own(control: TrialRow, row: TrialRow) -> bool:
     """Return True if a control belongs to an attack: by its label, or with as much noise."""
     if control.arm != "attack":
-        return control.attack == f"{row.attack} / {control.arm}"
+        return control.attack == arm_label(row.attack, control.arm)
     spec = spec_of([row])
     return "name" in spec and is_control_of(spec_of([control]), spec)
 

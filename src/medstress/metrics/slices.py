@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from medstress.core.controls import BETWEEN
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import cluster_of
-from medstress.metrics.criteria import BETWEEN, Place
+from medstress.metrics.criteria import Place
 from medstress.metrics.pairs import pair_trials
 from medstress.metrics.watching import fixed_ends
 from medstress.metrics.worst_case import RULES, Rule, Within

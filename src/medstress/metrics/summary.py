@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from medstress.core.controls import CONTROLS
+from medstress.core.controls import CONTROLS, arm_label
 from medstress.core.errors import MedstressError
 from medstress.core.rows import TrialRow
 from medstress.metrics.accuracies import accuracy, accuracy_after
@@ -175,7 +175,7 @@ def _beside_controls(
     arms: dict[str, list[TrialRow]] = defaultdict(list)
     for dataset, group, victim, _, seed in keys:
         for name in CONTROLS:
-            arms[name] += rows.get((dataset, group, victim, f"{attack} / {name}", seed), ())
+            arms[name] += rows.get((dataset, group, victim, arm_label(attack, name), seed), ())
     controls = {name: beside for name, beside in arms.items() if beside}
     points = asr_at(trials, budget)
     fields = control_fields(trials, controls, budget, without.get(attack))

@@ -11,7 +11,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.rows import TrialRow
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.plan import Prepared
-from medstress.metrics.criteria import is_control
+from medstress.metrics.criteria import is_arm
 from medstress.results.load import open_run
 from medstress.results.rows import trial_rows
 from medstress.store.run_store import FILE
@@ -119,7 +119,7 @@ def _check_factors(
             if label != (wanted or label):
                 continue
             # Criteria judge control arms only where `where` names them.
-            if wanted is None and kind == "attacks" and is_control(label, ours[kind]):
+            if wanted is None and kind == "attacks" and is_arm(label, ours[kind]):
                 continue
             if label not in theirs[kind]:
                 raise UsageError(

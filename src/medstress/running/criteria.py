@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import canonical_json, content_hash
 from medstress.experiment.file.config import RequireTable
@@ -14,7 +15,7 @@ from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import check_slices, describe_slices
-from medstress.metrics.criteria import BETWEEN, Place
+from medstress.metrics.criteria import Place
 from medstress.metrics.watching import WATCHED
 from medstress.running.baselines import describe_baseline
 from medstress.running.criterion_metrics import check_metric

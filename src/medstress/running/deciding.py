@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from medstress.core.clusters import clusters_of
+from medstress.core.controls import BETWEEN, arm_label
 from medstress.core.rows import TrialRow
 from medstress.engine.trial import Trial
 from medstress.experiment.plan.plan import Prepared
-from medstress.metrics.criteria import BETWEEN, PLACE, Place, is_control
+from medstress.metrics.criteria import PLACE, Place, is_arm
 from medstress.metrics.watching import EARLY, Rank, Watch, rank
 from medstress.results.load import StoredRun
 from medstress.results.rows import trial_rows
@@ -169,7 +170,7 @@ class Decider:
         if criterion["metric"] not in ("control", "asr_net"):
             return None
         name = criterion.get("control") or next(iter(controls_of(self._prepared, place[3])), None)
-        return None if name is None else (*place[:3], f"{place[3]}{BETWEEN}{name}")
+        return None if name is None else (*place[:3], arm_label(place[3], name))
 
     def _look(self) -> None:
         """Read the trials that have ended, and let them enter."""
@@ -208,6 +209,6 @@ def _distance(ends: tuple[float, float], criterion: Mapping[str, Any]) -> float:
 
 def _is_about(criterion: Mapping[str, Any], place: Place, labels: list[str]) -> bool:
     where = criterion.get("where", {})
-    if is_control(place[3], labels) and where.get("attack") != place[3]:
+    if is_arm(place[3], labels) and where.get("attack") != place[3]:
         return False
     return all(place[PLACE.index(key)] == label for key, label in where.items())

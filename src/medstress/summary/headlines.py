@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from medstress.core.controls import CONTROLS, MEANINGS
+from medstress.core.controls import CONTROLS, MEANINGS, arm_label
 from medstress.results.formats import listed, plural
 
 Row = Mapping[str, Any]
@@ -103,7 +103,7 @@ def _place(row: Row) -> tuple[str, str, str]:
 
 def _is_awaited(row: Row, manifest: Mapping[str, Any]) -> bool:
     """Return whether a run that is not complete has a control arm that may still be asked."""
-    arms = (f"{row['attack']} / {name}" for name in CONTROLS)
+    arms = (arm_label(row["attack"], name) for name in CONTROLS)
     return not manifest.get("complete") and any(arm in manifest["attacks"] for arm in arms)
 
 

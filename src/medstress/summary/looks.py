@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from medstress.core.controls import arm_label
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import cluster_of
-from medstress.metrics.criteria import BETWEEN, Place, Reading, Row
+from medstress.metrics.criteria import Place, Reading, Row
 from medstress.metrics.watching import (
     AT_THE_END,
     EARLY,
@@ -118,7 +119,7 @@ def _sequence(alpha: float, n: int) -> str:
 def _control(trials: Trials, reading: Reading) -> Sequence[TrialRow]:
     name = reading.more.get("control")
     dataset, group, victim, attack = reading.place
-    return trials.get((dataset, group, victim, f"{attack}{BETWEEN}{name}"), ()) if name else ()
+    return trials.get((dataset, group, victim, arm_label(attack, name)), ()) if name else ()
 
 
 def _watched(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from medstress.core.controls import left_out_sentences
@@ -15,6 +16,7 @@ from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.metrics.variance import variance_rows
 from medstress.results.answer_warnings import about_answers
 from medstress.results.load import StoredRun, kind_of_run
+from medstress.results.names import names_of
 from medstress.results.queries import only_names, substitutions
 from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
@@ -80,6 +82,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         (manifest.get("controls") or {}).get("left_out"),
     )
     found["warnings"] = [*about_answers(run, found), *found["warnings"]]
+    found["names"] = asdict(names_of(manifest))
     found["headlines"] = headlines(found["pooled"], manifest)
     add_scores(run, found)
     tuning = describe_tuning(run, trials)

@@ -10,7 +10,7 @@ from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
 from medstress.attacks.controls.control import Control
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, control_of
 from medstress.attacks.protocol import QUESTIONS, make_attack
-from medstress.core.controls import CONTROLS
+from medstress.core.controls import CONTROLS, arm_label
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.experiment.plan.parts import AttackPart, DatasetPart, GroupPart
 from medstress.kinds import Kind
@@ -79,7 +79,7 @@ def control_arms(
                 left_out.setdefault(part.label, {})[name] = reason
                 continue
             arm = control_arm(control, part.attack)
-            label = f"{part.label} / {name}"
+            label = arm_label(part.label, name)
             arms.append(AttackPart(label=label, attack=arm, is_labelled=part.is_labelled))
     return arms, ControlPlan(is_default=wanted is None, left_out=left_out)
 

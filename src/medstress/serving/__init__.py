@@ -1,0 +1,1 @@
+"""Serve pages to a browser on this machine, and to nobody else."""
