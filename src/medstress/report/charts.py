@@ -31,7 +31,8 @@ SERIES = tuple(f"var(--series-{i + 1})" for i in range(N_COLOURS))
 """Colours of series; more series repeat them, and need another mark or dash as well."""
 INK, SOFT, RULE, PAPER = "var(--ink)", "var(--soft)", "var(--rule)", "var(--paper)"
 _SVG = "http://www.w3.org/2000/svg"
-_FONT = "inherit"
+_FONT = "system-ui, sans-serif"
+"""That of the page. Vega measures text with it, which it cannot with `inherit`."""
 _TEXT = {"labelColor": INK, "titleColor": SOFT, "labelFont": _FONT, "titleFont": _FONT}
 _CONFIG: dict[str, Any] = {
     "background": None,
