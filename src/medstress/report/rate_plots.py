@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.core.controls import BETWEEN
+from medstress.core.controls import BETWEEN, arm_label
 from medstress.metrics.success import at_budget
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row
@@ -60,10 +60,11 @@ def forest(rows: Sequence[Row], names: Names = _NOBODY) -> Plot | None:
     kinds = ["attack", *(CONTROL_WORDS.get(name, name) for name in controls)]
     data = []
     for place, (_, row) in zip(places, drawn, strict=True):
+        arms = [row, *(_control_arm(row, name) for name in controls)]
         rates = [row.get("asr"), *((row.get("control") or {}).get(name) for name in controls)]
         data += [
-            mark(estimate, row, place=place, series=kind)
-            for kind, found in zip(kinds, rates, strict=True)
+            mark(estimate, arm, place=place, series=kind)
+            for kind, arm, found in zip(kinds, arms, rates, strict=True)
             if (estimate := read(found))
         ]
     chart = layers.dots(
@@ -87,6 +88,11 @@ def forest(rows: Sequence[Row], names: Names = _NOBODY) -> Plot | None:
 def _controls(rows: Any) -> list[str]:
     """Return the controls of rows, each once."""
     return list(dict.fromkeys(name for row in rows for name in row.get("control") or {}))
+
+
+def _control_arm(row: Row, control: str) -> Row:
+    """Return the keys of a control's arm, as a row."""
+    return {**row, "attack": arm_label(as_text(row.get("attack")), control)}
 
 
 def curves(rows: Sequence[Row], names: Names = _NOBODY) -> Iterator[Plot]:
@@ -208,10 +214,12 @@ def _control_lines(attacks: Sequence[_Line]) -> Iterator[_Line]:
         words = CONTROL_WORDS.get(control, control)
         beside = [(line, points) for line in attacks if (points := points_of(line.row, control))]
         if len(beside) > 1 and all(points == beside[0][1] for _, points in beside):
-            yield _Line(words, {}, None, beside[0][1], j)
+            place = {name: v for name, v in beside[0][0].row.items() if name != "attack"}
+            yield _Line(words, place, None, beside[0][1], j)
             continue
         for line, points in beside:
-            yield _Line(f"{line.label}{BETWEEN}{words}", line.row, line.look, points, j)
+            arm = _control_arm(line.row, control)
+            yield _Line(f"{line.label}{BETWEEN}{words}", arm, line.look, points, j)
 
 
 def thinned(budgets: Sequence[int]) -> list[int]:
@@ -252,7 +260,8 @@ def _forest_data(pairs: Sequence[tuple[str, Row]]) -> Table:
 def _curves_data(name: str, title: str, rows: Sequence[Row], names: Names) -> Table:
     """Return the numbers of one panel of ASR-by-budget curves."""
     budgets = sorted({point["budget"] for each in rows for point in each.get("asr_at") or ()})
-    heads, lookups = [], []
+    heads: list[str] = []
+    lookups: list[tuple[Row, str | None]] = []
     for label, row in zip(labelled(rows, names, ("attack",)), rows, strict=True):
         heads.append(label)
         lookups.append((row, None))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medstress.report.charts import INK, PAPER, RULE, SERIES, SOFT
 from medstress.report.labels import FACTORS
@@ -40,6 +40,7 @@ _FINE = 0.5
 _NOTE_LINE = 56
 
 Datum = Mapping[str, Any]
+Drawn: TypeAlias = "altair.LayerChart | altair.FacetChart"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +138,14 @@ def log_steps(largest: float) -> list[int]:
     return [step for step in steps if step <= largest]
 
 
-def with_title(
-    chart: altair.LayerChart, title: str, notes: Iterable[str] = ()
-) -> altair.LayerChart:
+def over(rows: Sequence[Datum]) -> altair.Chart:
+    """Return a chart of rows without marks."""
+    import altair as alt
+
+    return alt.Chart(alt.InlineData(values=list(rows)))
+
+
+def with_title(chart: Drawn, title: str, notes: Iterable[str] = ()) -> Drawn:
     """Give a chart a title that breaks between words, and notes below; none if both are empty."""
     import altair as alt
 
@@ -227,7 +233,7 @@ def curves(
     title: str,
     notes: Iterable[str] = (),
     tips: Mapping[str, str],
-) -> altair.LayerChart:
+) -> Drawn:
     """Draw a line with its interval as a band for each series.
 
     Args:
@@ -241,12 +247,12 @@ def curves(
     """
     import altair as alt
 
-    base = alt.Chart(alt.Data(values=list(rows)))
+    base = over(rows)
     across = alt.X("x:Q", scale=alt.Scale(**x.scale()), axis=x.drawn(grid=False))
     up = alt.Y("value:Q", scale=alt.Scale(**y.scale()), axis=y.drawn(grid=True))
     looks = of_series(series)
     bands = [
-        alt.Chart(alt.Data(values=_ends(rows, each)))
+        over(_ends(rows, each))
         .mark_area(opacity=0.12, fill=each.colour)
         .encode(
             x=across,
@@ -283,7 +289,7 @@ def dots(
     notes: Iterable[str] = (),
     tips: Mapping[str, str],
     zero_line: bool = False,
-) -> altair.LayerChart:
+) -> Drawn:
     """Draw a dot with its interval for each place and series, one place below the other.
 
     Args:
@@ -298,7 +304,7 @@ def dots(
     """
     import altair as alt
 
-    base = alt.Chart(alt.Data(values=list(rows)))
+    base = over(rows)
     looks = of_series(series)
     down: dict[str, Any] = {"y": names_down(places)}
     if len(series) > 1:
@@ -318,7 +324,7 @@ def dots(
     point = base.mark_point(size=_SIZE, strokeWidth=1.6, opacity=1).encode(
         x=across, tooltip=tip, **looks, **down
     )
-    zero = alt.Chart(alt.Data(values=[{}])).mark_rule(stroke=INK, strokeDash=[4, 3])
+    zero = over([{}]).mark_rule(stroke=INK, strokeDash=[4, 3])
     under = [zero.encode(x=alt.datum(0))] if zero_line else []
     chart = alt.layer(*under, span, point)
     return with_title(chart.properties(height=height_of(places, len(series))), title, notes)
@@ -352,7 +358,7 @@ def bars(
     *,
     notes: Iterable[str] = (),
     tips: Mapping[str, str],
-) -> altair.LayerChart:
+) -> Drawn:
     """Draw a bar of a count for each place, one below the other.
 
     Args:
@@ -375,7 +381,7 @@ def bars(
     )
     axis = Axis(title=x, is_whole=True).drawn(grid=True)
     bar = (
-        alt.Chart(alt.Data(values=list(rows)))
+        over(rows)
         .mark_bar(height=10, stroke=RULE, strokeWidth=0)
         .encode(
             x=alt.X("value:Q", scale=alt.Scale(domainMin=0), axis=axis),
