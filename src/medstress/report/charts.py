@@ -87,7 +87,7 @@ def plot(chart: altair.TopLevelMixin, *, label: str, data: Table, width: int = W
         data: the numbers, for the table below the chart.
         width: of the static picture, in CSS pixels.
     """
-    made = _cleaned({**chart.to_dict(), "config": _CONFIG, "autosize": _AUTOSIZE})
+    made = _cleaned({**chart.to_dict(validate=False), "config": _CONFIG, "autosize": _AUTOSIZE})
     return Plot(
         spec=json.dumps({**made, "width": "container"}, ensure_ascii=False),
         svg=Markup(_picture({**made, "width": width}, clean(label))),

@@ -10,6 +10,7 @@ from medstress.report.labels import Row
 from medstress.report.plots import layers
 from medstress.report.plots.layers import Series
 from medstress.report.plots.words import (
+    BESIDE_NAMES,
     MOST_PANELS,
     MOST_ROWS,
     in_legend,
@@ -21,7 +22,7 @@ from medstress.report.plots.words import (
 )
 from medstress.results.formats import as_text, decimal, shorten
 from medstress.results.measures import measure
-from medstress.results.names import Names
+from medstress.results.names import CONTROL_WORDS, Names
 from medstress.results.table import Format, Table, as_row, columns
 from medstress.stats.estimates import Estimate, read_score, read_share
 
@@ -159,7 +160,10 @@ _Lines = Sequence[tuple[str, Sequence[Estimate | None]]]
 
 
 def _words(attack: str, names: Names) -> str:
-    return attack if attack == "before" else names.of("attack", attack)
+    if attack == "before" or attack in names.attacks:
+        return names.attacks.get(attack, attack)
+    # A control that all attacks share has the name of the control alone.
+    return CONTROL_WORDS.get(attack) or names.of("attack", attack)
 
 
 def _chart(
@@ -171,7 +175,7 @@ def _chart(
     notes: Iterable[str],
 ) -> Any:
     places = on_axis(_words(attack, names) for attack, _ in lines)
-    series = [Series(label=label, look=i) for i, label in enumerate(in_legend(said))]
+    series = [Series(label=label, look=i) for i, label in enumerate(in_legend(said, BESIDE_NAMES))]
     data = []
     for place, (attack, shares) in zip(places, lines, strict=True):
         arm = {} if attack == "before" else {"attack": attack}

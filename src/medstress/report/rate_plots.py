@@ -71,7 +71,7 @@ def forest(rows: Sequence[Row], names: Names = _NOBODY) -> Plot | None:
         data,
         places,
         [Series(label=kind, look=i, dash=i) for i, kind in enumerate(kinds)],
-        layers.share_axis("right answers lost (ASR), 95 % interval", (d["high"] for d in data)),
+        layers.share_axis("right answers lost (ASR)", (d["high"] for d in data)),
         title="",
         notes=notes,
         tips={"series": "Of"},

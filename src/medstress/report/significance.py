@@ -70,13 +70,14 @@ def _histogram(counts: Sequence[int], title: str) -> Any:
         for j, n in enumerate(counts)
     ]
     across = Axis(title="p-value", span=(0, 1)).drawn(grid=False)
+    up = Axis(title="tests", is_whole=True, span=(0, max(counts)))
     bars = (
         over(data)
         .mark_bar(stroke=PAPER, strokeWidth=1, fill=SERIES[0])
         .encode(
-            x=alt.X("from:Q", scale=alt.Scale(domain=[0, 1]), axis=across),
+            x=alt.X("from:Q", bin="binned", scale=alt.Scale(domain=[0, 1]), axis=across),
             x2="to:Q",
-            y=alt.Y("value:Q", axis=Axis(title="tests", is_whole=True).drawn(grid=True)),
+            y=alt.Y("value:Q", axis=up.drawn(grid=True)),
             fillOpacity=alt.FillOpacity(
                 "series:N",
                 sort=["up to .05", "above .05"],

@@ -6,10 +6,11 @@ never the only sign: series differ in their marks as well, and controls in dashe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from math import ceil
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias
 
 from medstress.report.charts import INK, PAPER, RULE, SERIES, SOFT
 from medstress.report.labels import FACTORS
@@ -37,6 +38,7 @@ _SHOWN = {
 _LINE_HEIGHT = 13
 _SIZE = 50
 _FINE = 0.5
+_EVERY = 12
 _NOTE_LINE = 56
 
 Datum = Mapping[str, Any]
@@ -83,10 +85,9 @@ class Axis:
     def scale(self) -> dict[str, Any]:
         """Return the arguments of its scale."""
         span = self.span or ((0, 1) if self.is_share else None)
-        kind = {"type": "log"} if self.is_log else {}
-        return {**kind, "nice": span is None and not self.is_log, "zero": False} | (
-            {"domain": list(span)} if span else {}
-        )
+        kind: dict[str, Any] = {"type": "log"} if self.is_log else {"zero": False}
+        domain = {"domain": list(span)} if span else {}
+        return {**kind, "nice": span is None and not self.is_log, **domain}
 
     def drawn(self, *, grid: bool) -> Any:
         """Return it for Altair."""
@@ -99,9 +100,11 @@ class Axis:
             steps = [round(i * step, 1) for i in range(round(top / step) + 1)]
             more = {"values": steps, "labelExpr": _PER_CENT}
         if self.is_whole:
-            more |= {"format": "d", "tickMinStep": 1}
+            more["format"] = ",d"
         if self.is_log and self.span:
             more["values"] = log_steps(self.span[1])
+        elif self.is_whole and self.span and self.span[1] - self.span[0] <= _EVERY:
+            more["values"] = list(range(int(self.span[0]), int(self.span[1]) + 1))
         return alt.Axis(title=self.title, grid=grid, labelFlush=False, **more)
 
 
@@ -136,6 +139,25 @@ def log_steps(largest: float) -> list[int]:
     """
     steps = (step * 10**power for power in range(7) for step in (1, 2, 5))
     return [step for step in steps if step <= largest]
+
+
+P = ParamSpec("P")
+
+
+def unchecked(draw: Callable[P, Drawn]) -> Callable[P, Drawn]:
+    """Draw without checking every part of a chart against the schema of Vega-Lite.
+
+    That takes longer than all the rest; a test checks one chart of each kind.
+    """
+
+    @wraps(draw)
+    def quickly(*args: P.args, **kwargs: P.kwargs) -> Drawn:
+        from altair.utils.schemapi import debug_mode
+
+        with debug_mode(False):
+            return draw(*args, **kwargs)
+
+    return quickly
 
 
 def over(rows: Sequence[Datum]) -> altair.Chart:
@@ -224,6 +246,7 @@ def dashes(series: Sequence[Series]) -> altair.StrokeDash:
     )
 
 
+@unchecked
 def curves(
     rows: Sequence[Datum],
     series: Sequence[Series],
@@ -233,6 +256,7 @@ def curves(
     title: str,
     notes: Iterable[str] = (),
     tips: Mapping[str, str],
+    with_line: Sequence[str] | None = None,
 ) -> Drawn:
     """Draw a line with its interval as a band for each series.
 
@@ -244,30 +268,47 @@ def curves(
         title: of the chart.
         notes: sentences below the title.
         tips: field -> title of what the tooltip says first.
+        with_line: labels of the series that are lines; the others are marks with intervals.
+            Default: all.
     """
     import altair as alt
 
     base = over(rows)
+    joined = [each for each in series if with_line is None or each.label in with_line]
     across = alt.X("x:Q", scale=alt.Scale(**x.scale()), axis=x.drawn(grid=False))
     up = alt.Y("value:Q", scale=alt.Scale(**y.scale()), axis=y.drawn(grid=True))
+    up_from_low = alt.Y("low:Q", scale=alt.Scale(**y.scale()), axis=y.drawn(grid=True))
     looks = of_series(series)
     bands = [
-        over(_ends(rows, each))
+        over(ends)
         .mark_area(opacity=0.12, fill=each.colour)
         .encode(
             x=across,
-            y=alt.Y("low:Q", scale=alt.Scale(**y.scale()), axis=y.drawn(grid=True)),
+            y=up_from_low,
             y2="high:Q",
         )
-        for each in series
+        for each in joined
+        if (ends := _ends(rows, each))
     ]
-    line = base.mark_line(strokeWidth=1.8).encode(
-        x=across, y=up, stroke=looks["stroke"], strokeDash=dashes(series)
+    names = {each.label for each in joined}
+    line = (
+        over([row for row in rows if row["series"] in names])
+        .mark_line(strokeWidth=1.8)
+        .encode(x=across, y=up, stroke=looks["stroke"], strokeDash=dashes(series))
     )
     point = base.mark_point(size=_SIZE, strokeWidth=1.6, opacity=1).encode(
         x=across, y=up, tooltip=tooltips(rows, tips), **looks
     )
-    chart = alt.layer(*bands, line, point).properties(height=HEIGHT)
+    alone = [row for row in rows if row["series"] not in names]
+    span = (
+        over(alone)
+        .mark_rule(strokeWidth=1.8)
+        .encode(
+            x=across, y=up_from_low, y2="high:Q", stroke=looks["stroke"], strokeDash=dashes(series)
+        )
+    )
+    chart = alt.layer(*bands, line, *([span] if alone else []), point)
+    chart = chart.properties(height=HEIGHT)
     return with_title(chart, title, notes)
 
 
@@ -279,6 +320,7 @@ def _ends(rows: Sequence[Datum], series: Series) -> list[dict[str, Any]]:
     return [{name: row[name] for name in ("x", "low", "high")} for row in own]
 
 
+@unchecked
 def dots(
     rows: Sequence[Datum],
     places: Sequence[str],
@@ -289,6 +331,7 @@ def dots(
     notes: Iterable[str] = (),
     tips: Mapping[str, str],
     zero_line: bool = False,
+    is_beside: bool = True,
 ) -> Drawn:
     """Draw a dot with its interval for each place and series, one place below the other.
 
@@ -301,13 +344,14 @@ def dots(
         notes: sentences below the title.
         tips: field -> title of what the tooltip says first.
         zero_line: whether a line stands at 0.
+        is_beside: whether a place has a dot of each series, one below the other.
     """
     import altair as alt
 
     base = over(rows)
     looks = of_series(series)
     down: dict[str, Any] = {"y": names_down(places)}
-    if len(series) > 1:
+    if len(series) > 1 and is_beside:
         down["yOffset"] = alt.YOffset(
             "series:N", scale=alt.Scale(domain=[each.label for each in series], paddingOuter=0.35)
         )
@@ -327,7 +371,9 @@ def dots(
     zero = over([{}]).mark_rule(stroke=INK, strokeDash=[4, 3])
     under = [zero.encode(x=alt.datum(0))] if zero_line else []
     chart = alt.layer(*under, span, point)
-    return with_title(chart.properties(height=height_of(places, len(series))), title, notes)
+    return with_title(
+        chart.properties(height=height_of(places, len(series) if is_beside else 1)), title, notes
+    )
 
 
 def names_down(places: Sequence[str]) -> altair.Y:
@@ -349,6 +395,7 @@ def height_of(places: Sequence[str], n_series: int = 1) -> int:
     return len(places) * max(9 + _LINE_HEIGHT * lines, 8 + 12 * n_series)
 
 
+@unchecked
 def bars(
     rows: Sequence[Datum],
     places: Sequence[str],
@@ -379,7 +426,8 @@ def bars(
         ),
         legend=alt.Legend(title=None) if len(series) > 1 else None,
     )
-    axis = Axis(title=x, is_whole=True).drawn(grid=True)
+    most = max((row["value"] for row in rows), default=1)
+    axis = Axis(title=x, is_whole=True, span=(0, most)).drawn(grid=True)
     bar = (
         over(rows)
         .mark_bar(height=10, stroke=RULE, strokeWidth=0)

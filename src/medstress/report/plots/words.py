@@ -17,15 +17,17 @@ MOST_ROWS = 40
 """Rows of a chart with one line each."""
 MOST_LINES = 12
 """Lines of a chart of curves; more cannot be told apart."""
-MOST_PANELS = 12
+MOST_PANELS = 8
 """Charts of one kind on a page."""
 LINE = 24
 """Characters of a line of an axis label: so wide that a chart of 390 pixels has room for marks."""
 LONGEST = 66
 """Characters of the longest label on an axis."""
 IN_LEGEND = 44
-"""Characters of the longest label in a legend, which stays on one line."""
-TITLE_LINE = 50
+"""Characters of the longest label in a legend below a chart of curves; it stays on one line."""
+BESIDE_NAMES = 28
+"""The same where names at the left leave less room."""
+TITLE_LINE = 44
 """Characters of a line of a title."""
 
 
@@ -105,9 +107,9 @@ def on_axis(texts: Iterable[str]) -> list[str]:
     return unique(map(wrapped, texts))
 
 
-def in_legend(texts: Iterable[str]) -> list[str]:
+def in_legend(texts: Iterable[str], limit: int = IN_LEGEND) -> list[str]:
     """Shorten labels of a legend; no two are alike."""
-    return unique(middle(text, IN_LEGEND) for text in texts)
+    return unique(middle(text, limit) for text in texts)
 
 
 def most_important(
