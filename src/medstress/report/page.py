@@ -24,14 +24,6 @@ from medstress.report.evidence import evidence_table
 from medstress.report.formats_compared import sensitivity_tables, variance_table
 from medstress.report.labels import PLACE, Row
 from medstress.report.passages import gain_table, passage_plots
-from medstress.report.plots.costs import cost_plot, failure_plot
-from medstress.report.plots.regimes import regime_plots
-from medstress.report.plots.reusable import reusable_plots
-from medstress.report.plots.sliced import slice_plots
-from medstress.report.plots.trained import training_plots
-from medstress.report.plots.transfers import transfer_plots
-from medstress.report.plots.tuned import tuning_plots
-from medstress.report.plots.words import names_in
 from medstress.report.rate_plots import curves, forest
 from medstress.report.second_answers import second_answer_plots
 from medstress.report.sentence_scores import score_tables, surrogate_tables
@@ -64,7 +56,7 @@ def render_report(
         A complete HTML document, to be written as UTF-8.
     """
     script = (files("medstress.report") / "templates" / "page.js").read_text("utf-8")
-    rows, names = sections.headline_rows(summary), names_in(summary)
+    rows = sections.headline_rows(summary)
     return (
         _environment()
         .get_template("page.html")
@@ -89,26 +81,18 @@ def render_report(
             tuning=tuning_tables(summary.get("tuning")),
             training=training_tables(summary.get("training")),
             learning=list(learning_plots(summary)),
-            forest=forest(rows, names),
-            trained=list(training_plots(summary)),
-            tuned=list(tuning_plots(summary)),
-            sliced=list(slice_plots(summary)),
-            regimes=list(regime_plots(summary)),
-            reusable=list(reusable_plots(summary)),
-            transfers=list(transfer_plots(summary)),
-            cost=cost_plot(summary),
-            failed=failure_plot(trials, summary),
+            forest=forest(rows),
             gains=gain_table(summary.get("passages")),
-            passages=list(passage_plots(summary.get("passages"), names)),
-            curves=list(curves(rows, names)),
-            risks=list(risk_coverage_plots(rows, names)),
+            passages=list(passage_plots(summary.get("passages"))),
+            curves=list(curves(rows)),
+            risks=list(risk_coverage_plots(rows)),
             sensitivity=sensitivity_tables(summary.get("sensitivity")),
-            second_answers=list(second_answer_plots(trials, names)),
-            attempts=list(attempt_plots(rows, names)),
+            second_answers=list(second_answer_plots(trials)),
+            attempts=list(attempt_plots(rows)),
             attempt_tables=attempt_tables(rows, trials),
             p_values=list(significance_plots(summary)),
             significance=significance_tables(summary),
-            sweeps=list(sweep_plots(summary.get("analysis"), names)),
+            sweeps=list(sweep_plots(summary.get("analysis"))),
             **_trial_lists(summary, trials),
         )
     )
