@@ -39,6 +39,7 @@ _LINE_HEIGHT = 13
 _SIZE = 50
 _FINE = 0.5
 _EVERY = 12
+_TICKS = 7
 _NOTE_LINE = 56
 
 Datum = Mapping[str, Any]
@@ -93,12 +94,12 @@ class Axis:
         """Return it for Altair."""
         import altair as alt
 
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = {"tickCount": _TICKS}
         if self.is_share:
             top = 1.0 if self.span is None else self.span[1]
             step = 0.1 if top <= _FINE else 0.2
             steps = [round(i * step, 1) for i in range(round(top / step) + 1)]
-            more = {"values": steps, "labelExpr": _PER_CENT}
+            more |= {"values": steps, "labelExpr": _PER_CENT}
         if self.is_whole:
             more["format"] = ",d"
         if self.is_log and self.span:
@@ -283,12 +284,12 @@ def curves(
     # One layer for all bands: their colour is no scale, which hollow marks need for themselves.
     band = (
         over(ends)
-        .mark_area(opacity=0.12)
+        .mark_area(fillOpacity=0.12, opacity=1)
         .encode(
             x=across,
             y=up_from_low,
             y2="high:Q",
-            fill=alt.Fill("colour:N", scale=None, legend=None),
+            fill=alt.Fill("colour:N", scale=None),
             detail="series:N",
         )
     )
