@@ -288,7 +288,7 @@ SECTIONS = (
     Section(id="significance", title="Significance and faithfulness", make=_significance),
     Section(id="comparisons", title="Tests", make=_tests),
     Section(id="variety", title="Diversity", make=_diversity),
-    Section(id="successes", title="Cases", make=_cases),
+    Section(id="cases", title="Cases", make=_cases),
     Section(id="cost", title="Cost", make=_cost),
     Section(id="failed", title="Failures", make=_failures),
     Section(id="glossary", title="Glossary", make=_glossary),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.report.charts import INK, N_COLOURS, SERIES, SOFT, Plot, plot
+from medstress.report.charts import INK, N_COLOURS, PAPER, SERIES, SOFT, Plot, plot
 from medstress.report.labels import Row, label_text
 from medstress.report.section import Source
 from medstress.results.formats import decimal, interval, plural, shorten
@@ -256,13 +256,20 @@ def _plot(
             ("interval", "95 % interval"), ("method", "Interval by"),
         )
     ]  # fmt: skip
-    known = alt.Chart(alt.Data(values=[m for m in marks if m["value"] is not None]))
-    unknown = alt.Chart(alt.Data(values=[m for m in marks if m["value"] is None]))
+    known = alt.Chart({"values": [m for m in marks if m["value"] is not None]})
+    unknown = alt.Chart({"values": [m for m in marks if m["value"] is None]})
     colour = alt.Color("colour:N", scale=None, legend=None)
+    named = alt.Chart({"values": lines}).encode(x=alt.value(0), y=y, text="text:N")
+    text: dict[str, Any] = {
+        "align": "left",
+        "baseline": "middle",
+        "fontSize": 12,
+        "lineBreak": "\n",
+    }
     layers = [
-        alt.Chart(alt.Data(values=lines))
-        .mark_text(align="left", baseline="middle", fontSize=12, lineBreak="\n", color=INK)
-        .encode(x=alt.value(0), y=y, text="text:N"),
+        # A rim in the colour of the paper keeps a label readable where it crosses a line.
+        named.mark_text(**text, color=PAPER, stroke=PAPER, strokeWidth=4),
+        named.mark_text(**text, color=INK),
         known.mark_rule(strokeWidth=2).encode(
             x=alt.X("low:Q", scale=scale, axis=axis),
             x2="high:Q",
@@ -281,7 +288,7 @@ def _plot(
         ),
     ]
     if level is not None:
-        guess = alt.Chart(alt.Data(values=[{"value": level}]))
+        guess = alt.Chart({"values": [{"value": level}]})
         layers.insert(0, guess.mark_rule(strokeDash=[4, 4], color=SOFT).encode(x=x))
     chart = alt.layer(*layers).properties(height=height)
     spoken = "; ".join(f"{dot.victim} {dot.line} {_told(dot.estimate, is_share)}" for dot in dots)

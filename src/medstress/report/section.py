@@ -32,6 +32,8 @@ class Source:
         """The names in words."""
         self.summary: dict[str, Any] = in_words(summary, self.names)
         """As `medstress summary --json`, with names in words that remember their keys."""
+        self.keyed = summary
+        """The same with keys, for what names them itself."""
         self.keyed_trials = trials
         """The rows of the run as they are, with keys."""
         self.manifest = manifest
@@ -46,6 +48,11 @@ class Source:
     def rows(self) -> list[Row]:
         """One row of every attack, data set, group and victim, pooled over seeds."""
         return sections.headline_rows(self.summary)
+
+    @cached_property
+    def keyed_rows(self) -> list[Row]:
+        """The same with keys."""
+        return sections.headline_rows(self.keyed)
 
     @cached_property
     def arms(self) -> list[Row]:

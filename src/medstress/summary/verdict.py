@@ -108,8 +108,8 @@ def _numbers(
 
 def _n_open(row: Row) -> int:
     """Return how many right answers may be lost or not: no readable answer, or none at all."""
-    known = [attack for attack, _ in (row.get("control_open") or {}).values()]
-    return max([row["n_failed"], *known])
+    known = [int(attack) for attack, _ in (row.get("control_open") or {}).values()]
+    return max([int(row["n_failed"]), *known])
 
 
 class _Sayer:
@@ -142,7 +142,7 @@ class _Sayer:
             taken += f" after {edit_clause(arm.spec)}"
             taken += f" ({which}{worst})" if which else ""
         elif which != self._which(after):
-            taken += f" under {which}"
+            taken += f" under {which}" if self._varies["attack"] else f" {which}"
         parts = [taken, *_open(numbers), *_beside(numbers, is_first)]
         if numbers["near_chance"]:
             right, level = per_cent(arm.row["accuracy"]["value"]), per_cent(arm.row["chance"])
