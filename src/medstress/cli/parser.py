@@ -172,9 +172,18 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     summary.add_argument("folder", metavar="DIR")
     summary.add_argument("--json", action="store_true", help="as JSON (format 1)")
     verdict_flags(summary)
-    report = commands.add_parser("report", help="one self-contained HTML file, readable offline")
-    report.add_argument("folder", metavar="DIR")
-    report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
+    report = commands.add_parser(
+        "report",
+        help="one self-contained HTML file, readable offline",
+        description="Write a run as one self-contained HTML file; several runs side by side, each "
+        "compared with the first.",
+    )
+    report.add_argument("folders", metavar="DIR", nargs="+")
+    report.add_argument(
+        "--out",
+        metavar="FILE",
+        help="default: DIR/report.html; of several runs report.html in the current folder",
+    )
     figures = commands.add_parser(
         "figures",
         help="the tables and figures of the papers",
