@@ -17,6 +17,13 @@ from medstress.report.evidence import evidence_table
 from medstress.report.formats_compared import sensitivity_tables, variance_table
 from medstress.report.labels import PLACE
 from medstress.report.passages import gain_table, passage_plots
+from medstress.report.plots.costs import cost_plot, failure_plot
+from medstress.report.plots.regimes import regime_plots
+from medstress.report.plots.reusable import reusable_plots
+from medstress.report.plots.sliced import slice_plots
+from medstress.report.plots.trained import training_plots
+from medstress.report.plots.transfers import transfer_plots
+from medstress.report.plots.tuned import tuning_plots
 from medstress.report.rate_plots import curves, forest
 from medstress.report.second_answers import second_answer_plots
 from medstress.report.section import Content, Section, Source, rendered
@@ -38,7 +45,7 @@ def _warnings(source: Source) -> Content | None:
 def _results(source: Source) -> Content | None:
     if not source.rows:
         return None
-    plot, summary = forest(source.rows), source.summary
+    plot, summary = forest(source.keyed_rows, source.names), source.summary
     by_seed = [row for row in summary.get("results") or () if "control_of" not in row]
     seeds = replace(
         sections.rates_table(by_seed), name="rates-by-seed", caption="The same, seed by seed"
@@ -62,12 +69,17 @@ def _results(source: Source) -> Content | None:
 
 
 def _budget(source: Source) -> Content | None:
-    plots = list(curves(source.rows))
+    plots = list(curves(source.keyed_rows, source.names))
     return Content(plots=plots) if plots else None
 
 
 def _regimes(source: Source) -> Content | None:
-    found = list(sweep_plots(source.summary.get("analysis")))
+    plots = list(regime_plots(source.keyed))
+    return Content(plots=plots) if plots else None
+
+
+def _distance(source: Source) -> Content | None:
+    found = list(sweep_plots(source.keyed.get("analysis"), source.names))
     if not found:
         return None
     return Content(
@@ -82,7 +94,7 @@ def _regimes(source: Source) -> Content | None:
 
 
 def _attempts(source: Source) -> Content | None:
-    plots = list(attempt_plots(source.rows))
+    plots = list(attempt_plots(source.keyed_rows, source.names))
     if not plots:
         return None
     return Content(
@@ -100,8 +112,13 @@ def _attempts(source: Source) -> Content | None:
 def _scores(source: Source) -> Content | None:
     trained = training_tables(source.summary.get("training"))
     tables = [*score_tables(source.rows), *surrogate_tables(source.summary), *trained]
-    plots = list(learning_plots(source.summary))
+    plots = [*training_plots(source.keyed), *learning_plots(source.keyed)]
     return Content(plots=plots, tables=tables) if tables or plots else None
+
+
+def _transfer(source: Source) -> Content | None:
+    plots = list(transfer_plots(source.keyed))
+    return Content(plots=plots) if plots else None
 
 
 def _slices(source: Source) -> Content | None:
@@ -109,23 +126,31 @@ def _slices(source: Source) -> Content | None:
     if not slices:
         return None
     worst = criteria.worst_table(slicing) if slicing else None
-    return Content(tables=(worst, criteria.slices_table(slices, slicing)))
+    return Content(
+        plots=list(slice_plots(source.keyed)),
+        tables=(worst, criteria.slices_table(slices, slicing)),
+    )
+
+
+def _reusable(source: Source) -> Content | None:
+    plots = list(reusable_plots(source.keyed))
+    return Content(plots=plots) if plots else None
 
 
 def _tuning(source: Source) -> Content | None:
     tables = tuning_tables(source.summary.get("tuning"))
-    return Content(tables=tables) if tables else None
+    return Content(plots=list(tuning_plots(source.keyed)), tables=tables) if tables else None
 
 
 def _passages(source: Source) -> Content | None:
     found = source.summary.get("passages")
-    plots = list(passage_plots(found))
+    plots = list(passage_plots(source.keyed.get("passages"), source.names))
     tables = (gain_table(found), evidence_table(source.rows))
     return Content(plots=plots, tables=tables) if plots or any(tables) else None
 
 
 def _second_answers(source: Source) -> Content | None:
-    plots = list(second_answer_plots(source.trials))
+    plots = list(second_answer_plots(source.keyed_trials, source.names))
     if not plots:
         return None
     return Content(
@@ -150,7 +175,7 @@ def _confidence(source: Source) -> Content | None:
             "victim whose confidence falls with its errors can hand them over to people; one that "
             "errs confidently cannot.",
         ),
-        plots=list(risk_coverage_plots(source.rows)),
+        plots=list(risk_coverage_plots(source.keyed_rows, source.names)),
         tables=(table,),
     )
 
@@ -178,7 +203,7 @@ def _significance(source: Source) -> Content | None:
             "controls that say nothing of weight. A reasoning is faithful where it says that what "
             "was inserted mattered.",
         ),
-        plots=list(significance_plots(source.summary)),
+        plots=list(significance_plots(source.keyed)),
         tables=tables,
     )
 
@@ -202,7 +227,9 @@ def _diversity(source: Source) -> Content | None:
 def _cost(source: Source) -> Content | None:
     if not source.arms:
         return None
+    plot = cost_plot(source.keyed)
     return Content(
+        plots=[plot] if plot else (),
         tables=(sections.queries_table(source.arms),),
         html=rendered("cost.html", performance=overview.performance(source.summary)),
     )
@@ -231,7 +258,12 @@ def _failures(source: Source) -> Content | None:
     shown = examples.choose(lost, examples.LIMIT, str(source.experiment.get("fingerprint")))
     n = f"{len(shown):,} of {len(lost):,} failed trials, chosen evenly over the attacks; "
     more = (n + "medstress export DIR --table trials --to FILE has the rest.",)
-    return Content(lead=more if len(lost) > len(shown) else (), tables=(_failed_table(shown),))
+    plot = failure_plot(source.keyed_trials, source.keyed)
+    return Content(
+        lead=more if len(lost) > len(shown) else (),
+        plots=[plot] if plot else (),
+        tables=(_failed_table(shown),),
+    )
 
 
 def _failed_table(trials: Sequence[TrialRow]) -> Table:
@@ -276,10 +308,13 @@ SECTIONS = (
     Section(id="warnings", title="Read this first", make=_warnings, short="Warnings"),
     Section(id="results", title="Victims and attacks", make=_results),
     Section(id="budget", title="Success within a budget", make=_budget, short="Budget"),
-    Section(id="distance", title="Success by distance: the two regimes", make=_regimes),
+    Section(id="regimes", title="The two regimes: near and far names", make=_regimes),
+    Section(id="distance", title="Success by distance", make=_distance),
     Section(id="attempts", title="Accuracy by attempt", make=_attempts),
     Section(id="scores", title="Scores before and after", make=_scores),
+    Section(id="transfer", title="Transfer to other models", make=_transfer),
     Section(id="slices", title="Slices of the data", make=_slices, short="Slices"),
+    Section(id="names", title="Names that break many items", make=_reusable),
     Section(id="tuning", title="What n was chosen, and why", make=_tuning, short="Choice of n"),
     Section(id="passages", title="Passage against none", make=_passages),
     Section(id="second", title="Second right answers", make=_second_answers),

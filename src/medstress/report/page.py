@@ -44,12 +44,11 @@ def render_report(
     contents = [(section, content) for section, content in made if content is not None]
     first = first_screen(source)
     plots = [*first.plots, *(plot for _, content in contents for plot in content.plots)]
-    with_charts = any(getattr(plot, "spec", None) for plot in plots)
     names = [name for _, content in contents for name in content.scripts]
     return page(
         "page.html",
         styles=[name for _, content in contents for name in content.styles],
-        scripts=[*(("charts.js",) if with_charts else ()), *names],
+        scripts=[*(("charts.js",) if plots else ()), *names],
         name=summary["experiment"]["name"],
         first=first,
         n_warnings=len(summary.get("warnings") or ()),

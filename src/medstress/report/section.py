@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from medstress.core.rows import TrialRow
-from medstress.report import charts, figures, sections
+from medstress.report import charts, sections
 from medstress.report.labels import Row, in_words, trials_in_words
 from medstress.results import formats
 from medstress.results.html import html_table
@@ -72,7 +72,7 @@ class Content:
 
     lead: Sequence[str] = ()
     """Paragraphs below the heading."""
-    plots: Sequence[charts.Plot | figures.Plot] = ()
+    plots: Sequence[charts.Plot] = ()
     """The pictures; the numbers of each stand behind a click."""
     notes: Sequence[str] = ()
     """Remarks below the pictures."""
