@@ -52,8 +52,8 @@ def _results(source: Source) -> Content | None:
     )
     requirements = summary.get("requirements") or ()
     primary = (summary.get("verdict") or {}).get("primary") or ()
+    sentences = [each for each in summary.get("headlines") or () if each not in primary]
     return Content(
-        lead=[each for each in summary.get("headlines") or () if each not in primary],
         plots=[plot] if plot else (),
         notes=() if plot else ("No trial was eligible, so there is no success rate to plot.",),
         tables=(
@@ -65,6 +65,7 @@ def _results(source: Source) -> Content | None:
             seeds if len(by_seed) > len(source.rows) else None,
             sections.specs_table(source.rows),
         ),
+        html=rendered("headlines.html", sentences=sentences) if sentences else "",
     )
 
 
@@ -308,26 +309,33 @@ SECTIONS = (
     Section(id="warnings", title="Read this first", make=_warnings, short="Warnings"),
     Section(id="results", title="Victims and attacks", make=_results),
     Section(id="budget", title="Success within a budget", make=_budget, short="Budget"),
-    Section(id="regimes", title="The two regimes: near and far names", make=_regimes),
+    Section(
+        id="regimes", title="The two regimes: near and far names", make=_regimes, short="Regimes"
+    ),
     Section(id="distance", title="Success by distance", make=_distance),
     Section(id="attempts", title="Accuracy by attempt", make=_attempts),
     Section(id="scores", title="Scores before and after", make=_scores),
-    Section(id="transfer", title="Transfer to other models", make=_transfer),
+    Section(id="transfer", title="Transfer to other models", make=_transfer, short="Transfer"),
     Section(id="slices", title="Slices of the data", make=_slices, short="Slices"),
-    Section(id="names", title="Names that break many items", make=_reusable),
+    Section(id="names", title="Names that break many items", make=_reusable, short="Names"),
     Section(id="tuning", title="What n was chosen, and why", make=_tuning, short="Choice of n"),
-    Section(id="passages", title="Passage against none", make=_passages),
+    Section(id="passages", title="Passage against none", make=_passages, short="Passages"),
     Section(id="second", title="Second right answers", make=_second_answers),
     Section(id="confidence", title="Confidence", make=_confidence),
     Section(id="formats", title="Formats", make=_formats),
-    Section(id="significance", title="Significance and faithfulness", make=_significance),
+    Section(
+        id="significance",
+        title="Significance and faithfulness",
+        make=_significance,
+        short="Significance",
+    ),
     Section(id="comparisons", title="Tests", make=_tests),
     Section(id="variety", title="Diversity", make=_diversity),
     Section(id="cases", title="Cases", make=_cases),
     Section(id="cost", title="Cost", make=_cost),
     Section(id="failed", title="Failures", make=_failures),
     Section(id="glossary", title="Glossary", make=_glossary),
-    Section(id="repeat", title="Repeat the run", make=_repeat),
+    Section(id="repeat", title="Repeat the run", make=_repeat, short="Repeat"),
     Section(id="citations", title="Citations", make=_citations),
 )
 """All sections that a page may have, in the order of the page and of its contents."""
