@@ -16,8 +16,11 @@ from markupsafe import Markup
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.significance.tests import FAMILY
-from medstress.report import criteria, examples, overview, sections
+from medstress.report import criteria, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
+from medstress.report.cases.building import Cases
+from medstress.report.cases.choosing import LIMIT, choose
+from medstress.report.cases.page import Browser, render_cases
 from medstress.report.confidence import confidence_table, risk_coverage_plots
 from medstress.report.controls import controls_table, turned_table
 from medstress.report.evidence import evidence_table
@@ -34,11 +37,16 @@ from medstress.report.tuning import tuning_tables
 from medstress.results import formats
 from medstress.results.formats import as_text
 from medstress.results.html import html_table
+from medstress.results.names import Names
 from medstress.results.table import Format, Table, as_row, columns
 
 
 def render_report(
-    summary: Mapping[str, Any], trials: Sequence[TrialRow], manifest: Mapping[str, Any]
+    summary: Mapping[str, Any],
+    trials: Sequence[TrialRow],
+    manifest: Mapping[str, Any],
+    *,
+    cases: Cases | Browser | None = None,
 ) -> str:
     """Render the report of a run as one HTML page that loads no other resource.
 
@@ -51,11 +59,18 @@ def render_report(
         trials: the rows of the run, the source of the successes and failures shown.
         manifest: configuration, seeds, versions, hashes; `command` repeats the run and
             `endpoints` lists the network addresses that were asked.
+        cases: the cases of the run with what its folder keeps; without them the page shows what
+            the rows hold. A `Browser` asks a server for cases (`medstress view`).
 
     Returns:
         A complete HTML document, to be written as UTF-8.
     """
-    script = (files("medstress.report") / "templates" / "page.js").read_text("utf-8")
+    salt = str(summary["experiment"].get("fingerprint"))
+    if cases is None:
+        cases = Cases(trials, Names(**summary.get("names", {})))
+    is_served = isinstance(cases, Browser)
+    browser = cases if isinstance(cases, Browser) else render_cases(cases, salt)
+    script = (files("medstress.report") / "templates" / "page.js").read_text("utf-8") + browser.js
     rows = sections.headline_rows(summary)
     return (
         _environment()
@@ -74,6 +89,9 @@ def render_report(
             command=overview.command(manifest),
             endpoints=[as_text(each) for each in manifest.get("endpoints") or ()],
             manifest=formats.pretty(manifest),
+            cases=browser.html,
+            cases_css=Markup(browser.css),
+            is_served=is_served,
             script=Markup(script),
             script_hash=b64encode(sha256(script.encode()).digest()).decode(),
             **_tables(summary, rows),
@@ -93,7 +111,7 @@ def render_report(
             p_values=list(significance_plots(summary)),
             significance=significance_tables(summary),
             sweeps=list(sweep_plots(summary.get("analysis"))),
-            **_trial_lists(summary, trials),
+            **_failure_table(trials, salt),
         )
     )
 
@@ -145,19 +163,9 @@ def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table 
     }
 
 
-def _trial_lists(summary: Mapping[str, Any], trials: Sequence[TrialRow]) -> dict[str, Any]:
-    salt = str(summary["experiment"].get("fingerprint"))
-    won = examples.successes(trials)
-    chosen = examples.choose(won, examples.LIMIT, salt)
+def _failure_table(trials: Sequence[TrialRow], salt: str) -> dict[str, Any]:
     lost = [trial for trial in trials if trial.verdict is Verdict.FAILED]
-    return {
-        "n_successes": len(won),
-        "examples": [examples.show(trial) for trial in chosen],
-        "example_attacks": sorted({trial.attack for trial in chosen}),
-        "example_groups": sorted({trial.group for trial in chosen}),
-        "n_failures": len(lost),
-        "failures": _failures(examples.choose(lost, examples.LIMIT, salt)),
-    }
+    return {"n_failures": len(lost), "failures": _failures(choose(lost, LIMIT, salt))}
 
 
 def _failures(trials: Sequence[TrialRow]) -> Table:
