@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from medstress.report.cases.building import Cases
 from medstress.report.cases.choosing import is_success, ranked
 from medstress.report.cases.listing import Line, facets, line_of
 from medstress.report.cases.packing import Texts, as_script, pack, size_of
+from medstress.report.cases.record import CaseRecord
 from medstress.report.cases.words import all_words
 from medstress.results.formats import plural
 
@@ -18,16 +20,14 @@ ALL_WITHIN = 2_000
 """Trials up to which a page holds every case."""
 REST = 1_000
 """Cases beside the successes that a page of a larger run holds."""
-BYTES = 2_500_000
+BYTES = 3_200_000
 """Bytes of the cases of a run of up to 10,000 trials."""
-BYTES_A_TRIAL = 130
+BYTES_A_TRIAL = 140
 """More bytes for each further trial."""
-MOST_BYTES = 14_000_000
+MOST_BYTES = 15_500_000
 """Bytes of the cases of any run."""
 WHOLE = 2_500
 """Most cases with everything that was tried before; each takes milliseconds to read back."""
-_RESERVE = 170
-"""Bytes kept for each case that is not packed yet: its change, where its question is known."""
 _LEVELS = 3
 
 
@@ -66,12 +66,10 @@ def embed(cases: Cases, salt: str, budget: int | None = None) -> Embedded:
     lines, left = _lines(cases, chosen, budget)
     kept = chosen[: len(lines)]
     details, texts, lacks = _details(cases, kept, left)
-    columns = list(lines[0]) if lines else []
     data = {
         "served": False,
         **shared(cases, lines),
-        "columns": columns,
-        "rows": [list(line.values()) for line in lines],
+        **_coded(lines),
         "details": details,
         "texts": list(texts.known),
     }
@@ -106,16 +104,75 @@ def _order(trials: Sequence[TrialRow], salt: str) -> tuple[list[TrialRow], list[
     return won, rest
 
 
+_CODED = ("verdict", "attack", "dataset", "group", "victim", "item", "key", "before", "after",
+          "reason", "replaced", "slices")  # fmt: skip
+"""Columns of the list whose values repeat: a row has the place of its value."""
+
+
+def _coded(lines: Sequence[Line]) -> dict[str, Any]:
+    """Return the lines as columns, codes and rows."""
+    columns = list(lines[0]) if lines else []
+    codes: dict[str, dict[str, int]] = {column: {} for column in _CODED}
+
+    def value(line: Line, column: str) -> Any:
+        if column not in codes:
+            return line[column]
+        known = codes[column]
+        return known.setdefault(as_script(line[column]), len(known))
+
+    rows = [[value(line, column) for column in columns] for line in lines]
+    told = {column: [json.loads(text) for text in known] for column, known in codes.items()}
+    return {"columns": columns, "codes": told, "rows": rows}
+
+
+_LINE = 90
+"""Bytes of a coded line, about."""
+
+
 def _lines(cases: Cases, chosen: Sequence[TrialRow], budget: int) -> tuple[list[Line], int]:
-    """Return the lines that fit, and how many bytes are left."""
+    """Return the lines that fit, and how many bytes are left, about."""
     lines: list[Line] = []
+    seen: set[Any] = set()
     for trial in chosen:
         line = line_of(cases, trial)
-        budget -= size_of(list(line.values())) + 1
+        # Each value of a coded column is paid once.
+        texts = {line[column] for column in _CODED if column != "slices"} - seen
+        budget -= _LINE + sum(len(str(text)) + 3 for text in texts)
+        budget -= len((line["replacement"] or "").encode())
         if budget < 0 and lines:
             return lines, 0
+        seen |= texts
         lines.append(line)
     return lines, budget
+
+
+@dataclass(slots=True)
+class _Need:
+    """How many bytes the cases that are not packed yet need at least."""
+
+    n_cases: int
+    n_texts: int
+    """Questions not packed yet."""
+    a_case: float = 220.0
+    """Mean bytes of a case at the last level, without new texts."""
+    a_text: float = 0.0
+    """Mean bytes of the texts of a new question."""
+    _cases: int = 1
+    _texts: int = 0
+
+    def bytes(self) -> int:
+        """Return the bytes."""
+        return round(self.n_cases * self.a_case + self.n_texts * self.a_text)
+
+    def note(self, cost: int, texts: int, *, is_new: bool) -> None:
+        """Take a packed case off what is left, and learn from it."""
+        self.n_cases -= 1
+        self._cases += 1
+        self.a_case += (cost - self.a_case) / self._cases
+        if is_new:
+            self.n_texts -= 1
+            self._texts += 1
+            self.a_text += (texts - self.a_text) / self._texts
 
 
 def _details(
@@ -124,28 +181,47 @@ def _details(
     """Return the details of each case, None where there is no room; the texts; level -> cases."""
     texts, details = Texts(), []
     lacks = dict.fromkeys(range(_LEVELS + 1), 0)
-    for i, trial in enumerate(kept):
-        reserve = _RESERVE * (len(kept) - i - 1)
+    places = [(trial.dataset, trial.item_id, trial.unit, trial.victim) for trial in kept]
+    seen: set[tuple[str, ...]] = set()
+    need = _Need(n_cases=len(kept), n_texts=len(set(places)))
+    for trial, place in zip(kept, places, strict=True):
+        whole = lacks[0] < WHOLE
         found, cost, level = None, 0, _LEVELS
-        if left > _RESERVE:
-            found, cost, level = _fitting(cases, trial, texts, left - reserve, whole=i < WHOLE)
+        if left > 0:
+            record = cases.record(trial) if whole else cases.record(trial, most_tried=0)
+            least = _cost(pack(record, texts, level=_LEVELS - 1), texts)
+            need.note(*least, is_new=place not in seen)
+            texts.drop()
+            found, cost, level = _fitting(record, texts, left - need.bytes(), left)
+            if level == 0 and not whole:
+                level = 1
+        seen.add(place)
         left -= cost
         lacks[level] += 1
         details.append(found)
     return details, texts, lacks
 
 
-def _fitting(
-    cases: Cases, trial: TrialRow, texts: Texts, room: int, *, whole: bool
-) -> tuple[Any, int, int]:
-    """Return the fullest details that fit, their bytes and level; None where nothing fits."""
-    record = cases.record(trial) if whole else cases.record(trial, most_tried=0)
+def _cost(packed: Any, texts: Texts) -> tuple[int, int]:
+    """Return the bytes of details, and of the texts that are new with them."""
+    return size_of(packed) + 1, sum(size_of(text) + 1 for text in texts.waiting)
+
+
+def _fitting(record: CaseRecord, texts: Texts, room: int, left: int) -> tuple[Any, int, int]:
+    """Return the fullest details that fit, their bytes and level; None where nothing fits.
+
+    Args:
+        record: the case.
+        texts: those of the page.
+        room: bytes for all but the last level, which leave enough for later cases.
+        left: bytes for the last level.
+    """
     for level in range(_LEVELS):
         packed = pack(record, texts, level=level)
-        cost = size_of(packed) + sum(size_of(text) + 1 for text in texts.waiting)
-        if cost <= room:
+        cost = sum(_cost(packed, texts))
+        if cost <= (room if level < _LEVELS - 1 else left):
             texts.keep()
-            return packed, cost, level if whole else max(level, 1)
+            return packed, cost, level
         texts.drop()
     return None, 0, _LEVELS
 

@@ -11,6 +11,8 @@ from medstress.report.cases.differences import Change, mark_changes
 from medstress.report.cases.record import CaseRecord, Tagging, Turn
 from medstress.results.formats import clean
 
+HASHED = "blake2b-128:"
+"""What the trial ids of a run folder begin with."""
 DIGITS = 4
 """Decimals of scores on a page."""
 Splice = list[Any]
@@ -56,25 +58,30 @@ def pack(record: CaseRecord, texts: Texts, *, level: int = 0) -> dict[str, Any]:
             without what was sent and the scores of other answers.
     """
     found: dict[str, Any] = {
-        "trial": clean(record.trial_id),
-        "arm": clean(record.arm),
+        "trial": _trial(record),
+        "arm": None if record.arm == "attack" else _place(record.arm, texts),
         "unit": None if record.unit == "item" else clean(record.unit),
-        "type": _cleaned(record.entity_type),
+        "type": _place(record.entity_type, texts),
         "in": _cleaned(record.changed_in),
-        "error": _cleaned(record.error),
+        "error": _place(record.error, texts),
         "answer": _cleaned(record.answer_after),
         "p": _rounded(record.confidence_after),
-        "guess": record.guess,
+        "guess": record.guess or None,
         "repeats": record.repeats,
         "asked": record.n_asked,
         "first": record.first_success,
-        "pick": record.shown_success,
+        "pick": None if record.shown_success == record.first_success else record.shown_success,
         "shown": _shown(record, texts),
         "controls": [[each.control, each.verdict] for each in record.controls],
-        "left_out": [*record.left_out, *([DROPPED[level]] if level else [])],
+        "left_out": [_place(text, texts) for text in (*record.left_out, *DROPPED[level])],
     }
     if level < 2:
         found["sent"] = _sent(record, texts)
+        if record.scored_before:
+            scored = [
+                clean("\n".join(each)) for each in (record.scored_before, record.scored_after)
+            ]
+            found["scored"] = _changed(scored[0], scored[1] if record.scored_after else None, texts)
         found["scores"] = [
             [clean(each.label), _rounded(each.before), _rounded(each.after)]
             for each in record.scores
@@ -95,15 +102,17 @@ def pack(record: CaseRecord, texts: Texts, *, level: int = 0) -> dict[str, Any]:
         found["attempts"] = _attempts(record)
         fewer = len(record.attempts) - MOST_ATTEMPTS
         if fewer > 0:
-            found["left_out"].append(f"{fewer} later attempts: medstress case shows all")
+            told = f"{fewer} later attempts: medstress case shows all"
+            found["left_out"].append(_place(told, texts))
     return {key: value for key, value in found.items() if value not in (None, [], "")}
 
 
-DROPPED = {
-    1: "what was tried before and reasoning, for the size of the page: medstress case shows them",
-    2: "what was tried, sent and scored, for the size of the page: medstress case shows it",
+DROPPED: dict[int, tuple[str, ...]] = {
+    0: (),
+    1: ("reasoning and what was tried before: medstress case shows them",),
+    2: ("scores, reasoning, what was sent and what was tried before: medstress case shows them",),
 }
-"""Level -> what a case of it lacks."""
+"""Level -> what a case of it lacks, for the size of the page."""
 
 
 def splices(before: str, after: str) -> list[Splice]:
@@ -145,6 +154,16 @@ def as_script(value: Any) -> str:
 def size_of(value: Any) -> int:
     """Return the bytes of a value on a page."""
     return len(as_script(value).encode())
+
+
+def _trial(record: CaseRecord) -> str:
+    """Return what follows the short id in the trial id; the whole id if that has another form."""
+    head, _, tail = record.trial_id.partition(record.id)
+    return tail if head == HASHED and tail else clean(record.trial_id)
+
+
+def _place(text: str | None, texts: Texts) -> int | None:
+    return None if text is None else texts.place(clean(text))
 
 
 def _units(text: str) -> int:

@@ -163,6 +163,9 @@ class CaseRecord:
     """What was sent to the model about the clean item."""
     sent_after: tuple[Turn, ...]
     """What was sent to it about the edited item."""
+    scored_before: tuple[str, ...]
+    """Continuations of the prompt whose likelihood was asked for; empty if the model answered."""
+    scored_after: tuple[str, ...]
     tried: tuple[Tried, ...]
     """Edits asked about before the one shown; all of them where none succeeded."""
     attempts: tuple[Attempt, ...]

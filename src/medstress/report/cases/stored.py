@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.core.calls import Answer, Prompt, Tagged
+from medstress.core.calls import Score as ScoreCall
 from medstress.core.errors import MedstressError
 from medstress.core.items import Item
 from medstress.core.outcomes import Prediction, Verdict
@@ -41,6 +42,8 @@ class Kept:
     shown_after: str | None
     sent_before: Prompt | None
     sent_after: Prompt | None
+    scored_before: tuple[str, ...]
+    scored_after: tuple[str, ...]
     tried: tuple[Tried, ...]
     n_tried: int
     """How many there are; `tried` may hold fewer."""
@@ -80,8 +83,15 @@ class StoredCases:
         item, result = self.item(trial), self._run.result(number)
         edits = decode_edits(trial.edits)
         shown = self._shown(trial, item, row, edits)
-        answers = self._answers(number) if trial.attempts is None else {}
-        tried = self._tried(trial, item, answers, result.get("probes", ()), most_tried)
+        probes = result.get("probes", ())
+        if trial.attempts is not None:
+            tried: tuple[list[Tried], int] = [], 0
+        elif most_tried == 0:
+            # Counted without reading the answers, for pages with very many cases.
+            asked = trial.n_asked if not (pick := pick_success(trial)) else pick - 1
+            tried = [], max(0, asked - sum(query <= asked for query in probes))
+        else:
+            tried = self._tried(trial, item, self._answers(number), probes, most_tried)
         before, after = result.get("before"), result.get("after")
         last = result.get("last")
         gold = item.candidate(edits)
@@ -90,6 +100,8 @@ class StoredCases:
             scores=_scores(item, before, after or last),
             last=None if not last else (last[0], _score(item, last[1])),
             **shown,
+            scored_before=self._scored(trial, item, ()),
+            scored_after=self._scored(trial, item, edits) if edits else (),
             tried=tuple(tried[0]),
             n_tried=tried[1],
             tagged_before=self._tagging(item.candidate(), number, "baseline", 0),
@@ -122,6 +134,14 @@ class StoredCases:
         if edits:
             after = prompts.shown(*place, item.candidate(tuple(edits)))
         return dict(zip(_TEXTS, (listing, after[1], sent, after[0]), strict=True))
+
+    def _scored(self, trial: TrialRow, item: Item, edits: Sequence[Edit]) -> tuple[str, ...]:
+        """Return the continuations whose likelihood a query asks for."""
+        if trial.verdict is Verdict.NOT_ATTACKABLE or trial.attempts is not None:
+            return ()
+        candidate = item.candidate(tuple(edits))
+        call = self._prompts.call(trial.victim, trial.dataset, candidate, 0)
+        return tuple(call.continuations) if isinstance(call, ScoreCall) else ()
 
     def _answers(self, number: int) -> dict[int, tuple[str | None, list[Answer]]]:
         """Return query -> its edits and answers."""

@@ -36,6 +36,7 @@
     const wish = { filters: {}, search: "", sort: "verdict", descending: false };
     const shown = { lines: [], total: 0, offset: 0 };
     let chosen = null;
+    let touched = false;
     let view = "both";
     let asked = 0;
 
@@ -83,11 +84,13 @@
         const after = known(line.after) ? " → " + line.after : "";
         first.append(make("span", line.before + after, "answers"));
       }
-      const place = [named("attack", line.attack), named("dataset", line.dataset)];
-      if (line.group !== line.dataset) place.push(named("group", line.group));
+      const place = [named("attack", line.attack)];
+      for (const factor of ["victim", "dataset", "group"]) {
+        if (data.facets[factor].length > 1) place.push(named(factor, line[factor]));
+      }
       const second = within("span", "case-second", make("bdi", place.join(" · ")));
       if (known(line.confidence)) second.append(" · P(key) " + share(line.confidence));
-      if (line.verdict === "flipped") second.append(" · " + validity(line));
+      if (line.valid !== null) second.append(" · " + validity(line));
       button.append(first, second);
       button.addEventListener("click", () => open(line.id, { focus: true }));
       return within("li", null, button);
@@ -133,14 +136,15 @@
 
     // One case
 
-    const open = async (id, { focus = false, scroll = false } = {}) => {
+    const open = async (id, { focus = false, scroll = false, quiet = false } = {}) => {
       chosen = id;
+      touched ||= !quiet;
       mark();
       const found = await store.get(id);
       if (chosen !== id) return;
       const detail = byId("case-detail");
       detail.replaceChildren(...(found ? drawn(found) : missing(id)));
-      history.replaceState(null, "", PREFIX + id);
+      if (!quiet) history.replaceState(null, "", PREFIX + id);
       const current = byId("case-lines").querySelector('[aria-current="true"]');
       if (current && (focus || scroll)) current.scrollIntoView({ block: "nearest" });
       if (focus) detail.focus({ preventScroll: true });
@@ -181,7 +185,11 @@
       return (detail.sent || []).map(([role, ...shown]) => [role, segments(texts, shown)]);
     };
 
-    const facts = ({ line, detail }) => {
+    const trialOf = ({ line, detail }) =>
+      known(detail.trial) && detail.trial.length === 20
+        ? "blake2b-128:" + line.id + detail.trial : detail.trial;
+    const facts = (found) => {
+      const { line, detail, texts } = found;
       const after = known(detail.answer) ? detail.answer : null;
       const rows = [
         ["Outcome", named("verdict", line.verdict)],
@@ -191,7 +199,7 @@
         ["Entity group", named("group", line.group), line.group],
         ["Item", line.item],
         ["Entity", detail.unit],
-        ["Type", detail.type],
+        ["Type", texts[detail.type]],
         ["Changed in", detail.in],
         ["Right answer", line.key],
         ["Answer", known(line.before) ? line.before + (after ? " → " + after : "") : null],
@@ -211,11 +219,14 @@
         ...(detail.controls || []).map(([name, verdict]) =>
           ["Control: " + name, named("verdict", verdict)]),
         ...line.slices.map(([by, value]) => ["Slice: " + by, value]),
-        ["Why it failed", detail.error],
-        ["Trial", detail.trial],
+        ["Why it ended", texts[detail.error]],
+        ["Trial", trialOf(found)],
       ];
       return rows.filter(([, value]) => known(value) && value !== "");
     };
+
+    const notes = ({ detail, texts }) =>
+      (detail.left_out || []).map((place) => "Left out: " + texts[place]);
 
     const drawn = (found) => {
       const { line, detail, texts } = found;
@@ -235,7 +246,7 @@
         list.append(within("div", null, make("dt", name), told));
       }
       parts.push(list);
-      for (const note of detail.left_out || []) parts.push(make("p", "Left out: " + note, "note"));
+      for (const note of notes(found)) parts.push(make("p", note, "note"));
       if (detail.shown) parts.push(views(), marked(segments(texts, detail.shown)));
       parts.push(...scores(detail), ...labels(detail), ...sent(found), ...tried(detail));
       parts.push(...attempts(detail));
@@ -308,12 +319,21 @@
       ]);
     const sent = (found) => {
       if (!known(found.detail.sent)) return [];
-      if (found.detail.sent === 1) {
-        return [make("p", "This text was sent to the model exactly as shown.", "note")];
+      const { detail, texts } = found;
+      const same = detail.sent === 1;
+      const parts = same
+        ? [make("p", "This text was sent to the model exactly as shown.", "note")] : [];
+      if (same && !detail.scored) return parts;
+      const box = within("details", null, make("summary", same ? "What was scored after it"
+        : "What was sent to the model, exactly"));
+      if (!same) {
+        for (const [role, told] of turns(found)) box.append(make("h5", role), marked(told));
       }
-      const box = within("details", null, make("summary", "What was sent to the model, exactly"));
-      for (const [role, parts] of turns(found)) box.append(make("h5", role), marked(parts));
-      return [box];
+      if (detail.scored) {
+        box.append(make("h5", "Continuations whose likelihood was asked for, one a line"),
+          marked(segments(texts, detail.scored)));
+      }
+      return [...parts, box];
     };
     const swapText = (swaps) =>
       swaps.map(([old, fresh]) => (old ? old + " → " : "+ ") + (fresh || "(nothing)")).join("; ");
@@ -372,6 +392,7 @@
       if (detail.sent && detail.sent !== 1) {
         for (const [role, parts] of turns(found)) both("Sent (" + plain(role) + ")", parts);
       }
+      if (detail.scored) both("Scored continuations", segments(texts, detail.scored));
       if (detail.scores) {
         lines.push("", "| Answer | Before | After |", "| --- | ---: | ---: |");
         for (const [label, before, after] of detail.scores) {
@@ -391,7 +412,7 @@
         if (each.plan) lines.push("", "Plan:", "", fenced(each.plan));
         if (each.rationale) lines.push("", "Reasoning:", "", fenced(each.rationale));
       }
-      for (const note of detail.left_out || []) lines.push("", "Left out: " + plain(note));
+      for (const note of notes(found)) lines.push("", plain(note));
       return lines.join("\n") + "\n";
     };
     const copyText = async (text, button, place) => {
@@ -477,9 +498,14 @@
     byId("case-static").remove();
     byId("case-browser").hidden = false;
     setView("both");
-    list(0).then(() => follow(true));
-    if (data.served) watch(data, () => list(shown.offset), () => chosen === null && !wish.search &&
-      !Object.keys(wish.filters).length);
+    list(0).then(() => {
+      if (location.hash.startsWith(PREFIX)) follow(true);
+      else if (shown.lines.length) open(shown.lines[0].id, { quiet: true });
+    });
+    if (data.served) {
+      const isIdle = () => !touched && !wish.search && !Object.keys(wish.filters).length;
+      watch(data, () => list(shown.offset), isIdle);
+    }
   };
 
   // Cases that this page holds.
@@ -487,7 +513,10 @@
     const columns = data.columns;
     const lines = data.rows.map((row) => {
       const line = {};
-      columns.forEach((column, i) => (line[column] = row[i]));
+      columns.forEach((column, i) => {
+        const codes = data.codes[column];
+        line[column] = codes ? codes[row[i]] : row[i];
+      });
       return line;
     });
     const places = new Map(lines.map((line, i) => [line.id, i]));
@@ -551,10 +580,10 @@
       get: async (id) => {
         const place = places.get(id);
         if (place === undefined) return null;
-        const detail = data.details[place] || {
-          left_out: ["all but this line, for the size of the page: medstress case DIR " + id],
-        };
-        return { line: lines[place], detail, texts: data.texts };
+        const detail = data.details[place];
+        if (detail) return { line: lines[place], detail, texts: data.texts };
+        const told = "all but this line, for the size of the page: medstress case DIR " + id;
+        return { line: lines[place], detail: { left_out: [0] }, texts: [told] };
       },
     };
   };
