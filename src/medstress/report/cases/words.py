@@ -14,7 +14,7 @@ VERDICTS = {
 }
 """Verdict -> words, in the order of lists."""
 
-VALIDITY = {True: "key still right", False: "key no longer right", None: "not known"}
+VALIDITY = {True: "yes", False: "no", None: "not known"}
 """Whether the key still holds -> words."""
 
 _REASONS = {
@@ -35,7 +35,7 @@ def validity_words(valid: bool | None, reason: str | None) -> str:
     """Return whether the key still holds, and who or what says so.
 
     >>> validity_words(None, "rule"), validity_words(False, "variant")
-    ('not known (no rule refutes it)', 'key no longer right (variant)')
+    ('not known (no rule refutes it)', 'no (variant)')
     """
     return VALIDITY[valid] + (f" ({_REASONS.get(reason, reason)})" if reason else "")
 

@@ -7,7 +7,7 @@
   const PREFIX = "#case-";
   const LABELS = {
     verdict: "Outcome", attack: "Attack", dataset: "Data set", group: "Entity group",
-    victim: "Model", valid: "Key", confidence: "P(key) before", slice: "Slice",
+    victim: "Model", valid: "Key still right", confidence: "P(key) before", slice: "Slice",
   };
 
   const make = (tag, text, name) => {
@@ -90,7 +90,7 @@
       }
       const second = within("span", "case-second", make("bdi", place.join(" · ")));
       if (known(line.confidence)) second.append(" · P(key) " + share(line.confidence));
-      if (line.valid !== null) second.append(" · " + validity(line));
+      if (line.valid !== null) second.append(" · key still right: " + validity(line));
       button.append(first, second);
       button.addEventListener("click", () => open(line.id, { focus: true }));
       return within("li", null, button);
@@ -207,7 +207,7 @@
           ? share(line.confidence) + (known(detail.p) ? " → " + share(detail.p) : "") +
             (detail.guess ? " (a guess: below .5 before)" : "")
           : null],
-        ["After the change", line.verdict === "flipped" ? validity(line) : null],
+        ["Key still right", line.verdict === "flipped" ? validity(line) : null],
         ["Asked again", line.verdict !== "flipped" ? null
           : !known(detail.repeats) ? "not asked again"
           : detail.repeats ? "misled again" : "not misled again"],
