@@ -60,7 +60,7 @@ def factors_of(first: Manifest, ours: Arm, second: Manifest, theirs: Arm) -> lis
         *attack,
         *_groups(first, ours.group, second, theirs.group, other_attack=bool(attack) or replays),
         *_roles(first, second, other_attack=bool(attack) or replays),
-        *_version(first, second),
+        *_version(first, second, _rules(_task_on(first, ours), _task_on(second, theirs))),
     ]
     return list(dict.fromkeys(found))
 
@@ -85,10 +85,19 @@ def _without(versions: Manifest) -> Manifest:
     return {key: value for key, value in versions.items() if key != _MEDSTRESS}
 
 
-def _version(first: Manifest, second: Manifest) -> Iterator[Factor]:
+def _version(first: Manifest, second: Manifest, rules: Sequence[str]) -> Iterator[Factor]:
+    """Compare the versions of medstress; rules that follow from them are no second factor."""
     ours, theirs = (each["versions"].get(_MEDSTRESS) for each in (first, second))
-    if ours != theirs:
-        yield Factor(name=VERSION, what=f"medstress {ours} in A, {theirs} in B")
+    other = [f"medstress {ours} in A, {theirs} in B"] if ours != theirs else []
+    read = [f"rules of an earlier medstress: {', '.join(rules)}"] if rules else []
+    if other or read:
+        yield Factor(name=VERSION, what="; ".join((*other, *read)))
+
+
+def _rules(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    ours, theirs = _unwrapped(first["task"])[0], _unwrapped(second["task"])[0]
+    changed = _differing(ours, theirs).items()
+    return [f"{key} {a}, {b}" for key, (a, b) in changed if key in _RULES]
 
 
 def models_of(manifest: Manifest, victim: str) -> list[Mapping[str, Any]]:
@@ -169,7 +178,7 @@ def _tasks(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Fact
         if key == "template":
             yield Factor(name="prompt", what=_prompts(first, second))
         elif key in _RULES:
-            yield Factor(name=VERSION, what=f"rules of an earlier medstress: {key} {a}, {b}")
+            continue
         elif key in _OF_SOME_WAYS and (
             ways[0] != ways[1] or key not in _READ_BY.get(str(ways[0]), ())
         ):
