@@ -177,14 +177,15 @@ def _tasks(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Fact
     for key, (a, b) in _differing(ours, theirs).items():
         if key == "template":
             yield Factor(name="prompt", what=_prompts(first, second))
-        elif key in _RULES:
-            continue
-        elif key in _OF_SOME_WAYS and (
-            ways[0] != ways[1] or key not in _READ_BY.get(str(ways[0]), ())
-        ):
-            continue
-        elif key != "answer_by":
+        elif key not in {"answer_by", *_RULES} and not _is_unread(key, ways):
             yield Factor(name=key, what=f"{a} in A, {b} in B")
+
+
+def _is_unread(key: str, ways: tuple[Any, Any]) -> bool:
+    """Return whether a key of a task is read by none of two ways of answering, or they differ."""
+    return key in _OF_SOME_WAYS and (
+        ways[0] != ways[1] or key not in _READ_BY.get(str(ways[0]), ())
+    )
 
 
 def _prompts(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
