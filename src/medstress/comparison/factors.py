@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from medstress.comparison.frozen import is_replay
 from medstress.comparison.sides import Arm
+from medstress.results.victims import entries_of
 
 Manifest: TypeAlias = Mapping[str, Any]
 
@@ -100,14 +101,8 @@ def _rules(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     return [f"{key} {a}, {b}" for key, (a, b) in changed if key in _RULES]
 
 
-def models_of(manifest: Manifest, victim: str) -> list[Mapping[str, Any]]:
-    """Return the manifest's entries of a victim: several if folds were trained."""
-    entries = manifest["victims"].items()
-    return [entry for label, entry in entries if entry.get("part_of", label) == victim]
-
-
 def _models(first: Manifest, ours: str, second: Manifest, theirs: str) -> Iterator[Factor]:
-    entries = models_of(first, ours), models_of(second, theirs)
+    entries = [entries_of(*each).values() for each in ((first, ours), (second, theirs))]
     hashes = [sorted(str(entry["model_hash"]) for entry in side) for side in entries]
     names = [sorted(str(entry["model"]) for entry in side) for side in entries]
     if hashes[0] == hashes[1]:
@@ -157,7 +152,7 @@ def _named(names: Sequence[str]) -> str:
 
 def _task_on(manifest: Manifest, arm: Arm) -> Mapping[str, Any]:
     """Return what an arm's victim was asked with: `task` and `prompt`."""
-    entry = models_of(manifest, arm.victim)[0]
+    entry = next(iter(entries_of(manifest, arm.victim).values()))
     return {**entry, **entry.get("by_dataset", {}).get(arm.dataset, {})}
 
 
