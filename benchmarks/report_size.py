@@ -188,11 +188,11 @@ def measure(folder: Path) -> dict[str, Any]:
         found["summary_seconds"] = time.perf_counter() - started
         cases = cases_of(stored)
         started = time.perf_counter()
-        held = embed(cases, "salt")
-        found["cases_seconds"] = time.perf_counter() - started
-        started = time.perf_counter()
         page = render_report(summary, trial_rows(stored), stored.manifest, cases=cases)
         found["page_seconds"] = time.perf_counter() - started
+        started = time.perf_counter()
+        held = embed(cases, "salt")
+        found["seconds_of_its_cases"] = time.perf_counter() - started
     found |= {
         "trials": held.n_trials,
         "successes": held.n_successes,

@@ -20,7 +20,7 @@ from medstress.report import criteria, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
 from medstress.report.cases.building import Cases
 from medstress.report.cases.choosing import LIMIT, choose
-from medstress.report.cases.page import Browser, render_cases
+from medstress.report.cases.page import SCRIPTS, STYLES, Browser, render_cases
 from medstress.report.confidence import confidence_table, risk_coverage_plots
 from medstress.report.controls import controls_table, turned_table
 from medstress.report.evidence import evidence_table
@@ -68,9 +68,8 @@ def render_report(
     salt = str(summary["experiment"].get("fingerprint"))
     if cases is None:
         cases = Cases(trials, Names(**summary.get("names", {})))
-    is_served = isinstance(cases, Browser)
     browser = cases if isinstance(cases, Browser) else render_cases(cases, salt)
-    script = (files("medstress.report") / "templates" / "page.js").read_text("utf-8") + browser.js
+    script = "".join(map(_text, ("page.js", *SCRIPTS)))
     rows = sections.headline_rows(summary)
     return (
         _environment()
@@ -90,8 +89,8 @@ def render_report(
             endpoints=[as_text(each) for each in manifest.get("endpoints") or ()],
             manifest=formats.pretty(manifest),
             cases=browser.html,
-            cases_css=Markup(browser.css),
-            is_served=is_served,
+            cases_css=Markup("".join(map(_text, STYLES))),
+            is_served=browser.is_served,
             script=Markup(script),
             script_hash=b64encode(sha256(script.encode()).digest()).decode(),
             **_tables(summary, rows),
@@ -114,6 +113,10 @@ def render_report(
             **_failure_table(trials, salt),
         )
     )
+
+
+def _text(name: str) -> str:
+    return (files("medstress.report") / "templates" / name).read_text("utf-8")
 
 
 @lru_cache(maxsize=1)

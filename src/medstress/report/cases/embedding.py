@@ -22,9 +22,9 @@ REST = 1_000
 """Cases beside the successes that a page of a larger run holds."""
 BYTES = 3_200_000
 """Bytes of the cases of a run of up to 10,000 trials."""
-BYTES_A_TRIAL = 140
+BYTES_A_TRIAL = 160
 """More bytes for each further trial."""
-MOST_BYTES = 15_500_000
+MOST_BYTES = 17_500_000
 """Bytes of the cases of any run."""
 WHOLE = 2_500
 """Most cases with everything that was tried before; each takes milliseconds to read back."""
@@ -189,10 +189,7 @@ def _details(
         found, cost, level = None, 0, _LEVELS
         if left > 0:
             record = cases.record(trial) if whole else cases.record(trial, most_tried=0)
-            least = _cost(pack(record, texts, level=_LEVELS - 1), texts)
-            need.note(*least, is_new=place not in seen)
-            texts.drop()
-            found, cost, level = _fitting(record, texts, left - need.bytes(), left)
+            found, cost, level = _fitting(record, texts, need, left, is_new=place not in seen)
             if level == 0 and not whole:
                 level = 1
         seen.add(place)
@@ -207,22 +204,38 @@ def _cost(packed: Any, texts: Texts) -> tuple[int, int]:
     return size_of(packed) + 1, sum(size_of(text) + 1 for text in texts.waiting)
 
 
-def _fitting(record: CaseRecord, texts: Texts, room: int, left: int) -> tuple[Any, int, int]:
+def _fitting(
+    record: CaseRecord, texts: Texts, need: _Need, left: int, *, is_new: bool
+) -> tuple[Any, int, int]:
     """Return the fullest details that fit, their bytes and level; None where nothing fits.
 
     Args:
         record: the case.
         texts: those of the page.
-        room: bytes for all but the last level, which leave enough for later cases.
-        left: bytes for the last level.
+        need: of the cases not packed yet, this one included.
+        left: bytes of the page.
+        is_new: whether no case of its question is packed yet.
     """
-    for level in range(_LEVELS):
-        packed = pack(record, texts, level=level)
-        cost = sum(_cost(packed, texts))
-        if cost <= (room if level < _LEVELS - 1 else left):
-            texts.keep()
-            return packed, cost, level
+    last = _LEVELS - 1
+    packed = pack(record, texts, level=last)
+    own, new = _cost(packed, texts)
+    need.note(own, new, is_new=is_new)
+    # What is left for this case if all later ones are to have the last level.
+    room = left - need.bytes()
+    if own + new < room:
         texts.drop()
+        for level in range(last):
+            fuller = pack(record, texts, level=level)
+            cost = sum(_cost(fuller, texts))
+            if cost <= room:
+                texts.keep()
+                return fuller, cost, level
+            texts.drop()
+        packed = pack(record, texts, level=last)
+    if own + new <= left:
+        texts.keep()
+        return packed, own + new, last
+    texts.drop()
     return None, 0, _LEVELS
 
 

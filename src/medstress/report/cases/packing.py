@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from medstress.report.cases.differences import Change, mark_changes
@@ -58,10 +59,8 @@ def pack(record: CaseRecord, texts: Texts, *, level: int = 0) -> dict[str, Any]:
             without what was sent and the scores of other answers.
     """
     found: dict[str, Any] = {
-        "trial": _trial(record),
         "arm": None if record.arm == "attack" else _place(record.arm, texts),
         "unit": None if record.unit == "item" else clean(record.unit),
-        "type": _place(record.entity_type, texts),
         "in": _cleaned(record.changed_in),
         "error": _place(record.error, texts),
         "answer": _cleaned(record.answer_after),
@@ -73,9 +72,14 @@ def pack(record: CaseRecord, texts: Texts, *, level: int = 0) -> dict[str, Any]:
         "pick": None if record.shown_success == record.first_success else record.shown_success,
         "shown": _shown(record, texts),
         "controls": [[each.control, each.verdict] for each in record.controls],
-        "left_out": [_place(text, texts) for text in (*record.left_out, *DROPPED[level])],
+        "left_out": [_place(text, texts) for text in (*DROPPED[level], *record.left_out)],
     }
+    if level == 2:
+        # Said once for all that the level lacks: every byte counts here.
+        found["left_out"] = [_place(text, texts) for text in DROPPED[level]]
     if level < 2:
+        found["trial"] = _trial(record)
+        found["type"] = _place(record.entity_type, texts)
         found["sent"] = _sent(record, texts)
         if record.scored_before:
             scored = [
@@ -115,6 +119,7 @@ DROPPED: dict[int, tuple[str, ...]] = {
 """Level -> what a case of it lacks, for the size of the page."""
 
 
+@lru_cache(maxsize=64)
 def splices(before: str, after: str) -> list[Splice]:
     """Return the changes from one text to another, word by word.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,14 +14,11 @@ from medstress.report.cases.building import Cases
 from medstress.report.cases.differences import mark_changes
 from medstress.report.cases.embedding import embed
 from medstress.report.cases.record import CaseRecord
-from medstress.report.cases.words import (
-    VERDICTS,
-    repeats_words,
-    validity_words,
-    verdict_words,
-)
+from medstress.report.cases.words import repeats_words, validity_words, verdict_words
 from medstress.results import formats
 
+STYLES, SCRIPTS = ("cases.css",), ("cases.js",)
+"""Names in `templates` of what the browser needs on its page."""
 STATIC = 12
 """Cases that show where no script runs."""
 
@@ -33,8 +29,8 @@ class Browser:
 
     html: Markup
     """The section, with its JSON; where no script runs it shows a few cases."""
-    css: str
-    js: str
+    is_served: bool = False
+    """Whether its script asks a server, so that the page's policy must let it."""
 
 
 def render_cases(cases: Cases, salt: str, budget: int | None = None) -> Browser:
@@ -46,52 +42,25 @@ def render_cases(cases: Cases, salt: str, budget: int | None = None) -> Browser:
         budget: most bytes of the cases; default by the size of the run.
     """
     held = embed(cases, salt, budget)
-    return _browser(
-        script=held.script,
-        notes=held.notes,
-        shown=_shown_without_script(cases, held.trials),
-        n_cases=len(held.trials),
-        n_successes=held.n_successes,
-    )
+    shown = [_shown(cases.record(trial, most_tried=0)) for trial in held.trials[:STATIC]]
+    return Browser(html=_html(held.script, held.notes, shown, len(held.trials)))
 
 
-def render_served(script: str, n_cases: int, n_successes: int) -> Browser:
+def render_served(script: str, n_cases: int) -> Browser:
     """Render the case browser of a page that asks its server for cases.
 
     Args:
         script: JSON with `served` true, filters and names (`shared`).
         n_cases: trials of the run so far.
-        n_successes: successes among them.
     """
-    return _browser(script=script, notes=(), shown=(), n_cases=n_cases, n_successes=n_successes)
+    return Browser(html=_html(script, (), (), n_cases), is_served=True)
 
 
-def _browser(
-    *,
-    script: str,
-    notes: Sequence[str],
-    shown: Sequence[Any],
-    n_cases: int,
-    n_successes: int,
-) -> Browser:
-    html = (
-        _environment()
-        .get_template("cases.html")
-        .render(
-            data=Markup(script),
-            notes=notes,
-            shown=shown,
-            n_cases=n_cases,
-            n_successes=n_successes,
-            verdicts=VERDICTS,
-        )
-    )
-    return Browser(html=Markup(html), css=_file("cases.css"), js=_file("cases.js"))
-
-
-def _shown_without_script(cases: Cases, trials: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return a few cases as the template shows them."""
-    return [_shown(cases.record(trial, most_tried=0)) for trial in trials[:STATIC]]
+def _html(
+    script: str, notes: Sequence[str], shown: Sequence[dict[str, Any]], n_cases: int
+) -> Markup:
+    made = _environment().get_template("cases.html")
+    return Markup(made.render(data=Markup(script), notes=notes, shown=shown, n_cases=n_cases))
 
 
 def _shown(record: CaseRecord) -> dict[str, Any]:
@@ -106,11 +75,6 @@ def _shown(record: CaseRecord) -> dict[str, Any]:
         "before": formats.decimal(record.confidence),
         "after": formats.decimal(record.confidence_after),
     }
-
-
-@lru_cache(maxsize=4)
-def _file(name: str) -> str:
-    return (files("medstress.report") / "templates" / name).read_text("utf-8")
 
 
 @lru_cache(maxsize=1)
