@@ -17,6 +17,7 @@ from medstress.core.errors import StoreError
 from medstress.core.rows import TrialRow
 from medstress.kinds import kind_of
 from medstress.report.cases.building import Cases, cases_of
+from medstress.report.cases.choosing import is_success
 from medstress.report.cases.embedding import shared
 from medstress.report.cases.listing import FACTORS, SORTS, Line, Wish, line_of, wished
 from medstress.report.cases.packing import Texts, as_script, pack
@@ -85,7 +86,8 @@ class Viewer:
         self._refresh()
         if self._read.page is None:
             with self._opened() as run:
-                browser = render_served(as_script(self._data()), len(self._read.lines))
+                won = sum(map(is_success, self._read.cases.trials))
+                browser = render_served(as_script(self._data()), len(self._read.lines), won)
                 self._read.page = render_report(
                     summarise_run(run), trial_rows(run), run.manifest, cases=browser
                 )

@@ -142,6 +142,7 @@ def test_no_text_ends_the_script_that_holds_it(samples):
 def test_an_empty_run_shows_a_sentence():
     html = render_cases(Cases([], Names()), "salt").html
     assert "No trial has ended yet." in html
+    assert "No attack succeeded." in html
     assert "<script" not in html
 
 

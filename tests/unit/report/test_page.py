@@ -148,21 +148,13 @@ def test_one_query_an_item_makes_no_curve(samples):
     assert source.count("<svg") == 1
 
 
-def test_successes_show_what_changed_and_how_it_was_checked(samples):
+def test_a_success_shows_what_changed_where_no_script_runs(samples):
     page = Page(render_report(samples.summary(), [samples.trial(1)], {}))
     assert "C: LoratadineNaproxen" in page.words
     assert "P(key).892 → .213" in page.words
-    assert "AnswerA → C" in page.words
-    assert "Query2 of 2 asked" in page.words
-    assert "flipped again" in page.words
-    assert len(page.named("del")) == len(page.named("ins")) == 3
-
-
-def test_at_most_two_hundred_successes_are_shown_and_the_rest_is_counted(samples):
-    source = render_report(samples.summary(), [samples.trial(i) for i in range(1203)], {})
-    assert source.count('<details class="example"') == 200
-    assert "200 of 1,203 successful attacks" in Page(source).words
-    assert "medstress export" in source
+    assert "answer A → C" in page.words
+    assert "misled again" in page.words
+    assert len(page.named("del")) == len(page.named("ins")) == 2
 
 
 def test_failures_are_listed_with_their_errors(page):
@@ -240,7 +232,8 @@ def test_hostile_text_adds_no_element_and_no_attribute(samples, hostile_source):
     assert {tag for tag, _ in page.tags} <= {tag for tag, _ in tame.tags}
     names = {name for _, attrs in page.tags for name in attrs}
     assert names <= {name for _, attrs in tame.tags for name in attrs}
-    assert len(page.named("script")) == len(page.named("style")) == 1
+    code = [attrs for attrs in page.named("script") if "type" not in attrs]
+    assert len(code) == len(page.named("style")) == 1
 
 
 def test_hostile_text_is_shown_as_it_is(samples, hostile_source):

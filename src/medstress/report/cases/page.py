@@ -43,24 +43,33 @@ def render_cases(cases: Cases, salt: str, budget: int | None = None) -> Browser:
     """
     held = embed(cases, salt, budget)
     shown = [_shown(cases.record(trial, most_tried=0)) for trial in held.trials[:STATIC]]
-    return Browser(html=_html(held.script, held.notes, shown, len(held.trials)))
+    counts = len(held.trials), held.n_successes
+    return Browser(html=_html(held.script, held.notes, shown, *counts))
 
 
-def render_served(script: str, n_cases: int) -> Browser:
+def render_served(script: str, n_cases: int, n_successes: int) -> Browser:
     """Render the case browser of a page that asks its server for cases.
 
     Args:
         script: JSON with `served` true, filters and names (`shared`).
         n_cases: trials of the run so far.
+        n_successes: successes among them.
     """
-    return Browser(html=_html(script, (), (), n_cases), is_served=True)
+    return Browser(html=_html(script, (), (), n_cases, n_successes), is_served=True)
 
 
 def _html(
-    script: str, notes: Sequence[str], shown: Sequence[dict[str, Any]], n_cases: int
+    script: str,
+    notes: Sequence[str],
+    shown: Sequence[dict[str, Any]],
+    n_cases: int,
+    n_successes: int,
 ) -> Markup:
     made = _environment().get_template("cases.html")
-    return Markup(made.render(data=Markup(script), notes=notes, shown=shown, n_cases=n_cases))
+    html = made.render(
+        data=Markup(script), notes=notes, shown=shown, n_cases=n_cases, n_successes=n_successes
+    )
+    return Markup(html)
 
 
 def _shown(record: CaseRecord) -> dict[str, Any]:
