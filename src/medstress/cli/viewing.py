@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -51,5 +52,7 @@ def view_cli(args: argparse.Namespace) -> int:
             f"--port {args.port}: expected a port from 1 to 65535, or 0 for a free one"
         )
     announce = partial(print, flush=True)
-    view(Path(args.folder), port=args.port, show=not args.no_browser, announce=announce)
+    # Ctrl+C is how it ends: nothing was interrupted.
+    with suppress(KeyboardInterrupt):
+        view(Path(args.folder), port=args.port, show=not args.no_browser, announce=announce)
     return 0
