@@ -26,6 +26,8 @@ from medstress.cli.showing import (
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
 from medstress.cli.verdicts import judged_code, write_verdicts
+from medstress.cli.viewing import case_cli as case_cli
+from medstress.cli.viewing import view_cli as view_cli
 from medstress.core.errors import UsageError
 from medstress.files.writing import Access, write_text
 from medstress.papers.outputs import Made, Skipped

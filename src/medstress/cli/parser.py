@@ -6,6 +6,7 @@ import argparse
 
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
+from medstress.cli.viewing_commands import add_case, add_view
 from medstress.version import __version__
 
 KINDS = (
@@ -49,6 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
     _tune(commands)
     _train(commands)
     _look(commands)
+    add_case(commands)
+    add_view(commands)
     add_compare(commands)
     add_test(commands)
     _review(commands)

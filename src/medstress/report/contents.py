@@ -9,8 +9,11 @@ from typing import Any
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.significance.tests import FAMILY
-from medstress.report import criteria, examples, overview, sections
+from medstress.report import criteria, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
+from medstress.report.cases.building import Cases
+from medstress.report.cases.choosing import LIMIT, choose
+from medstress.report.cases.page import SCRIPTS, STYLES, render_cases
 from medstress.report.confidence import confidence_table, risk_coverage_plots
 from medstress.report.controls import controls_table, turned_table
 from medstress.report.evidence import evidence_table
@@ -237,26 +240,18 @@ def _cost(source: Source) -> Content | None:
 
 
 def _cases(source: Source) -> Content:
-    salt = str(source.experiment.get("fingerprint"))
-    won = examples.successes(source.trials)
-    chosen = examples.choose(won, examples.LIMIT, salt)
-    return Content(
-        html=rendered(
-            "examples.html",
-            n_successes=len(won),
-            examples=[examples.show(trial) for trial in chosen],
-            example_attacks=sorted({trial.attack for trial in chosen}),
-            example_groups=sorted({trial.group for trial in chosen}),
-        ),
-        scripts=("examples.js",),
-    )
+    browser = source.browser
+    if browser is None:
+        cases = Cases(source.keyed_trials, source.names)
+        browser = render_cases(cases, str(source.experiment.get("fingerprint")))
+    return Content(html=browser.html, styles=STYLES, scripts=SCRIPTS)
 
 
 def _failures(source: Source) -> Content | None:
     lost = [trial for trial in source.trials if trial.verdict is Verdict.FAILED]
     if not lost:
         return None
-    shown = examples.choose(lost, examples.LIMIT, str(source.experiment.get("fingerprint")))
+    shown = choose(lost, LIMIT, str(source.experiment.get("fingerprint")))
     n = f"{len(shown):,} of {len(lost):,} failed trials, chosen evenly over the attacks; "
     more = (n + "medstress export DIR --table trials --to FILE has the rest.",)
     plot = failure_plot(source.keyed_trials, source.keyed)

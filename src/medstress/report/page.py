@@ -13,6 +13,8 @@ from typing import Any
 from markupsafe import Markup
 
 from medstress.core.rows import TrialRow
+from medstress.report.cases.building import Cases
+from medstress.report.cases.page import Browser, render_cases
 from medstress.report.charts import library
 from medstress.report.contents import SECTIONS
 from medstress.report.first_screen import first_screen
@@ -22,7 +24,11 @@ from medstress.results.names import Names
 
 
 def render_report(
-    summary: Mapping[str, Any], trials: Sequence[TrialRow], manifest: Mapping[str, Any]
+    summary: Mapping[str, Any],
+    trials: Sequence[TrialRow],
+    manifest: Mapping[str, Any],
+    *,
+    cases: Cases | Browser | None = None,
 ) -> str:
     """Render the report of a run as one HTML page that loads no other resource.
 
@@ -35,11 +41,15 @@ def render_report(
         trials: the rows of the run, the source of the successes and failures shown.
         manifest: configuration, seeds, versions, hashes; `command` repeats the run and
             `endpoints` lists the network addresses that were asked.
+        cases: the cases of the run with what its folder keeps; without them the page shows what
+            the rows hold. A `Browser` asks a server for cases (`medstress view`).
 
     Returns:
         A complete HTML document, to be written as UTF-8.
     """
-    source = Source(summary, trials, manifest)
+    if isinstance(cases, Cases):
+        cases = render_cases(cases, str(summary["experiment"].get("fingerprint")))
+    source = Source(summary, trials, manifest, cases)
     made = ((section, section.make(source)) for section in SECTIONS)
     contents = [(section, content) for section, content in made if content is not None]
     first = first_screen(source)
@@ -47,6 +57,7 @@ def render_report(
     names = [name for _, content in contents for name in content.scripts]
     return page(
         "page.html",
+        asks_server=cases is not None and cases.is_served,
         styles=[name for _, content in contents for name in content.styles],
         scripts=[*(("charts.js",) if plots else ()), *names],
         name=summary["experiment"]["name"],
@@ -57,7 +68,14 @@ def render_report(
     )
 
 
-def page(template: str, *, styles: Iterable[str], scripts: Iterable[str], **values: Any) -> str:
+def page(
+    template: str,
+    *,
+    styles: Iterable[str],
+    scripts: Iterable[str],
+    asks_server: bool = False,
+    **values: Any,
+) -> str:
     """Return a page whose policy lets only its own style sheets and scripts in, by their hashes.
 
     Args:
@@ -65,6 +83,7 @@ def page(template: str, *, styles: Iterable[str], scripts: Iterable[str], **valu
         styles: names of style sheets in `templates`, besides `page.css`.
         scripts: names of scripts in `templates`, besides `page.js`; with `charts.js` comes the
             library that draws.
+        asks_server: whether its scripts may ask the server that it came from.
         values: what else the template shows.
     """
     sheets = [_text(name) for name in dict.fromkeys(("page.css", *styles))]
@@ -72,9 +91,10 @@ def page(template: str, *, styles: Iterable[str], scripts: Iterable[str], **valu
     code = [_text(name) for name in names]
     if "charts.js" in names:
         code.insert(0, Markup(_closed(library())))
+    served = "connect-src 'self'; " if asks_server else ""
     policy = (
         f"default-src 'none'; script-src {_hashes(code)}; style-src {_hashes(sheets)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        f"img-src data:; {served}base-uri 'none'; form-action 'none'"
     )
     made = environment().get_template(template)
     return made.render(policy=Markup(policy), styles=sheets, scripts=code, **values)

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from medstress.core.rows import TrialRow
 from medstress.report import charts, sections
+from medstress.report.cases.page import Browser
 from medstress.report.labels import Row, in_words, trials_in_words
 from medstress.results import formats
 from medstress.results.html import html_table
@@ -27,6 +28,7 @@ class Source:
         summary: Mapping[str, Any],
         trials: Sequence[TrialRow],
         manifest: Mapping[str, Any],
+        browser: Browser | None = None,
     ) -> None:
         self.names = Names(**summary.get("names") or {})
         """The names in words."""
@@ -38,6 +40,8 @@ class Source:
         """The rows of the run as they are, with keys."""
         self.manifest = manifest
         """Configuration, seeds, versions, hashes."""
+        self.browser = browser
+        """The case browser; None: one of what the rows hold."""
 
     @cached_property
     def trials(self) -> Sequence[TrialRow]:

@@ -203,16 +203,16 @@ def test_headings_descend_in_steps_and_every_link_has_its_target(page):
 
 def test_every_plot_has_a_name_and_its_numbers(page):
     plots = page.named("svg")
-    assert len(plots) == 5
+    assert len(plots) == 7
     assert all(attrs["role"] == "img" and attrs["aria-label"] for attrs in plots)
-    assert page.words.count("The numbers of this plot") == 3
+    assert page.words.count("The numbers of this plot") == 5
 
 
 def test_several_victims_have_panels_of_their_own(samples):
     rows = [samples.result("drugs", "random", 0, victim=victim) for victim in ("small", "large")]
     source = render_report(samples.summary(results=rows, pooled=[]), [], {})
     assert "sample · drugs · small" in source
-    assert len(Page(source).named("svg")) == 4
+    assert len(Page(source).named("svg")) == 5
 
 
 def test_one_query_an_item_makes_no_curve(samples):
@@ -222,24 +222,16 @@ def test_one_query_an_item_makes_no_curve(samples):
     source = render_report(samples.summary(results=[row], pooled=[]), [], {})
     page = Page(source)
     assert "Success within a budget" not in page.words
-    assert len(page.named("svg")) == 2
+    assert len(page.named("svg")) == 3
 
 
-def test_successes_show_what_changed_and_how_it_was_checked(samples):
+def test_a_success_shows_what_changed_where_no_script_runs(samples):
     page = Page(render_report(samples.summary(), [samples.trial(1)], {}))
     assert "C: LoratadineNaproxen" in page.words
     assert "P(key).892 → .213" in page.words
-    assert "AnswerA → C" in page.words
-    assert "Query2 of 2 asked" in page.words
-    assert "flipped again" in page.words
-    assert len(page.named("del")) == len(page.named("ins")) == 3
-
-
-def test_at_most_two_hundred_successes_are_shown_and_the_rest_is_counted(samples):
-    source = render_report(samples.summary(), [samples.trial(i) for i in range(1203)], {})
-    assert source.count('<details class="example"') == 200
-    assert "200 of 1,203 successful attacks" in Page(source).words
-    assert "medstress export" in source
+    assert "answer A → C" in page.words
+    assert "misled again" in page.words
+    assert len(page.named("del")) == len(page.named("ins")) == 2
 
 
 def test_failures_are_listed_with_their_errors(page):
@@ -308,7 +300,7 @@ def test_a_run_without_eligible_trials_has_a_page(samples):
     source = render_report(samples.summary(results=[row], pooled=[]), [], {})
     page = Page(source)
     assert "No trial was eligible" in page.words
-    assert len(page.named("svg")) == 1
+    assert "Success within a budget" not in page.words
 
 
 def test_hostile_text_adds_no_element_and_no_attribute(samples, hostile_source):
@@ -323,7 +315,7 @@ def test_hostile_text_adds_no_element_and_no_attribute(samples, hostile_source):
     assert names <= {name for _, attrs in tame.tags for name in attrs}
     running = [attrs for attrs in page.named("script") if "type" not in attrs]
     assert len(running) == 4
-    assert len(page.named("style")) == 1
+    assert len(page.named("style")) == 2
 
 
 def test_hostile_text_is_shown_as_it_is(samples, hostile_source):
