@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from markupsafe import Markup
 
 from medstress.metrics import wilson
 from medstress.papers.cases import as_html
-from medstress.report import charts, examples, render_report
+from medstress.report import charts, render_report
 from medstress.report.case import render_sheet
+from medstress.report.cases import embedding
+from medstress.report.cases import page as case_page
 from medstress.report.labels import FACTORS
 from medstress.report.plots.words import MOST_ROWS
 from medstress.report.rate_plots import forest
@@ -28,15 +32,18 @@ class Page(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, tuple[str, ...], tuple[str | None, ...]]] = []
         self.code: list[str] = []
+        self.data: list[Any] = []
+        """What scripts read, as JSON: it holds the texts, and shows them as text."""
         self._inside = ""
         self.feed(source)
         self.close()
 
     def handle_starttag(self, tag, attrs):
         values = tuple(value for name, value in attrs if name in ACTIVE)
-        self.elements.append((tag, tuple(name for name, _ in attrs), values))
-        is_data = ("type", "application/json") in attrs
-        self._inside = "" if is_data else tag
+        # A name that is too long for its place has its key in a title.
+        names = tuple(name for name, _ in attrs if name != "title")
+        self.elements.append((tag, names, values))
+        self._inside = "data" if ("type", "application/json") in attrs else tag
 
     def handle_startendtag(self, tag, attrs):
         self.handle_starttag(tag, attrs)
@@ -47,6 +54,8 @@ class Page(HTMLParser):
     def handle_data(self, data):
         if self._inside in ("script", "style"):
             self.code.append(data)
+        elif self._inside == "data":
+            self.data.append(json.loads(data))
 
     def shown(self):
         """Without what depends on how long a text is: the words in which two prompts differ, and
@@ -58,7 +67,9 @@ class Page(HTMLParser):
 @pytest.fixture
 def whole(monkeypatch):
     """Every success is shown. Plots are drawn once, below: hundreds of them would take minutes."""
-    monkeypatch.setattr(examples, "LIMIT", 10_000)
+    monkeypatch.setattr(embedding, "BYTES", 1 << 40)
+    monkeypatch.setattr(embedding, "MOST_BYTES", 1 << 40)
+    monkeypatch.setattr(case_page, "STATIC", 10_000)
 
     def drawn(_spec, label):
         return Markup('<svg role="img" aria-label="{}"></svg>').format(label)

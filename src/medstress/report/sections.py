@@ -11,6 +11,7 @@ from medstress.results import measures
 from medstress.results.confidence_measures import CONFIDENCE
 from medstress.results.formats import NONE, as_text, count, interval, probability
 from medstress.results.measures import measure
+from medstress.results.names import key_of
 from medstress.results.table import Cell, Column, Format, Table, Value, as_row, columns
 from medstress.stats.estimates import Estimate, is_estimate, read_share
 
@@ -337,10 +338,13 @@ def _statistic(value: Any) -> Value:
 
 def specs_table(rows: Sequence[Row]) -> Table:
     """Return the parameters of every attack."""
-    specs = {str(each.get("attack")): each.get("attack_spec") for each in rows}
+    specs = {key_of(each.get("attack")): each for each in rows}
     return Table(
         name="specs",
         caption="Attacks and their parameters",
         columns=columns(Format.TEXT, "Attack", "Parameters"),
-        rows=tuple(as_row(name, as_text(spec or NONE)) for name, spec in specs.items()),
+        rows=tuple(
+            as_row(as_text(each.get("attack")), as_text(each.get("attack_spec") or NONE))
+            for each in specs.values()
+        ),
     )
