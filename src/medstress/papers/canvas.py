@@ -8,11 +8,10 @@ from __future__ import annotations
 import io
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from medstress.report.figures import spans
 from medstress.results.formats import clean, shorten
 from medstress.stats.estimates import Estimate
 
@@ -48,6 +47,14 @@ _TITLE_LINES = 3
 
 Point: TypeAlias = tuple[float, Estimate]
 """A position on the horizontal axis and the estimate there."""
+
+
+def spans(estimates: Iterable[Estimate]) -> tuple[list[float], list[float], list[float]]:
+    """Return values, lower and upper ends of estimates with a value; a point has no interval."""
+    known = [(each.value, each) for each in estimates if each.value is not None]
+    lows = [value if each.low is None else each.low for value, each in known]
+    highs = [value if each.high is None else each.high for value, each in known]
+    return [value for value, _ in known], lows, highs
 
 
 def draw(
