@@ -91,7 +91,9 @@ def band(
     """
     xs = [x for x, estimate in points if estimate.value is not None]
     values, lows, highs = ([scale * end for end in ends] for ends in spans(e for _, e in points))
-    axes.plot(xs, values, **line)
+    # Markers at the edge, as at 0, are drawn whole; they need no room in the layout.
+    for drawn in axes.plot(xs, values, clip_on=False, **line):
+        drawn.set_in_layout(False)
     axes.fill_between(xs, lows, highs, color=line["color"], alpha=shade, linewidth=0)
 
 

@@ -105,12 +105,17 @@ def as_figure(
         *(highest if any(len(panel.curves) > MOST_CURVES for panel in panels) else ()),
     ]
     rows = [
-        {**curve.keys, key: position, **number(estimate)}
+        {**curve.keys, key: _whole(position), **number(estimate)}
         for panel in panels
         for curve in panel.curves
         for position, estimate in curve.points
     ]
     return figure_made(name, title, files, sentences, rows)
+
+
+def _whole(position: float) -> float:
+    """Return a whole position as an int, which a CSV file shows without a point."""
+    return int(position) if float(position).is_integer() else position
 
 
 def _readable(panel: Panel) -> Panel:

@@ -14,11 +14,11 @@ _MOST_NAMES = 6
 
 def sentences(run: Rows, rows: Sequence[Row]) -> list[str]:
     """Return what every figure of these rows says below it."""
-    counts = [int(row["n_items"]) for row in rows if row.get("n_items") is not None]
+    counts = [int(row["accuracy"]["n"]) for row in rows if (row.get("accuracy") or {}).get("n")]
     seeds = sorted({s for row in rows for s in row.get("seeds") or () if s is not None})
     return [
-        *([f"{_range(counts)} items for each row."] if counts else []),
-        *(seeds_sentence(seeds)),
+        *([f"Answered before an attack: {_range(counts)} for each row."] if counts else []),
+        *seeds_sentence(seeds),
         INTERVALS,
         *_guessing(run, rows),
         *state(run.summary),

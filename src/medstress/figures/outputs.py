@@ -66,27 +66,29 @@ def figure_made(
         caption: sentences.
         rows: keys of a number, then `number(...)`.
     """
-    fields = list(dict.fromkeys(key for row in rows for key in row))
+    keys = dict.fromkeys(key for row in rows for key, value in row.items() if value is not None)
+    fields = [*(key for key in keys if key not in NUMBER), *NUMBER]
     return Made(
         name=name,
         title=title,
         files={
             **{f"{name}.{form}": content for form, content in files.items()},
-            f"{name}.csv": as_csv([{**dict.fromkeys(fields), **r} for r in rows], fields).encode(),
+            f"{name}.csv": as_csv(
+                [{name: row.get(name) for name in fields} for row in rows], fields
+            ).encode(),
         },
         notes=tuple(caption),
     )
 
 
+NUMBER = ("value", "low", "high", "n", "interval")
+"""The last columns of a figure's CSV file."""
+
+
 def number(estimate: Estimate) -> dict[str, Any]:
     """Return the cells of a number in a CSV file: unrounded, with its interval and method."""
-    return {
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "n": estimate.n,
-        "interval": estimate.method,
-    }
+    values = (estimate.value, estimate.low, estimate.high, estimate.n, estimate.method)
+    return dict(zip(NUMBER, values, strict=True))
 
 
 def table_made(table: Table, title: str) -> Made:

@@ -11,7 +11,10 @@ from medstress.figures import curves, notes
 from medstress.figures.curves import Curve, Panel
 from medstress.figures.outputs import Made
 from medstress.figures.rows import Row, Rows, keys_of, last_budget, spec_of, success
+from medstress.metrics.success import at_budget
 from medstress.results.formats import plural
+from medstress.results.names import CONTROL_WORDS
+from medstress.stats.estimates import read_share
 
 NAME, TITLE = "regimes", "Success by the distance of the names"
 FEWEST = 3
@@ -33,6 +36,7 @@ def regimes(run: Rows, formats: Sequence[str]) -> Made | None:
     ]
     caption = [
         "n < 0 draws names near the one replaced, n > 0 far ones, n = 0 any at random.",
+        *(["Dashed: controls."] if any(c.dashed for p in panels for c in p.curves) else []),
         *notes.sentences(run, [row for members in swept.values() for row in members]),
     ]
     return curves.as_figure(
@@ -70,7 +74,8 @@ def _varying(specs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _curves(rows: Sequence[Row]) -> Iterator[Curve]:
-    for queries in sorted({1, min(map(last_budget, rows))} - {0}):
+    last = min(map(last_budget, rows))
+    for queries in sorted({1, last} - {0}):
         points = tuple(
             (_exponent(spec_of(row)) or 0.0, estimate)
             for row in rows
@@ -78,3 +83,18 @@ def _curves(rows: Sequence[Row]) -> Iterator[Curve]:
         )
         keys = {**keys_of(rows[0]), "attack": None, "budget": queries}
         yield Curve(label=plural(queries, "query", "queries"), keys=keys, points=points)
+    for name in dict.fromkeys(name for row in rows for name in _controls(row, last)):
+        points = tuple(
+            (_exponent(spec_of(row)) or 0.0, read_share(found[name]))
+            for row in rows
+            if name in (found := _controls(row, last))
+        )
+        keys = {**keys_of(rows[0]), "attack": None, "control": name, "budget": last}
+        label = f"{CONTROL_WORDS.get(name, name)}, {plural(last, 'query', 'queries')}"
+        yield Curve(label=label, keys=keys, points=points, dashed=True)
+
+
+def _controls(row: Row, queries: int) -> Mapping[str, Any]:
+    """Return the rates of a row's controls within a budget."""
+    point = at_budget(row["asr_at"], queries) or {}
+    return point.get("control") or {}

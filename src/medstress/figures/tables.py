@@ -35,7 +35,7 @@ def results(run: Rows) -> Made | None:
         caption=f"Results; each attack had {notes.budgets(run.attacks)} for an item",
         columns=(
             *_labels(factors),
-            *columns(Format.COUNT, "Items", *(("Queries",) if budgets else ())),
+            *columns(Format.COUNT, *(("Queries",) if budgets else ()), "Answered"),
             *(_column(name) for name in _MEASURES),
             *(
                 column
@@ -47,8 +47,8 @@ def results(run: Rows) -> Made | None:
         rows=tuple(
             as_row(
                 *_place(run, row, factors),
-                row.get("n_items"),
                 *((last_budget(row),) if budgets else ()),
+                (row.get("accuracy") or {}).get("n"),
                 *(_share(row, name) for name in _MEASURES),
                 *(_score(row, name + end) for name, _ in _SCORES for end in ("", "_after")),
                 (row.get("queries_to_success") or {}).get("median"),
