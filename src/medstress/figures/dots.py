@@ -93,7 +93,8 @@ def as_figure(
     height = 0.35 + sum(heights) + (0.18 * -(-len(series) // 3) if len(series) > 1 else 0.0)
     files = canvas.draw(build, width=_WIDTH, height=height, formats=formats)
     more = [f"Drawn: the first of what {name}.csv has."] * left_out
-    return figure_made(name, title, files, [*caption, *more], rows)
+    only = [f"Shown: {series[0]}."] * (len(series) == 1)
+    return figure_made(name, title, files, [*only, *caption, *more], rows)
 
 
 def _parts(panel: Panel) -> Iterator[Panel]:

@@ -24,6 +24,8 @@ _HEAD = r"""% All tables and figures of a run, one to a page. In a paper, \input
 \makeatletter
 \def\UTFviii@undefined@err#1{?}
 \makeatother
+% Cases and claims may be more floats than LaTeX keeps waiting.
+\extrafloats{1000}
 \begin{document}
 """
 
