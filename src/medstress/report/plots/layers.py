@@ -279,17 +279,19 @@ def curves(
     up = alt.Y("value:Q", scale=alt.Scale(**y.scale()), axis=y.drawn(grid=True))
     up_from_low = alt.Y("low:Q", scale=alt.Scale(**y.scale()), axis=y.drawn(grid=True))
     looks = of_series(series)
-    bands = [
+    ends = [datum for each in joined for datum in _ends(rows, each)]
+    # One layer for all bands: their colour is no scale, which hollow marks need for themselves.
+    band = (
         over(ends)
-        .mark_area(opacity=0.12, fill=each.colour)
+        .mark_area(opacity=0.12)
         .encode(
             x=across,
             y=up_from_low,
             y2="high:Q",
+            fill=alt.Fill("colour:N", scale=None, legend=None),
+            detail="series:N",
         )
-        for each in joined
-        if (ends := _ends(rows, each))
-    ]
+    )
     names = {each.label for each in joined}
     line = (
         over([row for row in rows if row["series"] in names])
@@ -307,7 +309,7 @@ def curves(
             x=across, y=up_from_low, y2="high:Q", stroke=looks["stroke"], strokeDash=dashes(series)
         )
     )
-    chart = alt.layer(*bands, line, *([span] if alone else []), point)
+    chart = alt.layer(*([band] if ends else []), line, *([span] if alone else []), point)
     chart = chart.properties(height=HEIGHT)
     return with_title(chart, title, notes)
 
@@ -317,7 +319,8 @@ def _ends(rows: Sequence[Datum], series: Series) -> list[dict[str, Any]]:
     own = [row for row in rows if row["series"] == series.label]
     if all(row["low"] == row["high"] for row in own):
         return []
-    return [{name: row[name] for name in ("x", "low", "high")} for row in own]
+    look = {"series": series.label, "colour": series.colour}
+    return [{**{name: row[name] for name in ("x", "low", "high")}, **look} for row in own]
 
 
 @unchecked

@@ -13,7 +13,6 @@ from medstress.report.plots.words import first_panels, harm, mark, names_in, pla
 from medstress.results.formats import as_text, decimal, shorten
 from medstress.results.names import Names
 from medstress.results.table import Cell, Format, Table, as_row, columns
-from medstress.stats.estimates import read_share
 
 TRIED, CHOSEN, ELSEWHERE = "tried", "chosen", "chosen n, on the other items"
 _METRICS = {"asr": "ASR", "asr_unrefuted": "ASR, not refuted"}
@@ -104,7 +103,7 @@ def _numbers(
             as_row(
                 point["n"],
                 names.of("attack", point["attack"]),
-                read_share(point["estimate"]),
+                read(point["estimate"]),
                 *_chosen(by_n.get(point["n"])),
             )
             for point in grid["points"]
