@@ -19,6 +19,7 @@ from medstress.cli.showing import show, show_run, write_report
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
 from medstress.cli.verdicts import judged_code, write_verdicts
+from medstress.cli.watching import watch_cli as watch_cli
 from medstress.core.errors import UsageError
 from medstress.files.writing import Access, write_text
 from medstress.papers.outputs import Made, Skipped

@@ -83,6 +83,10 @@ class Look:
             return line
         return line.translate(_PLAIN).encode("ascii", "replace").decode()
 
+    def fitted(self, text: str) -> str:
+        """Return a text in one line that is no wider than the screen."""
+        return cut(self.shown(text), self.width, self.ellipsis)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:

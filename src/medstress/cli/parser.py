@@ -6,6 +6,7 @@ import argparse
 
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
+from medstress.cli.watch_command import add_watch
 from medstress.version import __version__
 
 KINDS = (
@@ -22,10 +23,7 @@ KINDS = (
     "wrappers",
     "recipes",
 )
-NOT_BUILT = (
-    "watch",
-    "explain",
-)
+NOT_BUILT = ("explain",)
 """Planned commands that this version lacks."""
 
 
@@ -177,6 +175,7 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     shape.add_argument("--json", action="store_true", help="as JSON (format 2)")
     verdict_flags(summary)
+    add_watch(commands)
     report = commands.add_parser("report", help="one self-contained HTML file, readable offline")
     report.add_argument("folder", metavar="DIR")
     report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")

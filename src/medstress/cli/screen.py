@@ -17,7 +17,8 @@ from medstress.results.table import Table
 _NARROWEST = 60
 _MARKS = "█▏…−–"
 """What a stream has to be able to encode."""
-_STYLES = {Kind.HEAD: "bold", Kind.NOTE: "yellow"}
+STYLES = {Kind.HEAD: "bold", Kind.NOTE: "yellow"}
+"""Kind of line -> style on a terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Screen:
         """Print lines that are no wider than the screen."""
         for line in lines:
             if self.console.is_terminal:
-                self._print(line.text, _STYLES.get(line.kind, ""))
+                self._print(line.text, STYLES.get(line.kind, ""))
             else:
                 print(line.text)
 

@@ -100,7 +100,7 @@ def _show_short(summary: dict[str, Any], out: Screen) -> None:
     if not found.places:
         out.say("No trial has ended yet, so there is nothing to measure.")
     for place in found.places:
-        out.print_lines(titled(place.title))
+        out.print_lines(titled(out.look.fitted(place.title)))
         out.show(place.arms, Shape(bar=LOSS, brief=place.brief))
         for table in place.beside:
             out.print_lines(titled(table.caption))
