@@ -6,33 +6,25 @@ too long end in an ellipsis. Headings are wrapped between words only.
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
-from medstress.cli.streams import one_line
+from medstress.cli.look import Look, bar, cut, cut_apart, wrapped
 from medstress.results.formats import NONE
 from medstress.results.table import Cell, Column, Format, Table
 from medstress.stats.estimates import Estimate
 
-WIDTH = 80
-"""Columns of a pipe, and of a terminal that does not say."""
 _GAP = 2
 _SHORT, _SHORTEST = 24, 10
 """Cells that a name keeps before other things give way, and at the least."""
 _LEVELS = ((8, True), (8, False), (4, False), (0, False))
 """Cells of a bar and whether counts are written, from the most to the least room."""
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 _BETWEEN = " · "
 _LONGEST_WORD, _LONGEST_HEADING = 16, 48
 """Cells of a heading; only names of others are longer."""
-_INTERVAL = re.compile(r"(?<=\d), (?=[−-]?[\d.]+\])")
-_TIED = "\N{NO-BREAK SPACE}"
-_PLAIN = str.maketrans({"−": "-", "–": "-", "·": "-", "→": ">", "…": "..."})
 
 
 class Kind(Enum):
@@ -56,36 +48,6 @@ class Line:
     """Its text, at most as wide as asked for."""
     kind: Kind
     """What it is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """Where lines are shown."""
-
-    width: int = WIDTH
-    """Columns."""
-    is_ascii: bool = False
-    """Whether nothing but ASCII can be shown."""
-
-    @property
-    def ellipsis(self) -> str:
-        """Ends a name that is cut."""
-        return "..." if self.is_ascii else "…"
-
-    def shown(self, text: str) -> str:
-        """Return a text in one line, in characters that can be shown.
-
-        >>> Look(is_ascii=True).shown("−.5 · caffè")
-        '-.5 - caff?'
-        """
-        line = one_line(text)
-        if not self.is_ascii:
-            return line
-        return line.translate(_PLAIN).encode("ascii", "replace").decode()
-
-    def fitted(self, text: str) -> str:
-        """Return a text in one line that is no wider than the screen."""
-        return cut(self.shown(text), self.width, self.ellipsis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,52 +81,6 @@ class _Strip:
         return max(map(cell_len, self.heading.split()), default=0)
 
 
-def bar(share: float | None, width: int, *, is_ascii: bool = False) -> str:
-    """Draw a share as a bar of at most `width` cells; what is above 0 is never empty.
-
-    >>> bar(0.5, 8), bar(0.33, 4), bar(0.001, 8), bar(0.0, 8)
-    ('████', '█▍', '▏', '')
-    >>> bar(0.33, 8, is_ascii=True)
-    '###'
-    """
-    if share is None or not share > 0 or not width:
-        return ""
-    if is_ascii:
-        return "#" * max(1, round(min(share, 1.0) * width))
-    full, rest = divmod(max(1, round(min(share, 1.0) * 8 * width)), 8)
-    return _EIGHTHS[8] * full + _EIGHTHS[rest].strip()
-
-
-def cut(text: str, width: int, ellipsis: str = "…") -> str:
-    """Cut a name to at most `width` cells.
-
-    >>> cut("entity substitution", 12)
-    'entity subs…'
-    """
-    if cell_len(text) <= width:
-        return text
-    return set_cell_size(text, max(0, width - len(ellipsis))).rstrip() + ellipsis
-
-
-def cut_apart(texts: Sequence[str], width: int, ellipsis: str = "…") -> list[str]:
-    """Cut names that stand below each other; different ones stay different.
-
-    >>> cut_apart(["noise of words", "noise of letters", "noise of words"], 10)
-    ['noise of…', 'noise… #2', 'noise of…']
-    """
-    found: dict[str, str] = {}
-    for text in texts:
-        if text in found:
-            continue
-        short, n = cut(text, width, ellipsis), 1
-        while short in found.values():
-            n += 1
-            ending = f" #{n}"
-            short = cut(text, width - len(ending), ellipsis) + ending
-        found[text] = short
-    return [found[text] for text in texts]
-
-
 def fit(table: Table, look: Look, shape: Shape | None = None) -> list[Line]:
     """Return the lines of a table.
 
@@ -181,22 +97,6 @@ def fit(table: Table, look: Look, shape: Shape | None = None) -> list[Line]:
     for strips in _blocks(table, kept, look, shape, marks):
         lines += _drawn(strips, look)
     return [*lines, *_notes(table, look)]
-
-
-def wrapped(text: str, width: int, later: str = "") -> list[str]:
-    """Wrap a text between words; an interval and a long word, such as a path, stay whole.
-
-    >>> wrapped("lost: .33 [.21, .48] of all", 18)
-    ['lost: .33', '[.21, .48] of all']
-    """
-    lines = textwrap.wrap(
-        _INTERVAL.sub(f",{_TIED}", text),
-        width,
-        break_long_words=False,
-        break_on_hyphens=False,
-        subsequent_indent=later,
-    )
-    return [line.replace(_TIED, " ") for line in lines] or [""]
 
 
 def _sorted_out(table: Table, shape: Shape) -> tuple[list[int], list[int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,13 +9,12 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from medstress.cli.fitting import WIDTH, Kind, Line, Look, Shape, fit, wrapped
+from medstress.cli.fitting import Kind, Line, Shape, fit
+from medstress.cli.look import WIDTH, Look, is_ascii, wrapped
 from medstress.cli.streams import one_line, plain_stream
 from medstress.results.table import Table
 
 _NARROWEST = 60
-_MARKS = "█▏…−–"
-"""What a stream has to be able to encode."""
 STYLES = {Kind.HEAD: "bold", Kind.NOTE: "yellow"}
 """Kind of line -> style on a terminal."""
 
@@ -61,17 +59,6 @@ def screen() -> Screen:
     console = Console(file=stream, highlight=False)
     width = max(_NARROWEST, console.width) if console.is_terminal else WIDTH
     return Screen(console=console, look=Look(width=width, is_ascii=is_ascii(stream)))
-
-
-def is_ascii(stream: object) -> bool:
-    """Return whether a stream shows nothing but ASCII for certain."""
-    if os.environ.get("TERM") == "dumb":
-        return True
-    try:
-        _MARKS.encode(getattr(stream, "encoding", None) or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return True
-    return False
 
 
 def titled(caption: str) -> Iterator[Line]:

@@ -12,7 +12,8 @@ from pathlib import Path
 from rich.live import Live
 from rich.text import Text
 
-from medstress.cli.fitting import Kind, Line, Look, Shape, bar, fit, wrapped
+from medstress.cli.fitting import Kind, Line, Shape, fit
+from medstress.cli.look import Look, bar, wrapped
 from medstress.cli.screen import STYLES, Screen, screen, titled
 from medstress.core.controls import BETWEEN
 from medstress.core.errors import StoreError, UsageError
@@ -302,7 +303,10 @@ def _process(found: Progress) -> str:
     if found.process.is_locked:
         return f"its process lives; {since}"
     if found.process.is_alive(found.at):
-        return f"its database is open; {since}"
+        seen = (
+            "is seen to work on it" if found.process.is_locked is False else "can be told from it"
+        )
+        return f"no process {seen}, but its database is open; {since}"
     return f"no process works on it; {since}"
 
 

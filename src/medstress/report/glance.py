@@ -85,10 +85,22 @@ def glance(summary: Mapping[str, Any]) -> Glance:
 
 
 def worded(rows: Iterable[Row], names: Names) -> list[dict[str, Any]]:
-    """Return rows with names in words in place of keys."""
-    factors = ("attack", "victim", "dataset", "group")
+    """Return rows with names in words in place of keys; keys without a name stay whole."""
+    known = {
+        "attack": names.attacks,
+        "victim": names.victims,
+        "dataset": names.datasets,
+        "group": names.groups,
+    }
     return [
-        {**row, **{factor: names.of(factor, row[factor]) for factor in factors if factor in row}}
+        {
+            **row,
+            **{
+                name: words.get(row[name], row[name])
+                for name, words in known.items()
+                if name in row
+            },
+        }
         for row in rows
     ]
 
