@@ -6,7 +6,7 @@ import argparse
 import shlex
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rich.live import Live
@@ -16,21 +16,17 @@ from medstress.cli.fitting import Kind, Line, Shape, fit
 from medstress.cli.look import Look, bar, wrapped
 from medstress.cli.screen import STYLES, Screen, screen, titled
 from medstress.core.controls import BETWEEN
-from medstress.core.errors import StoreError, UsageError
+from medstress.core.errors import UsageError
 from medstress.results.formats import decimal, plural
 from medstress.results.names import CONTROL_WORDS
 from medstress.results.table import Column, Format, Table, as_row, columns
 from medstress.stats.estimates import Estimate
-from medstress.store.run_store import FILE
-from medstress.viewing.liveness import liveness
-from medstress.viewing.progress import ArmProgress, Pace, Progress, pace, read_progress
+from medstress.viewing.following import follow
+from medstress.viewing.progress import ArmProgress, Pace, Progress, pace
 
 _FASTEST = 0.2
 """Fewest seconds between two readings."""
-_SHARE_OF_A_CORE = 0.1
-"""Most of one processor that reading takes; a large run is read less often than asked for."""
-_KEPT = 60
-"""Readings that are remembered."""
+_PREPARING = "a process prepares the run: nothing has been asked yet"
 _MOST_ROWS, _MOST_REASONS = 20, 3
 _LOST, _SEQUENCE = "Lost so far", "95 % sequence"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -43,8 +39,11 @@ def watch_cli(args: argparse.Namespace) -> int:
     out = screen()
     try:
         if args.once:
-            now = time.time()
-            _print(out, [read_progress(Path(args.folder), now)])
+            readings = next(follow(Path(args.folder), args.every))
+            if readings is None:
+                out.say(_PREPARING)
+            else:
+                _print(out, readings)
         else:
             watch(Path(args.folder), args.every, out)
     except KeyboardInterrupt:
@@ -73,69 +72,39 @@ def watch(
     Raises:
         StoreError: there is no run in the folder, and nobody is starting one.
     """
-    readings: list[Progress] = []
     if not out.console.is_terminal:
-        for _ in _readings(folder, every, readings, clock, sleep):
+        for readings in _told(follow(folder, every, clock, sleep), out):
             _print(out, readings)
             print()
     else:
         with Live(console=out.console, auto_refresh=False) as live:
-            for _ in _readings(folder, every, readings, clock, sleep):
+            for readings in _told(follow(folder, every, clock, sleep), out):
                 live.update(_drawing(out, readings), refresh=True)
     out.say(last_words(readings[-1]))
 
 
-def _readings(
-    folder: Path,
-    every: float,
-    readings: list[Progress],
-    clock: Callable[[], float],
-    sleep: Callable[[float], None],
-) -> Iterator[None]:
-    """Read a run until it is over; every reading is added to `readings`."""
-    while True:
-        began = clock()
-        found = _read(folder, began, is_first=not readings)
-        if found is not None:
-            readings.append(found)
-            del readings[:-_KEPT]
-            yield
-            if found.is_over:
-                return
-        sleep(max(every, (clock() - began) * (1 / _SHARE_OF_A_CORE - 1)))
+def _told(found: Iterator[Sequence[Progress] | None], out: Screen) -> Iterator[Sequence[Progress]]:
+    """Yield what there is to show; say once that there is nothing yet."""
+    has_said = False
+    for readings in found:
+        if readings is not None:
+            yield readings
+        elif not has_said:
+            has_said = True
+            out.say(_PREPARING)
 
 
-def _read(folder: Path, now: float, *, is_first: bool) -> Progress | None:
-    """Return a reading; None while a process prepares the run, or began to write just now."""
-    is_alive = liveness(folder).is_alive(now)
-    try:
-        return read_progress(folder, now)
-    except StoreError:
-        # A run that has not begun has no file, or an empty one. Later errors of a folder that
-        # somebody writes are over at the next reading.
-        if is_alive and (not is_first or _is_empty(folder)):
-            return None
-        raise
-
-
-def _is_empty(folder: Path) -> bool:
-    try:
-        return not (folder / f"{FILE}-wal").stat().st_size
-    except OSError:
-        return True
-
-
-def _drawing(out: Screen, readings: list[Progress]) -> Text:
+def _drawing(out: Screen, readings: Sequence[Progress]) -> Text:
     return Text("\n").join(
         Text(line.text, STYLES.get(line.kind, "")) for line in progress_lines(readings, out.look)
     )
 
 
-def _print(out: Screen, readings: list[Progress]) -> None:
+def _print(out: Screen, readings: Sequence[Progress]) -> None:
     out.print_lines(progress_lines(readings, out.look))
 
 
-def progress_lines(readings: list[Progress], look: Look) -> Iterator[Line]:
+def progress_lines(readings: Sequence[Progress], look: Look) -> Iterator[Line]:
     """Yield the lines of the last of some readings, none wider than the screen."""
     last, speed = readings[-1], pace(readings)
     yield Line(text=_headline(last, look), kind=Kind.HEAD)

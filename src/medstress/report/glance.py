@@ -249,11 +249,11 @@ def _arms(
     shown.append(_read(measure("accuracy_after"), rows))
     for name in dict.fromkeys(name for row in rows for name in row.get("control") or {}):
         heading = f"Control ({CONTROL_WORDS.get(name, name)})"
-        cells: list[Value | Cell] = [_share((row["control"] or {}).get(name)) for row in rows]
+        cells: list[Value | Cell] = [_known((row["control"] or {}).get(name)) for row in rows]
         shown.append((Column(heading=heading, format=Format.SHARE), cells))
     outside = [controls.get((*_at(row)[:3], f"{PREFIX}{row['attack']}")) for row in rows]
     if any(outside):
-        cells = [None if row is None else _share(row.get("asr")) for row in outside]
+        cells = [None if row is None else _known(row.get("asr")) for row in outside]
         heading = "Control (noise outside entities)"
         shown.append((Column(heading=heading, format=Format.SHARE), cells))
     loss = Column(heading=LOSS, format=Format.SHARE)
@@ -285,6 +285,11 @@ def _read(one: Measure, rows: Sequence[Row]) -> tuple[Column, list[Value | Cell]
 
 def _share(found: Any) -> Value:
     return read_share(found) if is_estimate(found) else None
+
+
+def _known(found: Any) -> Value:
+    """Return a share of something; None where there is nothing that it could be of."""
+    return _share(found) if is_estimate(found) and found["n"] else None
 
 
 def _remarks(row: Row, *, is_complete: bool) -> tuple[str, ...]:

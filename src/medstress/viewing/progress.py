@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from medstress.core.clusters import clusters_by_dataset
+from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.core.text import WHOLE
@@ -27,6 +28,7 @@ from medstress.results.load import StoredRun, open_run
 from medstress.results.names import Names, names_of
 from medstress.running.deciding import DECIDED
 from medstress.store.begun import BegunInOrder
+from medstress.store.copying import copied
 from medstress.store.reader import StoredTrial
 from medstress.viewing.liveness import Liveness, liveness
 
@@ -174,8 +176,16 @@ def read_progress(folder: Path, now: float) -> Progress:
     """
     # Seen first: a process that ends after this has written its last word before it is read.
     process = liveness(folder)
-    with open_run(folder) as run:
-        return progress_of(run, now, process)
+    if not process.has_log:
+        with open_run(folder) as run:
+            return progress_of(run, now, process)
+    with copied(folder) as place:
+        try:
+            with open_run(place) as run:
+                return progress_of(run, now, process)
+        except StoreError as error:
+            # Nobody knows the copy.
+            raise StoreError(str(error).replace(str(place), str(folder))) from error
 
 
 def progress_of(run: StoredRun, now: float, process: Liveness) -> Progress:
