@@ -8,13 +8,12 @@ from typing import Any
 
 from medstress.experiment.plan.controls import PREFIX
 from medstress.report.criteria import MARKS, limit_of, wanted
-from medstress.report.evidence import evidence_table
 from medstress.report.labels import Row, number
 from medstress.report.sections import at_worst, headline_rows
 from medstress.report.sentence_scores import shown_scores
 from medstress.results.formats import as_text, decimal, plural, shorten
 from medstress.results.measure import Measure
-from medstress.results.measures import CHANCE, TRAINING, measure
+from medstress.results.measures import CHANCE, EVIDENCE, TRAINING, measure
 from medstress.results.names import CONTROL_WORDS, Names
 from medstress.results.table import Cell, Column, Format, Table, Value, as_row, columns
 from medstress.stats.estimates import is_estimate, read_score, read_share
@@ -211,8 +210,8 @@ def _place(
         for name in ("victim", "dataset", "group")
     )
     beside = [_score_table(said, one) for one in scores]
-    if (evidence := evidence_table(said)) is not None:
-        beside.append(evidence)
+    if changed := [row for row in said if row.get("evidence")]:
+        beside.append(_evidence_table(changed))
     remarks = [_remarks(row, is_complete=is_complete) for row in ranked]
     table = _arms(ranked, said, controls, remarks)
     brief = {column.heading for column in table.columns if column.heading != LOSS}
@@ -306,13 +305,19 @@ def _remarks(row: Row, *, is_complete: bool) -> tuple[str, ...]:
         (unread, f"{plural(unread, 'clean answer')} unreadable"),
         (answers, f"{plural(answers, 'answer')} under attack unreadable"),
         (cut_off, f"{plural(cut_off, 'reply', 'replies')} cut off"),
-        (number(row, "n_never_asked"), f"{number(row, 'n_never_asked'):,} saw no edit"),
+        (number(row, "n_never_asked"), _never_asked(row)),
     )
     found = [text for n, text in counts if n]
     # Until the end, items that are quickly answered are too many, as they are mostly wrong.
     if is_complete and chance is not None and low is not None and low <= chance:
         found.append("right no more often than by chance")
     return (*found, *at_worst(row.get("asr"), row.get("asr_bounds")))
+
+
+def _never_asked(row: Row) -> str:
+    asked = row.get("asr_asked")
+    rate = f" ({decimal(asked['value'])} without them)" if is_estimate(asked) else ""
+    return f"{number(row, 'n_never_asked'):,} saw no edit{rate}"
 
 
 def _score_table(rows: Sequence[Row], one: Measure) -> Table:
@@ -327,6 +332,18 @@ def _score_table(rows: Sequence[Row], one: Measure) -> Table:
         columns=(*columns(Format.TEXT, "Attack"), *(measure(name).column for name in names)),
         rows=tuple(
             as_row(as_text(row["attack"]), *(_score(row, name) for name in names)) for row in rows
+        ),
+    )
+
+
+def _evidence_table(rows: Sequence[Row]) -> Table:
+    """Return what was answered once the passage supported another option."""
+    return Table(
+        name="evidence-short",
+        caption="Reading and remembering: answers once the passage supports another option",
+        columns=(*columns(Format.TEXT, "Attack"), *(one.column for one in EVIDENCE)),
+        rows=tuple(
+            as_row(as_text(row["attack"]), *(one.read(row) for one in EVIDENCE)) for row in rows
         ),
     )
 
