@@ -248,6 +248,9 @@
       parts.push(list);
       for (const note of notes(found)) parts.push(make("p", note, "note"));
       if (detail.shown) parts.push(views(), marked(segments(texts, detail.shown)));
+      if (detail.shown && known(detail.sent) && detail.sent !== 1) {
+        parts.push(make("p", "Not sent in this form: what was sent stands below.", "note"));
+      }
       parts.push(...scores(detail), ...labels(detail), ...sent(found), ...tried(detail));
       parts.push(...attempts(detail));
       return parts;
@@ -366,8 +369,10 @@
 
     // Markdown
 
+    // In one line, without marks of Markdown and without turning the direction of what follows.
     const plain = (text) =>
-      String(text).replace(/\s+/g, " ").replace(/[\\`*_{}[\]<>#|~]/g, "\\$&");
+      String(text).replace(/\s+/g, " ").replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd")
+        .replace(/[\\`*_{}[\]<>#|~]/g, "\\$&");
     const fenced = (text) => {
       const longest = Math.max(2, ...(text.match(/`+/g) || []).map((run) => run.length));
       const fence = "`".repeat(longest + 1);
