@@ -6,8 +6,7 @@ import argparse
 
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
-from medstress.cli.viewing_commands import add_case, add_view
-from medstress.cli.watch_command import add_watch
+from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
 
 KINDS = (

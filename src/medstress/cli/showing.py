@@ -24,7 +24,7 @@ from medstress.results.rows import trial_rows
 from medstress.results.table import Table
 from medstress.summary.summary import summarise_run
 
-_MOST_SENTENCES = 12
+_MOST_WARNINGS = 12
 """Headlines, and warnings, that are printed before the tables."""
 
 
@@ -49,7 +49,7 @@ def show(stored: StoredRun, *, wide: bool = False) -> int:
     summary, out = summarise_run(stored), screen()
     if sentence := verdict(summary):
         out.say(sentence)
-    print_first(summary, out, most=None if wide else _MOST_SENTENCES)
+    print_first(summary, out, wide=wide)
     if wide:
         for table in wide_tables(summary):
             print_table(table)
@@ -142,22 +142,27 @@ def _show_end(stored: StoredRun, summary: dict[str, Any], out: Screen) -> None:
         print(f"not complete; run the same command again{raised} to resume")
 
 
-def print_first(summary: dict[str, Any], out: Screen, most: int | None) -> None:
+def print_first(summary: dict[str, Any], out: Screen, *, wide: bool) -> None:
     """Print what is to be read before any number.
 
     Args:
         summary: of a run.
         out: where.
-        most: sentences, and warnings, that are printed; None for all.
+        wide: whether all warnings are printed, and what each control changes.
     """
-    for noun, found, mark in (
-        ("sentence", summary["headlines"], ""),
-        ("warning", summary["warnings"], "! "),
-    ):
-        for sentence in found[:most]:
-            out.say(f"{mark}{sentence}", "yellow" if mark else "bold")
-        if most is not None and len(found) > most:
-            out.say(f"{mark}and {plural(len(found) - most, f'more {noun}')}: summary --wide")
+    said = summary["verdict"]
+    out.say(said["sentence"], "bold")
+    for sentence in (*said["others"], *said["primary"], *said["caveats"]):
+        out.say(sentence)
+    for sentence in summary["headlines"] if wide else ():
+        out.say(sentence)
+    warnings = summary["warnings"]
+    shown = warnings if wide else warnings[:_MOST_WARNINGS]
+    for warning in shown:
+        out.say(f"! {warning}", "yellow")
+    if len(warnings) > len(shown):
+        more = plural(len(warnings) - len(shown), "more warning")
+        out.say(f"! and {more}: summary --wide")
 
 
 def print_failures(stored: StoredRun, summary: dict[str, Any], allowed: int) -> int:
