@@ -25,7 +25,7 @@ from medstress.results.table import Table
 from medstress.summary.summary import summarise_run
 
 _MOST_WARNINGS = 12
-"""Headlines, and warnings, that are printed before the tables."""
+"""Warnings that are printed before the tables."""
 
 
 def show_run(finished: Run) -> int:
