@@ -7,7 +7,7 @@ too long end in an ellipsis. Headings are wrapped between words only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from rich.cells import cell_len
@@ -60,6 +60,8 @@ class Shape:
     """Columns of values alone; said once above, they have counts and interval."""
     firm: frozenset[str] = frozenset()
     """Columns of text that is never cut."""
+    remarks: str | None = None
+    """A column of sentences, which stand below the rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +93,27 @@ def fit(table: Table, look: Look, shape: Shape | None = None) -> list[Line]:
     shape = shape or Shape()
     if not table.rows:
         return []
+    if shape.remarks is not None:
+        table = _with_remarks(table, shape.remarks)
     kept, said = _sorted_out(table, shape)
     lines = [Line(text=text, kind=Kind.SAID) for text in _said(table, said, look)]
     marks = tuple("!" if any(cell.lines for cell in row.cells) else "" for row in table.rows)
     for strips in _blocks(table, kept, look, shape, marks):
         lines += _drawn(strips, look)
     return [*lines, *_notes(table, look)]
+
+
+def _with_remarks(table: Table, heading: str) -> Table:
+    """Return a table with the texts of a column as remarks on its rows."""
+    at = [column.heading for column in table.columns].index(heading)
+    rows = []
+    for row in table.rows:
+        first, *others = (cell for i, cell in enumerate(row.cells) if i != at)
+        said = row.cells[at].text(Format.TEXT)
+        lines = (*first.lines, *((said,) if said not in ("", NONE) else ()))
+        rows.append(replace(row, cells=(replace(first, lines=lines), *others)))
+    columns = (*table.columns[:at], *table.columns[at + 1 :])
+    return replace(table, columns=columns, rows=tuple(rows))
 
 
 def _sorted_out(table: Table, shape: Shape) -> tuple[list[int], list[int]]:

@@ -95,6 +95,14 @@ def test_remarks_stand_below_with_the_rows_they_are_about():
     assert texts(table(["near", "far"], (SHARE, both)))[-1] == "! every row: 3 trials failed"
 
 
+def test_a_column_of_sentences_stands_below_the_rows():
+    said = ["left out, because nobody could tell what it means", ""]
+    shown = [(SHARE, [share(1, 4), share(1, 2)]), (Column(heading="Remark"), said)]
+    lines = texts(table(["near", "far"], *shown), shape=Shape(remarks="Remark"))
+    assert lines[-1] == f"! near: {said[0]}"
+    assert "Remark" not in lines[0]
+
+
 def test_too_many_columns_stand_in_blocks_that_repeat_the_names():
     shown = [
         (Column(heading=f"Measure {i}", format=Format.SCORE), [share(i, 9), share(i + 1, 9)])
