@@ -8,7 +8,8 @@ from typing import Any
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row
 from medstress.report.plots import layers
-from medstress.report.plots.layers import Axis, Series
+from medstress.report.plots.axes import Axis, share_axis
+from medstress.report.plots.layers import Series
 from medstress.report.plots.words import first_panels, harm, mark, names_in, place_words, read
 from medstress.results.formats import as_text, decimal, shorten
 from medstress.results.names import Names
@@ -75,7 +76,7 @@ def _panel(
             if any(datum["series"] == kind for datum in data)
         ],
         Axis(title="n (below 0: near names, above: far)"),
-        layers.share_axis(metric, (datum["high"] for datum in data)),
+        share_axis(metric, (datum["high"] for datum in data)),
         title=title,
         notes=notes,
         tips={"series": "What", "at": "n"},
