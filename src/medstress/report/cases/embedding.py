@@ -24,7 +24,7 @@ BYTES = 3_200_000
 """Bytes of the cases of a run of up to 10,000 trials."""
 BYTES_A_TRIAL = 160
 """More bytes for each further trial."""
-MOST_BYTES = 17_500_000
+MOST_BYTES = 17_200_000
 """Bytes of the cases of any run."""
 WHOLE = 2_500
 """Most cases with everything that was tried before; each takes milliseconds to read back."""

@@ -5,6 +5,7 @@
   if (!source) return;
   const PAGE = 50;
   const PREFIX = "#case-";
+  const SILENT = "The server does not answer; start medstress view again.";
   const LABELS = {
     verdict: "Outcome", attack: "Attack", dataset: "Data set", group: "Entity group",
     victim: "Model", valid: "Key still right", confidence: "P(key) before", slice: "Slice",
@@ -100,8 +101,12 @@
 
     const list = async (offset) => {
       const number = ++asked;
-      const found = await store.list(wish, offset, PAGE);
+      const found = await store.list(wish, offset, PAGE).catch((error) => error);
       if (number !== asked) return; // a later wish was answered first
+      if (found instanceof Error) {
+        byId("case-count").textContent = SILENT;
+        return;
+      }
       Object.assign(shown, { lines: found.lines, total: found.total, offset });
       byId("case-lines").replaceChildren(...found.lines.map(lineButton));
       byId("case-lines").start = offset + 1;
@@ -140,10 +145,11 @@
       chosen = id;
       touched ||= !quiet;
       mark();
-      const found = await store.get(id);
+      const found = await store.get(id).catch((error) => error);
       if (chosen !== id) return;
       const detail = byId("case-detail");
-      detail.replaceChildren(...(found ? drawn(found) : missing(id)));
+      if (found instanceof Error) detail.replaceChildren(make("p", found.told || SILENT, "none"));
+      else detail.replaceChildren(...(found ? drawn(found) : missing(id)));
       if (!quiet) history.replaceState(null, "", PREFIX + id);
       const current = byId("case-lines").querySelector('[aria-current="true"]');
       if (current && (focus || scroll)) current.scrollIntoView({ block: "nearest" });
@@ -611,7 +617,10 @@
       },
       get: async (id) => {
         const reply = await fetch("case/" + encodeURIComponent(id));
-        return reply.ok ? reply.json() : null;
+        if (reply.status === 404) return null;
+        const found = await reply.json();
+        if (!reply.ok) throw Object.assign(new Error(), { told: found.error });
+        return found;
       },
     };
   };
@@ -637,7 +646,7 @@
         again();
       } catch {
         clearInterval(timer);
-        told.textContent = "The server has ended; start medstress view again to see more.";
+        told.textContent = SILENT;
       }
     };
     const timer = setInterval(ask, 1000 * data.seconds);
