@@ -40,9 +40,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         values = tuple(value for name, value in attrs if name in ACTIVE)
-        # A name that is too long for its place has its key in a title.
-        names = tuple(name for name, _ in attrs if name != "title")
-        self.elements.append((tag, names, values))
+        self.elements.append((tag, tuple(name for name, _ in attrs), values))
         self._inside = "data" if ("type", "application/json") in attrs else tag
 
     def handle_startendtag(self, tag, attrs):
@@ -58,10 +56,14 @@ class Page(HTMLParser):
             self.data.append(json.loads(data))
 
     def shown(self):
-        """Without what depends on how long a text is: the words in which two prompts differ, and
-        the lines of a label.
+        """Without what depends on how long a text is: the words in which two prompts differ, the
+        lines of a label, and the tooltip of a name that was shortened.
         """
-        return [each for each in self.elements if each[0] not in ("del", "ins", "tspan")]
+        return [
+            (tag, tuple(name for name in names if name != "title"), values)
+            for tag, names, values in self.elements
+            if tag not in ("del", "ins", "tspan")
+        ]
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from medstress.report.plots.words import (
     unique,
 )
 from medstress.results.formats import as_text, decimal, shorten
-from medstress.results.measures import measure
 from medstress.results.names import CONTROL_WORDS, Names
 from medstress.results.table import Format, Table, as_row, columns
 from medstress.stats.estimates import Estimate, read_score, read_share
@@ -91,35 +90,6 @@ def short_gain_table(passages: Passages) -> Table:
             )
             for row in passages["gains"]
             if row["passages"] != "all"
-        ),
-        n_labels=2,
-    )
-
-
-def overview_table(passages: Passages) -> Table:
-    """Return accuracy before and after each attack, one line for each group and victim.
-
-    The victim that is right most often comes first, and the attack that takes least.
-    """
-    rows: Sequence[Row] = passages["accuracies"]
-    by_victim = _by(rows, "dataset", "group", "victim")
-    attacks = _by_harm(rows)
-    return Table(
-        name="overview",
-        caption="Accuracy before and after each attack",
-        columns=(
-            *columns(Format.TEXT, "Group", "Victim"),
-            *columns(Format.SHARE, "Right before"),
-            *columns(Format.SCORE, *attacks),
-        ),
-        rows=tuple(
-            as_row(
-                _place(members[0]),
-                as_text(members[0]["victim"]),
-                measure("accuracy").read(members[0]),
-                *(_after(members, attack) for attack in attacks),
-            )
-            for members in sorted(by_victim.values(), key=_rank)
         ),
         n_labels=2,
     )
@@ -226,21 +196,11 @@ def _by_harm(rows: Sequence[Row]) -> list[str]:
     return sorted(left, key=lambda attack: (-sum(left[attack]) / len(left[attack]), attack))
 
 
-def _rank(members: Sequence[Row]) -> tuple[str, str, float]:
-    first = members[0]
-    return as_text(first["dataset"]), as_text(first["group"]), -(first["accuracy"]["value"] or 0)
-
-
 def _share(side: Sequence[Row], attack: str | None) -> Estimate | None:
     """Return accuracy after an attack, before any if None; None if the arm is missing."""
     if attack is None:
         return read_share(side[0]["accuracy"]) if side else None
     return next((read_share(r["accuracy_after"]) for r in side if r["attack"] == attack), None)
-
-
-def _after(members: Sequence[Row], attack: str) -> float | None:
-    found = _share(members, attack)
-    return None if found is None else found.value
 
 
 def _said(share: Estimate | None) -> str:
@@ -249,10 +209,3 @@ def _said(share: Estimate | None) -> str:
 
 def _place(row: Row) -> str:
     return as_text(row["group"])
-
-
-def _by(rows: Sequence[Row], *fields: str) -> Mapping[tuple[Any, ...], list[Row]]:
-    found: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        found.setdefault(tuple(row[name] for name in fields), []).append(row)
-    return found

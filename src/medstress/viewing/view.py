@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from medstress.core.errors import StoreError
@@ -163,7 +163,7 @@ class Viewer:
 
     def _reading(self) -> _Read:
         started, stamp = self._clock(), _stamp(self._folder)
-        with ExitStack() as stack:
+        with interpreting(self._folder / FILE), ExitStack() as stack:
             run = stack.enter_context(_quietly_closed(self._folder))
             cases = cases_of(run)
             lines = [line_of(cases, trial) for trial in cases.trials]
@@ -202,13 +202,19 @@ def routes(viewer: Viewer) -> list[Route]:
     """
 
     async def page(_: Request) -> Response:
-        return HTMLResponse(viewer.page())
+        try:
+            return HTMLResponse(viewer.page())
+        except StoreError as error:
+            return PlainTextResponse(f"{error}\n", 503)
 
     async def cases(request: Request) -> Response:
         return JSONResponse(viewer.cases(request.query_params))
 
     async def case(request: Request) -> Response:
-        found = viewer.case(request.path_params["id"])
+        try:
+            found = viewer.case(request.path_params["id"])
+        except StoreError as error:
+            return JSONResponse({"error": str(error)}, 503)
         return JSONResponse(found, 404 if found is None else 200)
 
     async def state(_: Request) -> Response:
@@ -247,8 +253,7 @@ def view(
 @contextmanager
 def _quietly_closed(folder: Path) -> Iterator[StoredRun]:
     """Open a run that may change while it is open: it is read again then."""
-    with interpreting(folder / FILE):
-        run = StoredRun(folder)
+    run = StoredRun(folder)
     try:
         yield run
     finally:

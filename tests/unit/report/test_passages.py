@@ -7,13 +7,11 @@ from typing import Any
 
 from medstress.report.passages import (
     gain_table,
-    overview_table,
     passage_plots,
     short_gain_table,
 )
 from medstress.results import text
 from medstress.results.names import Names
-from medstress.running.demo import DEMO
 
 
 def share(hits: int, n: int) -> dict[str, Any]:
@@ -49,14 +47,6 @@ GAIN = {
     "gain": {"value": 0.4, "n": 10, "low": 0.1, "high": 0.6, "method": "Tango"},
     "p": 0.02,
 }
-
-
-def test_the_better_victim_comes_first_and_the_attack_that_takes_least() -> None:
-    shown = overview_table({"accuracies": ROWS})
-    assert text.headings(shown) == ("Group", "Victim", "Right before", "far", "near")
-    lines = text.rows(shown)
-    assert [line[1] for line in lines] == ["open", "closed <b>"]
-    assert lines[0][2:] == ("8/10 = .800 [.700, .900]", ".800", ".700")
 
 
 def test_the_table_in_short_leaves_out_what_all_passages_are_worth() -> None:
@@ -96,27 +86,15 @@ def test_an_arm_that_is_missing_leaves_a_gap(samples: ModuleType) -> None:
     assert "far names" in samples.is_drawn(panel)
 
 
-def test_the_demo_s_tables_fit_a_terminal_of_100_columns() -> None:
+def test_the_demo_s_table_fits_a_terminal_of_80_columns() -> None:
     worst = {"value": 0.111, "n": 100, "low": 0.111, "high": 0.999, "method": "Wilson"}
-    attacks = [attack["label"] for attack in DEMO["attack"]]
-    rows = [
-        {
-            "dataset": "sample",
-            "group": "diseases",
-            "victim": "closed_book",
-            "attack": attack,
-            "accuracy": {**worst, "hits": 100},
-            "accuracy_after": worst,
-        }
-        for attack in attacks
-    ]
     gains = [
         {
             **{"group": "diseases", "passages": "undecided", "gain": {**worst, "low": -0.999}},
             **{"accuracy_open": worst, "accuracy_closed": worst},
         }
     ]
-    for table in (overview_table({"accuracies": rows}), short_gain_table({"gains": gains})):
-        lines = [text.headings(table), *text.rows(table)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        assert sum(widths) + 2 * len(widths) <= 100
+    table = short_gain_table({"gains": gains})
+    lines = [text.headings(table), *text.rows(table)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    assert sum(widths) + 2 * len(widths) <= 80

@@ -5,6 +5,7 @@
   if (!source) return;
   const PAGE = 50;
   const PREFIX = "#case-";
+  const SILENT = "The server does not answer; start medstress view again.";
   const LABELS = {
     verdict: "Outcome", attack: "Attack", dataset: "Data set", group: "Entity group",
     victim: "Model", valid: "Key still right", confidence: "P(key) before", slice: "Slice",
@@ -100,8 +101,12 @@
 
     const list = async (offset) => {
       const number = ++asked;
-      const found = await store.list(wish, offset, PAGE);
+      const found = await store.list(wish, offset, PAGE).catch((error) => error);
       if (number !== asked) return; // a later wish was answered first
+      if (found instanceof Error) {
+        byId("case-count").textContent = SILENT;
+        return;
+      }
       Object.assign(shown, { lines: found.lines, total: found.total, offset });
       byId("case-lines").replaceChildren(...found.lines.map(lineButton));
       byId("case-lines").start = offset + 1;
@@ -140,10 +145,11 @@
       chosen = id;
       touched ||= !quiet;
       mark();
-      const found = await store.get(id);
+      const found = await store.get(id).catch((error) => error);
       if (chosen !== id) return;
       const detail = byId("case-detail");
-      detail.replaceChildren(...(found ? drawn(found) : missing(id)));
+      if (found instanceof Error) detail.replaceChildren(make("p", found.told || SILENT, "none"));
+      else detail.replaceChildren(...(found ? drawn(found) : missing(id)));
       if (!quiet) history.replaceState(null, "", PREFIX + id);
       const current = byId("case-lines").querySelector('[aria-current="true"]');
       if (current && (focus || scroll)) current.scrollIntoView({ block: "nearest" });
@@ -157,7 +163,7 @@
     ];
 
     // [change, text] of a text with its changes: places count UTF-16 units.
-    const segments = (texts, shown) => {
+    const segments = (texts, shown, name) => {
       const text = texts[shown[0]];
       if (!shown[1]) return [["same", text]];
       const found = [];
@@ -165,7 +171,9 @@
       for (const [from, n, added] of shown[1]) {
         if (from > at) found.push(["same", text.slice(at, from)]);
         if (n) found.push(["removed", text.slice(from, from + n)]);
-        if (added) found.push(["added", added]);
+        // 0 stands for the name that the list has.
+        const fresh = added === 0 ? name : added;
+        if (fresh) found.push(["added", fresh]);
         at = from + n;
       }
       if (at < text.length) found.push(["same", text.slice(at)]);
@@ -180,8 +188,8 @@
       }
       return box;
     };
-    const turns = ({ detail, texts }) => {
-      if (detail.sent === 1) return [["prompt", segments(texts, detail.shown)]];
+    const turns = ({ line, detail, texts }) => {
+      if (detail.sent === 1) return [["prompt", segments(texts, detail.shown, line.replacement)]];
       return (detail.sent || []).map(([role, ...shown]) => [role, segments(texts, shown)]);
     };
 
@@ -190,7 +198,7 @@
         ? "blake2b-128:" + line.id + detail.trial : detail.trial;
     const facts = (found) => {
       const { line, detail, texts } = found;
-      const after = known(detail.answer) ? detail.answer : null;
+      const after = known(detail.answer) ? detail.answer : line.after;
       const rows = [
         ["Outcome", named("verdict", line.verdict)],
         ["Attack", named("attack", line.attack), line.attack],
@@ -202,7 +210,7 @@
         ["Type", texts[detail.type]],
         ["Changed in", detail.in],
         ["Right answer", line.key],
-        ["Answer", known(line.before) ? line.before + (after ? " → " + after : "") : null],
+        ["Answer", known(line.before) ? line.before + (known(after) ? " → " + after : "") : null],
         ["P(key)", known(line.confidence)
           ? share(line.confidence) + (known(detail.p) ? " → " + share(detail.p) : "") +
             (detail.guess ? " (a guess: below .5 before)" : "")
@@ -247,7 +255,10 @@
       }
       parts.push(list);
       for (const note of notes(found)) parts.push(make("p", note, "note"));
-      if (detail.shown) parts.push(views(), marked(segments(texts, detail.shown)));
+      if (detail.shown) parts.push(views(), marked(segments(texts, detail.shown, line.replacement)));
+      if (detail.shown && known(detail.sent) && detail.sent !== 1) {
+        parts.push(make("p", "Not sent in this form: what was sent stands below.", "note"));
+      }
       parts.push(...scores(detail), ...labels(detail), ...sent(found), ...tried(detail));
       parts.push(...attempts(detail));
       return parts;
@@ -366,8 +377,10 @@
 
     // Markdown
 
+    // In one line, without marks of Markdown and without turning the direction of what follows.
     const plain = (text) =>
-      String(text).replace(/\s+/g, " ").replace(/[\\`*_{}[\]<>#|~]/g, "\\$&");
+      String(text).replace(/\s+/g, " ").replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd")
+        .replace(/[\\`*_{}[\]<>#|~]/g, "\\$&");
     const fenced = (text) => {
       const longest = Math.max(2, ...(text.match(/`+/g) || []).map((run) => run.length));
       const fence = "`".repeat(longest + 1);
@@ -388,7 +401,7 @@
           lines.push("", "### " + title + ", after", "", fenced(side(parts, "removed")));
         }
       };
-      if (detail.shown) both("Text", segments(texts, detail.shown));
+      if (detail.shown) both("Text", segments(texts, detail.shown, line.replacement));
       if (detail.sent && detail.sent !== 1) {
         for (const [role, parts] of turns(found)) both("Sent (" + plain(role) + ")", parts);
       }
@@ -604,7 +617,10 @@
       },
       get: async (id) => {
         const reply = await fetch("case/" + encodeURIComponent(id));
-        return reply.ok ? reply.json() : null;
+        if (reply.status === 404) return null;
+        const found = await reply.json();
+        if (!reply.ok) throw Object.assign(new Error(), { told: found.error });
+        return found;
       },
     };
   };
@@ -630,7 +646,7 @@
         again();
       } catch {
         clearInterval(timer);
-        told.textContent = "The server has ended; start medstress view again to see more.";
+        told.textContent = SILENT;
       }
     };
     const timer = setInterval(ask, 1000 * data.seconds);
