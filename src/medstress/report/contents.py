@@ -305,21 +305,21 @@ SECTIONS = (
     Section(id="results", title="Victims and attacks", make=_results),
     Section(id="budget", title="Success within a budget", make=_budget, short="Budget"),
     Section(
-        id="regimes", title="The two regimes: near and far names", make=_regimes, short="Regimes"
+        id="near-far", title="The two regimes: near and far names", make=_regimes, short="Regimes"
     ),
     Section(id="distance", title="Success by distance", make=_distance),
     Section(id="attempts", title="Accuracy by attempt", make=_attempts),
     Section(id="scores", title="Scores before and after", make=_scores),
     Section(id="transfer", title="Transfer to other models", make=_transfer, short="Transfer"),
-    Section(id="slices", title="Slices of the data", make=_slices, short="Slices"),
+    Section(id="slicing", title="Slices of the data", make=_slices, short="Slices"),
     Section(id="names", title="Names that break many items", make=_reusable, short="Names"),
-    Section(id="tuning", title="What n was chosen, and why", make=_tuning, short="Choice of n"),
-    Section(id="passages", title="Passage against none", make=_passages, short="Passages"),
+    Section(id="chosen", title="What n was chosen, and why", make=_tuning, short="Choice of n"),
+    Section(id="passage", title="Passage against none", make=_passages, short="Passages"),
     Section(id="second", title="Second right answers", make=_second_answers),
-    Section(id="confidence", title="Confidence", make=_confidence),
-    Section(id="formats", title="Formats", make=_formats),
+    Section(id="sureness", title="Confidence", make=_confidence),
+    Section(id="sensitivity", title="Formats", make=_formats),
     Section(
-        id="significance",
+        id="significant",
         title="Significance and faithfulness",
         make=_significance,
         short="Significance",

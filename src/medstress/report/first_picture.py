@@ -229,7 +229,7 @@ def _notes(n_victims: int, n_places: int, n_lines: int, with_chance: bool) -> li
         )
         if n > most
     ]
-    table = [f"Not drawn: {', '.join(more)}; the table below has all."] if more else []
+    table = [f"Not drawn: {', '.join(more)}; the tables below have more."] if more else []
     return [*(("Dashed: what guessing reaches.",) if with_chance else ()), *table]
 
 

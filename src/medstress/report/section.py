@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -18,6 +18,9 @@ from medstress.results import formats
 from medstress.results.html import html_table
 from medstress.results.names import Names
 from medstress.results.table import Table
+
+MOST_ROWS = 500
+"""Rows of a table on the page; of more arms those that take most come first."""
 
 
 class Source:
@@ -51,7 +54,7 @@ class Source:
     @cached_property
     def rows(self) -> list[Row]:
         """One row of every attack, data set, group and victim, pooled over seeds."""
-        return sections.headline_rows(self.summary)
+        return _worst_first(sections.headline_rows(self.summary))
 
     @cached_property
     def keyed_rows(self) -> list[Row]:
@@ -61,13 +64,20 @@ class Source:
     @cached_property
     def arms(self) -> list[Row]:
         """The same with the rows of control arms."""
-        return sections.all_rows(self.summary)
+        return _worst_first(sections.all_rows(self.summary))
 
     @property
     def experiment(self) -> Mapping[str, Any]:
         """What the summary says of the whole run."""
         found: Mapping[str, Any] = self.summary["experiment"]
         return found
+
+
+def _worst_first(rows: list[Row]) -> list[Row]:
+    """Sort rows of which no table shows all: those that surely take most first."""
+    if len(rows) <= MOST_ROWS:
+        return rows
+    return sorted(rows, key=lambda row: -((row.get("asr") or {}).get("low") or 0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +137,19 @@ def environment() -> Environment:
     )
     found.filters["shorten"] = formats.shorten
     found.filters["count"] = formats.count
-    found.filters["table"] = html_table
+    found.filters["table"] = shown_table
     found.filters["json"] = json_block
     found.filters["unbroken"] = unbroken
     return found
+
+
+def shown_table(table: Table) -> Markup:
+    """Return a table as HTML; of a long one the first rows, and how many there are."""
+    n = len(table.rows)
+    if n > MOST_ROWS:
+        more = f"The first {MOST_ROWS:,} of {n:,} rows; medstress summary DIR --json has all."
+        table = replace(table, rows=table.rows[:MOST_ROWS], notes=(more, *table.notes))
+    return html_table(table)
 
 
 def unbroken(text: str) -> str:
