@@ -6,7 +6,7 @@ import argparse
 
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
-from medstress.cli.viewing_commands import add_case, add_view
+from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
 
 KINDS = (
@@ -23,10 +23,7 @@ KINDS = (
     "wrappers",
     "recipes",
 )
-NOT_BUILT = (
-    "watch",
-    "explain",
-)
+NOT_BUILT = ("explain",)
 """Planned commands that this version lacks."""
 
 
@@ -74,7 +71,8 @@ def _demo(commands: argparse._SubParsersAction[Parser]) -> None:
         help="attack the embedded language model on the embedded questions",
         description="Ask the embedded language model the sample questions with a passage to read "
         "and without, and attack it with far, random and near names and with harmless edits as a "
-        "control. Prints two tables and writes report.html. Nothing is downloaded.",
+        "control. Prints one table for each victim and group and writes report.html. Nothing is "
+        "downloaded.",
     )
     demo.add_argument("--out", metavar="DIR", default="runs/demo", help="default: runs/demo")
     demo.add_argument("--quiet", action="store_true", help="no progress display")
@@ -173,17 +171,32 @@ def _perturb(commands: argparse._SubParsersAction[Parser]) -> None:
 def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     summary = commands.add_parser("summary", help="the numbers of a run")
     summary.add_argument("folder", metavar="DIR")
-    summary.add_argument("--json", action="store_true", help="as JSON (format 1)")
+    shape = summary.add_mutually_exclusive_group()
+    shape.add_argument(
+        "--wide", action="store_true", help="all columns of all tables, by key and by seed"
+    )
+    shape.add_argument("--json", action="store_true", help="as JSON (format 2)")
     verdict_flags(summary)
-    report = commands.add_parser("report", help="one self-contained HTML file, readable offline")
-    report.add_argument("folder", metavar="DIR")
-    report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
+    add_watch(commands)
+    report = commands.add_parser(
+        "report",
+        help="one self-contained HTML file, readable offline",
+        description="Write a run as one self-contained HTML file; several runs side by side, each "
+        "compared with the first.",
+    )
+    report.add_argument("folders", metavar="DIR", nargs="+")
+    report.add_argument(
+        "--out",
+        metavar="FILE",
+        help="default: DIR/report.html; of several runs report.html in the current folder",
+    )
     figures = commands.add_parser(
         "figures",
-        help="the tables and figures of the papers",
-        description="Write the tables (LaTeX, CSV) and figures of the papers that the run has data "
-        "for, with intervals, and index.md with their captions. The others are listed with the "
-        "reason.",
+        help="tables and figures for a paper",
+        description="Write the tables (LaTeX, CSV, Markdown) and figures that the run has data "
+        "for, with intervals; captions as text beside them; index.md, which lists all, and "
+        "figures.tex, which sets all. What a paper's layout has and the run cannot fill is listed "
+        "with the reason.",
     )
     figures.add_argument("folder", metavar="DIR")
     figures.add_argument("--out", required=True, metavar="DIR2", help="folder to write into")
@@ -192,6 +205,11 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
         default="pdf,svg,png",
         metavar="FORMATS",
         help="of figures: pdf, svg, png, separated by commas (default: all)",
+    )
+    figures.add_argument(
+        "--paper",
+        metavar="PAPER",
+        help="the layout of xian2025, medfuzz2024 or araujo2020 (default: your own)",
     )
     export = commands.add_parser("export", help="tidy rows of a run")
     export.add_argument("folder", metavar="DIR")
