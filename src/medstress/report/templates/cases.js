@@ -75,7 +75,8 @@
       button.type = "button";
       button.dataset.id = line.id;
       const first = within("span", "case-first", verdictMark(line.verdict));
-      if (known(line.replaced) && known(line.replacement)) {
+      // White space and punctuation alone say nothing in a list.
+      if (/[\p{L}\p{N}]/u.test((line.replaced || "") + (line.replacement || ""))) {
         const swap = within("span", "swap");
         if (line.replaced) swap.append(make("del", line.replaced), " ");
         swap.append(make("ins", line.replacement));
