@@ -339,10 +339,10 @@
       const box = within("details", null, make("summary", same ? "What was scored after it"
         : "What was sent to the model, exactly"));
       if (!same) {
-        for (const [role, told] of turns(found)) box.append(make("h5", role), marked(told));
+        for (const [role, told] of turns(found)) box.append(make("h4", role), marked(told));
       }
       if (detail.scored) {
-        box.append(make("h5", "Continuations whose likelihood was asked for, one a line"),
+        box.append(make("h4", "Continuations whose likelihood was asked for, one a line"),
           marked(segments(texts, detail.scored)));
       }
       return [...parts, box];
