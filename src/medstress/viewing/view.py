@@ -32,7 +32,7 @@ from medstress.store.run_store import FILE
 from medstress.summary.summary import summarise_run
 
 SECONDS = 4
-"""Seconds between a page's questions whether the run has changed."""
+"""Least seconds between a page's questions whether the run has changed."""
 _AT_LEAST = 3.0
 """Seconds between two readings of a run in progress."""
 _SHARE = 0.2
@@ -75,6 +75,7 @@ class Viewer:
             StoreError: there is no run in the folder, or it is damaged.
         """
         self._folder, self._clock = folder, clock
+        self._page_seconds = 0.0
         self._read = self._reading()
 
     def close(self) -> None:
@@ -85,12 +86,14 @@ class Viewer:
         """Return the report, with a case browser that asks this server."""
         self._refresh()
         if self._read.page is None:
+            started = self._clock()
             with self._opened() as run:
                 won = sum(map(is_success, self._read.cases.trials))
                 browser = render_served(as_script(self._data()), len(self._read.lines), won)
                 self._read.page = render_report(
                     summarise_run(run), trial_rows(run), run.manifest, cases=browser
                 )
+            self._page_seconds = self._clock() - started
         return self._read.page
 
     def cases(self, asked: Mapping[str, str]) -> dict[str, Any]:
@@ -141,7 +144,9 @@ class Viewer:
 
     def _data(self) -> dict[str, Any]:
         told = shared(self._read.cases, self._read.lines)
-        return {"served": True, "version": self._version(), "seconds": SECONDS, **told}
+        # A page that takes long to make is not asked for again at once.
+        pause = max(SECONDS, max(self._read.seconds, self._page_seconds) / _SHARE)
+        return {"served": True, "version": self._version(), "seconds": round(pause), **told}
 
     def _version(self) -> str:
         return " ".join(map(str, self._read.stamp))

@@ -20,11 +20,11 @@ ALL_WITHIN = 2_000
 """Trials up to which a page holds every case."""
 REST = 1_000
 """Cases beside the successes that a page of a larger run holds."""
-BYTES = 3_200_000
+BYTES = 2_700_000
 """Bytes of the cases of a run of up to 10,000 trials."""
 BYTES_A_TRIAL = 160
 """More bytes for each further trial."""
-MOST_BYTES = 17_200_000
+MOST_BYTES = 17_000_000
 """Bytes of the cases of any run."""
 WHOLE = 2_500
 """Most cases with everything that was tried before; each takes milliseconds to read back."""

@@ -75,7 +75,8 @@
       button.type = "button";
       button.dataset.id = line.id;
       const first = within("span", "case-first", verdictMark(line.verdict));
-      if (known(line.replaced) && known(line.replacement)) {
+      // White space and punctuation alone say nothing in a list.
+      if (/[\p{L}\p{N}]/u.test((line.replaced || "") + (line.replacement || ""))) {
         const swap = within("span", "swap");
         if (line.replaced) swap.append(make("del", line.replaced), " ");
         swap.append(make("ins", line.replacement));
@@ -338,10 +339,10 @@
       const box = within("details", null, make("summary", same ? "What was scored after it"
         : "What was sent to the model, exactly"));
       if (!same) {
-        for (const [role, told] of turns(found)) box.append(make("h5", role), marked(told));
+        for (const [role, told] of turns(found)) box.append(make("h4", role), marked(told));
       }
       if (detail.scored) {
-        box.append(make("h5", "Continuations whose likelihood was asked for, one a line"),
+        box.append(make("h4", "Continuations whose likelihood was asked for, one a line"),
           marked(segments(texts, detail.scored)));
       }
       return [...parts, box];
