@@ -16,6 +16,7 @@ from medstress.store import replies, reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import make_views
 from medstress.store.opening import explain, open_for_reading, restrict
+from medstress.store.review_store import stored_reviews, stored_rooms
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending
 
@@ -207,9 +208,15 @@ class RunReader:
         )
         return {own: about for own, about in rows if about is not None}
 
-    def reviews(self) -> Iterator[reviews.Review]:
-        """Yield the experts' reviews of successes."""
-        return reviews.read(self._db)
+    def reviews(self) -> list[reviews.Review]:
+        """Return what experts say: of each about each case and trial the latest."""
+        earlier = {reviews.place(one): one for one in reviews.read_table(self._db)}
+        now = {reviews.place(one): one for one in stored_reviews(self.folder)}
+        return list((earlier | now).values())
+
+    def rooms(self) -> dict[str, dict[str, Any]]:
+        """Return room -> the sample that was drawn for it; see `medstress.review.room`."""
+        return stored_rooms(self.folder)
 
     def trial_numbers(self) -> dict[int, tuple[str, int]]:
         """Return row -> (trial id, row of its item) of finished trials."""
