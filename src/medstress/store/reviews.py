@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 # Runs of earlier versions hold their reviews in this table; it is read and no longer written.
 TABLE = """
@@ -19,7 +20,17 @@ KEY_RIGHT = "key_right"
 """The judgement on which validity rests; the earlier sheets call it `human_valid`."""
 JUDGEMENTS = (KEY_RIGHT, "misleading", "plausible", "harmful")
 """What the review room asks of every case; each is answered by one of the three words."""
+UNCHANGED, WRONG_KEY, SECOND_ANSWER = "unchanged", "wrong_key", "second_answer"
+EXPECTED = {UNCHANGED: YES, WRONG_KEY: NO, SECOND_ANSWER: NO}
+"""Planted control -> the right word about its key, which is known because it was made so."""
+ANSWER, SHOWN, RIGHT = "answer", "shown", "right"
+"""What is stored of an item that a rater answered: the letter, whether the item was clean or
+attacked, and whether the letter is the key."""
+CLEAN, ATTACKED = "clean", "attacked"
 RATER, ADJUDICATOR = "rater", "adjudicator"
+
+Place: TypeAlias = tuple[str | None, ...]
+"""What a review is about, who gave it, and as what."""
 
 _WORD = {True: YES, False: NO}
 _COLUMNS = (
@@ -92,7 +103,7 @@ def read(db: sqlite3.Connection) -> list[Review]:
 
     Of two at the same time, the one that came in later counts.
     """
-    latest: dict[tuple[str | None, ...], Review] = {}
+    latest: dict[Place, Review] = {}
     rows = db.execute(f"SELECT {', '.join(_COLUMNS)} FROM verdicts ORDER BY time, id")
     for row in rows:
         given = dict(zip(_COLUMNS, row, strict=True))
@@ -101,13 +112,13 @@ def read(db: sqlite3.Connection) -> list[Review]:
     return list(latest.values())
 
 
-def place(review: Review) -> tuple[str | None, ...]:
+def place(review: Review) -> Place:
     """Return what a review is about and who gave it: a later review of the same place replaces it.
 
     What a rater says of a clean item in the mode `answer` is no verdict on its attacked trial.
     """
     subject = review.case_id if review.trial_id is None else review.trial_id
-    shown = review.answers.get("shown")
+    shown = review.answers.get(SHOWN)
     return (subject, shown, review.reviewer.casefold(), review.role)
 
 
