@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medstress.core.errors import StoreError
+from medstress.files.writing import DATABASE
 from medstress.store.known_schema import FORMAT, RUN, Schema, check_schema, known_tables
 from medstress.store.stored_types import check_types
 
@@ -220,6 +221,8 @@ def explain(path: Path, error: sqlite3.Error) -> str:
 
 
 def _damaged(path: Path, what: str) -> str:
+    if path.name != DATABASE:
+        return f"{path} is not readable: {what}; restore it from a copy"
     return (
         f"{path} is not a readable run: {what}; if it was one, restore it from a copy, or run the "
         "experiment again in another folder with --out"
