@@ -209,10 +209,11 @@ class RunReader:
         return {own: about for own, about in rows if about is not None}
 
     def reviews(self) -> list[reviews.Review]:
-        """Return what experts say: of each about each case and trial the latest."""
+        """Return what experts say, each one's latest about a case, by trial and reviewer."""
         earlier = {reviews.place(one): one for one in reviews.read_table(self._db)}
         now = {reviews.place(one): one for one in stored_reviews(self.folder)}
-        return list((earlier | now).values())
+        found = (earlier | now).values()
+        return sorted(found, key=lambda one: (one.trial_id or "", one.case_id or "", one.reviewer))
 
     def rooms(self) -> dict[str, dict[str, Any]]:
         """Return room -> the sample that was drawn for it; see `medstress.review.room`."""
