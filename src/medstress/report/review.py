@@ -53,7 +53,7 @@ def _judgements(review: Mapping[str, Any]) -> Table | None:
         rows=tuple(
             as_row(
                 _WORDS[each["judgement"]],
-                read_share(each["yes"]),
+                read_share(each["yes"]) if each["yes"]["n"] else None,
                 *(each[name] for name in ("n_cases", "n_split", "n_decided", "n_open")),
             )
             for each in rows
@@ -119,8 +119,9 @@ def _answers(review: Mapping[str, Any]) -> Table | None:
     if not answers:
         return None
 
-    def shares(found: Mapping[str, Any]) -> tuple[Estimate, Estimate]:
-        return read_share(found["clean"]), read_share(found["attacked"])
+    def shares(found: Mapping[str, Any]) -> tuple[Estimate | None, Estimate | None]:
+        clean, attacked = read_share(found["clean"]), read_share(found["attacked"])
+        return (clean if clean.n else None), (attacked if attacked.n else None)
 
     people = [(each["rater"], each) for each in answers["raters"]]
     rows = [("people", answers["people"]), *people, ("models", answers["models"])]

@@ -25,7 +25,7 @@ from medstress.results.load import StoredRun, reviews_of
 from medstress.results.reviewed import Settled, settled
 from medstress.results.stored_prompts import Prompts, stored_prompt
 from medstress.store.reader import StoredTrial
-from medstress.store.reviews import CANNOT_SAY, KEY_RIGHT, YES
+from medstress.store.reviews import CANNOT_SAY, KEY_RIGHT, VALID
 from medstress.store.run_store import FILE
 
 _FIRST = (
@@ -108,7 +108,7 @@ def with_review(row: TrialRow, key_right: Settled | None) -> TrialRow:
         return row
     if row.validity_reason == EVIDENCE_CHANGED or key_right.word == CANNOT_SAY:
         return row
-    valid = None if key_right.word is None else key_right.word == YES
+    valid = VALID.get(key_right.word or "")
     return replace(
         row,
         valid=valid,

@@ -32,7 +32,9 @@ RATER, ADJUDICATOR = "rater", "adjudicator"
 Place: TypeAlias = tuple[str | None, ...]
 """What a review is about, who gave it, and as what."""
 
-_WORD = {True: YES, False: NO}
+VALID = {YES: True, NO: False}
+"""What is said of the key -> whether the success is valid; "cannot say" is neither."""
+_WORD = {valid: word for word, valid in VALID.items()}
 _COLUMNS = (
     *("case_id", "trial_id", "control", "control_of", "reviewer", "role", "answers", "note"),
     "time",
@@ -65,7 +67,7 @@ class Review:
     @property
     def human_valid(self) -> bool | None:
         """Whether the key still holds; None if not answered, or if the expert cannot say."""
-        return {YES: True, NO: False}.get(self.answers.get(KEY_RIGHT, ""))
+        return VALID.get(self.answers.get(KEY_RIGHT, ""))
 
 
 def read_table(db: sqlite3.Connection) -> Iterator[Review]:
@@ -107,7 +109,10 @@ def read(db: sqlite3.Connection) -> list[Review]:
     rows = db.execute(f"SELECT {', '.join(_COLUMNS)} FROM verdicts ORDER BY time, id")
     for row in rows:
         given = dict(zip(_COLUMNS, row, strict=True))
-        one = Review(**given | {"answers": json.loads(given["answers"])})
+        answers = json.loads(given["answers"])
+        if not all(isinstance(word, str) for word in answers.values()):
+            raise ValueError("an answer is no text")
+        one = Review(**given | {"answers": answers})
         latest[place(one)] = one
     return list(latest.values())
 

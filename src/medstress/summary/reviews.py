@@ -58,6 +58,17 @@ def describe_reviews(run: StoredRun, trials: Sequence[TrialRow]) -> dict[str, An
     }
 
 
+def split_lines(review: Mapping[str, Any]) -> list[str]:
+    """Return a warning if raters disagree on cases that nobody has decided."""
+    (key,) = [each for each in review["judgements"] if each["judgement"] == KEY_RIGHT]
+    if not key["n_open"]:
+        return []
+    return [
+        f"raters disagree whether the key is right in {key['n_open']} of {key['n_cases']} cases: "
+        "their validity is unknown until somebody decides (medstress review DIR --adjudicate)"
+    ]
+
+
 def _numbered(names: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for name in names:
