@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from medstress.cli.display import print_table
@@ -39,8 +39,11 @@ def _room(folder: Path, to: Path | None, args: argparse.Namespace) -> int:
 
     if args.adjudicate and to is not None:
         raise UsageError("--adjudicate: decisions are made in the served room, without --export")
-    if args.adjudicate and (args.sample, args.controls) != (None, None):
-        raise UsageError("--adjudicate: it shows every disagreement, and takes no --sample")
+    if args.adjudicate and (args.sample, args.controls, args.mode) != (None, None, "judge"):
+        raise UsageError(
+            "--adjudicate: it shows every disagreement of judges; leave out --sample, --controls "
+            "and --mode"
+        )
     with _stored(folder) as store:
         with open_run(folder) as run:
             if args.adjudicate:
@@ -62,7 +65,8 @@ def _room(folder: Path, to: Path | None, args: argparse.Namespace) -> int:
             export_room(room, to)
             print(f"room: {to}   its answers back: medstress review {folder} --import FILE.json")
             return 0
-        serve(routes(room, store), port=args.port, show=not args.no_browser)
+        with suppress(KeyboardInterrupt):
+            serve(routes(room, store), port=args.port, show=not args.no_browser)
     print(f"next: medstress review {folder} --agreement")
     return 0
 

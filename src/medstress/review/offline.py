@@ -12,6 +12,7 @@ from medstress.results.load import StoredRun
 from medstress.review.form import read_time
 from medstress.review.page import room_page
 from medstress.review.room import Room, stored_room
+from medstress.review.sample import ANSWER
 from medstress.review.verdicts import refuse_second_version, reviews_from
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
@@ -59,7 +60,10 @@ def import_answers(run: StoredRun, store: ReviewStore, path: Path) -> int:
         place = f"{where}, verdict {number}"
         time = read_time(verdict.get("time") if isinstance(verdict, dict) else None, place)
         reviews = reviews_from(room, verdict, given.get("rater"), time, place)
-        refuse_second_version(room, [*stored, *found], verdict["case"], reviews[0].reviewer, place)
+        if room.mode == ANSWER:
+            refuse_second_version(
+                room, [*stored, *found], verdict["case"], reviews[0].reviewer, place
+            )
         found += reviews
     return store.add(found)
 

@@ -15,6 +15,7 @@ from medstress.experiment.plan import manifest as manifests
 from medstress.review.form import read_name
 from medstress.review.page import room_page
 from medstress.review.room import Room
+from medstress.review.sample import ANSWER
 from medstress.review.verdicts import refuse_second_version, reviews_from, saved_by
 from medstress.store.review_store import ReviewStore
 
@@ -43,7 +44,8 @@ def routes(room: Room, store: ReviewStore) -> list[Route]:
     def verdict(given: dict[str, Any]) -> dict[str, Any]:
         rater, time = given.pop("rater", None), manifests.now()
         found = reviews_from(room, given, rater, time, _HERE)
-        refuse_second_version(room, store.reviews(), given["case"], found[0].reviewer, _HERE)
+        if room.mode == ANSWER:
+            refuse_second_version(room, store.reviews(), given["case"], found[0].reviewer, _HERE)
         store.add(found)
         return {"saved": time}
 

@@ -78,13 +78,11 @@ def _answers(room: Room, record: Record, given: Any, where: str) -> dict[str, st
 def refuse_second_version(
     room: Room, reviews: Iterable[Review], case: str, rater: str, where: str
 ) -> None:
-    """Refuse the answer to an item of which the rater has answered the other version.
+    """Refuse, in mode `answer`, an item of which the rater has answered the other version.
 
     Raises:
         UsageError: that would measure memory.
     """
-    if room.mode != ANSWER:
-        return
     pair = room.records[case]["pair"]
     others = {name for name, each in room.records.items() if each["pair"] == pair} - {case}
     for review in reviews:
