@@ -25,6 +25,17 @@ against each other), besides those of sentences and of MedFuzz's successes. In b
 both ran on an item or entity, `difference` their paired difference and `p` the score statistic of
 the same method at 0; `p_adjusted` is Benjamini and Hochberg's within the family.
 """
+VERDICT = """## The verdict in `summary --json`
+
+`verdict` holds the first sentences of the report, named in words: `sentence` (the arm that takes
+most), `others` (one for each further victim, of at most four), `caveats` (validity, unreadable
+answers), `primary` (the primary endpoint). `arms` has the numbers in them, one entry for each
+victim, with keys: `victim`, `dataset`, `group`, `attack`, `measure` (`asr`, or the score whose
+drop is meant: `f1`, `pearson`, `macro_f1`), `estimate`, `n`, `n_lost`, `n_open` (answers that may be
+lost or not), `n_seeds`, `control` (`name`, `n`, `n_changed`, `n_open`, `net`; null without any),
+`control_awaited`, `is_control`, `near_chance`, `vouched_by`. Of a victim's arms that with the
+highest low end of its interval stands there.
+"""
 CONFIDENCE = """## Confidence, formats and variance in `summary --json`
 
 `risk_coverage` of a row holds `before` and `after`, each
@@ -202,6 +213,7 @@ def schema_page() -> str:
         OBJECTS,
         LONG_CURVES,
         STATISTICS,
+        VERDICT,
         CONFIDENCE,
         FORMAT_2,
         PERFORMANCE,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
 from medstress.metrics import wilson
 from medstress.papers.cases import as_html
-from medstress.report import examples, figures, render_report
+from medstress.report import figures, render_report
 from medstress.report.case import render_sheet
+from medstress.report.cases import embedding
+from medstress.report.cases import page as case_page
 from medstress.review.page import room_page
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -25,6 +29,8 @@ class Page(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, tuple[str, ...], tuple[str | None, ...]]] = []
         self.code: list[str] = []
+        self.data: list[Any] = []
+        """What scripts read, as JSON: it holds the texts, and shows them as text."""
         self._inside = ""
         self.feed(source)
         self.close()
@@ -32,7 +38,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         values = tuple(value for name, value in attrs if name in ACTIVE)
         self.elements.append((tag, tuple(name for name, _ in attrs), values))
-        self._inside = tag
+        self._inside = "data" if ("type", "application/json") in attrs else tag
 
     def handle_startendtag(self, tag, attrs):
         self.handle_starttag(tag, attrs)
@@ -43,6 +49,8 @@ class Page(HTMLParser):
     def handle_data(self, data):
         if self._inside in ("script", "style"):
             self.code.append(data)
+        elif self._inside == "data":
+            self.data.append(json.loads(data))
 
     def shown(self):
         """Without what marks the words in which two prompts differ: other texts, other words."""
@@ -52,7 +60,9 @@ class Page(HTMLParser):
 @pytest.fixture
 def whole(monkeypatch):
     """Every success is shown. Plots are drawn once, below: hundreds of them would take minutes."""
-    monkeypatch.setattr(examples, "LIMIT", 10_000)
+    monkeypatch.setattr(embedding, "BYTES", 1 << 40)
+    monkeypatch.setattr(embedding, "MOST_BYTES", 1 << 40)
+    monkeypatch.setattr(case_page, "STATIC", 10_000)
 
     def drawn(_draw, *, label, **_settings):
         plain = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1" width="1" height="1"/>'

@@ -16,11 +16,12 @@ def ask(
 
     Args:
         app: the application.
-        path: secret included.
+        path: secret included, and a query behind a question mark.
         body: what to send as JSON.
         raw: sent in its place.
         headers: in place of the usual ones; an underscore stands for a hyphen.
     """
+    path, _, query = path.partition("?")
     content = raw if raw is not None else b"" if body is None else json.dumps(body).encode()
     sent = {"host": HOST, "origin": f"http://{HOST}", "content-type": "application/json"}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -32,7 +33,7 @@ def ask(
         "scheme": "http",
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query.encode(),
         "root_path": "",
         "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
         "client": ("127.0.0.1", 1),

@@ -21,6 +21,8 @@ COMMANDS = (
     "report",
     "figures",
     "export",
+    "case",
+    "view",
     "compare",
     "freeze",
     "test",

@@ -10,18 +10,28 @@ from typing import Any
 
 from medstress import recipes
 from medstress.api.run import Run, run
+from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display, print_table
 from medstress.cli.freezing import freeze_cli as freeze_cli
 from medstress.cli.reviewing import review_cli as review_cli
-from medstress.cli.showing import print_failures, print_first, show, show_run, write_report
+from medstress.cli.showing import (
+    print_failures,
+    print_first,
+    show,
+    show_run,
+    write_page,
+    write_report,
+)
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
 from medstress.cli.verdicts import judged_code, write_verdicts
+from medstress.cli.viewing import case_cli as case_cli
+from medstress.cli.viewing import view_cli as view_cli
 from medstress.core.errors import UsageError
+from medstress.figures.outputs import Made, Skipped
 from medstress.files.writing import Access, write_text
-from medstress.papers.outputs import Made, Skipped
 from medstress.papers.write import INDEX
 from medstress.results.rows import trial_rows
 from medstress.running.opened import opened_victims
@@ -155,7 +165,11 @@ def summary_cli(args: argparse.Namespace) -> int:
 
 def report_cli(args: argparse.Namespace) -> int:
     """Run `medstress report`."""
-    with Run(args.folder).opened() as stored:
+    if len(args.folders) > 1:
+        page = write_page(side_by_side(args.folders), Path(args.out or "report.html"))
+        print(f"report: {page} ({len(args.folders)} runs side by side)")
+        return 0
+    with Run(args.folders[0]).opened() as stored:
         print(f"report: {write_report(stored, args.out)}")
     return 0
 
@@ -170,7 +184,7 @@ def export_cli(args: argparse.Namespace) -> int:
 def figures_cli(args: argparse.Namespace) -> int:
     """Run `medstress figures`."""
     formats = [name.strip() for name in args.format.split(",") if name.strip()]
-    found = Run(args.folder).figures(args.out, formats)
+    found = Run(args.folder).figures(args.out, formats, args.paper)
     for each in found:
         if isinstance(each, Made):
             print(f"{each.title}: {', '.join(sorted(each.files))}")

@@ -6,6 +6,7 @@ import argparse
 
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
+from medstress.cli.viewing_commands import add_case, add_view
 from medstress.version import __version__
 
 KINDS = (
@@ -49,6 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
     _tune(commands)
     _train(commands)
     _look(commands)
+    add_case(commands)
+    add_view(commands)
     add_compare(commands)
     add_test(commands)
     _review(commands)
@@ -172,15 +175,25 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     summary.add_argument("folder", metavar="DIR")
     summary.add_argument("--json", action="store_true", help="as JSON (format 1)")
     verdict_flags(summary)
-    report = commands.add_parser("report", help="one self-contained HTML file, readable offline")
-    report.add_argument("folder", metavar="DIR")
-    report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
+    report = commands.add_parser(
+        "report",
+        help="one self-contained HTML file, readable offline",
+        description="Write a run as one self-contained HTML file; several runs side by side, each "
+        "compared with the first.",
+    )
+    report.add_argument("folders", metavar="DIR", nargs="+")
+    report.add_argument(
+        "--out",
+        metavar="FILE",
+        help="default: DIR/report.html; of several runs report.html in the current folder",
+    )
     figures = commands.add_parser(
         "figures",
-        help="the tables and figures of the papers",
-        description="Write the tables (LaTeX, CSV) and figures of the papers that the run has data "
-        "for, with intervals, and index.md with their captions. The others are listed with the "
-        "reason.",
+        help="tables and figures for a paper",
+        description="Write the tables (LaTeX, CSV, Markdown) and figures that the run has data "
+        "for, with intervals; captions as text beside them; index.md, which lists all, and "
+        "figures.tex, which sets all. What a paper's layout has and the run cannot fill is listed "
+        "with the reason.",
     )
     figures.add_argument("folder", metavar="DIR")
     figures.add_argument("--out", required=True, metavar="DIR2", help="folder to write into")
@@ -189,6 +202,11 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
         default="pdf,svg,png",
         metavar="FORMATS",
         help="of figures: pdf, svg, png, separated by commas (default: all)",
+    )
+    figures.add_argument(
+        "--paper",
+        metavar="PAPER",
+        help="the layout of xian2025, medfuzz2024 or araujo2020 (default: your own)",
     )
     export = commands.add_parser("export", help="tidy rows of a run")
     export.add_argument("folder", metavar="DIR")

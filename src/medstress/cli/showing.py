@@ -100,8 +100,11 @@ def print_failures(stored: StoredRun, summary: dict[str, Any], allowed: int) -> 
 
 def write_report(stored: StoredRun, out: str | None) -> Path:
     """Write the report of a run, by default into its folder, and return its path."""
-    page = Path(out) if out else stored.folder / "report.html"
-    text = report_of(stored)
+    return write_page(report_of(stored), Path(out) if out else stored.folder / "report.html")
+
+
+def write_page(text: str, page: Path) -> Path:
+    """Write a page and return its path."""
     try:
         write_text(page, text)
     except OSError as error:

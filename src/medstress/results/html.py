@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from markupsafe import Markup
 
 from medstress.results.formats import clean, count
+from medstress.results.names import Named, key_of
 from medstress.results.table import Cell, Column, Row, Table
 from medstress.stats.estimates import Estimate
 
@@ -59,8 +63,11 @@ def _row(table: Table, row: Row) -> Markup:
     ]
     lines = [line for _, each in labels for line in each.lines]
     small = [" · ".join(filter(None, named)), *lines]
-    head = Markup('<th scope="row"{}{}>{}</th>').format(
-        _number(first), _sort_key(first, cell), _with_small_lines(cell.text(first.format), small)
+    head = Markup('<th scope="row"{}{}{}>{}</th>').format(
+        _number(first),
+        _sort_key(first, cell),
+        _keys([each.value for _, each in labels]),
+        _with_small_lines(cell.text(first.format), small),
     )
     return Markup("<tr>\n{}\n</tr>").format(
         Markup("\n").join([head, *(_cell(*each) for each in cells[table.n_labels :])])
@@ -73,9 +80,20 @@ def _cell(column: Column, cell: Cell) -> Markup:
     if isinstance(cell.value, Estimate) and not counted:
         counted = f"n = {count(cell.value.n)}"
     lines = [counted, cell.interval(form), *cell.lines]
-    return Markup("<td{}{}>{}</td>").format(
-        _number(column), _sort_key(column, cell), _with_small_lines(cell.text(form), lines)
+    return Markup("<td{}{}{}>{}</td>").format(
+        _number(column),
+        _sort_key(column, cell),
+        _keys([cell.value]),
+        _with_small_lines(cell.text(form), lines),
     )
+
+
+def _keys(values: Sequence[Any]) -> Markup:
+    """Return the `title` attribute that says the keys of names in words; empty if they are same."""
+    if not any(isinstance(value, Named) and value != value.key for value in values):
+        return Markup("")
+    keys = (key_of(value) for value in values if isinstance(value, str))
+    return Markup(' title="{}"').format(clean(" · ".join(filter(None, keys))))
 
 
 def _sort_key(column: Column, cell: Cell) -> Markup:

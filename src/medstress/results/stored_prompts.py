@@ -8,8 +8,9 @@ from typing import Any
 
 from medstress.core.calls import Answer, Call, Message, Prompt
 from medstress.core.items import Edited, Item
-from medstress.core.outcomes import Outcome
+from medstress.core.outcomes import Prediction
 from medstress.kinds import kind_described
+from medstress.results.victims import victim_of
 from medstress.tasks.task import AnyTask
 from medstress.tasks.templates import Template
 
@@ -22,7 +23,7 @@ class Prompts:
         """By victim and data set; None is for all data sets without a prompt of their own."""
         for label, victim in manifest["victims"].items():
             # Victims that share the items have one name in rows, and the same task.
-            name = victim.get("part_of", label)
+            name = victim_of(label, victim)
             for dataset, stored in {None: victim, **victim.get("by_dataset", {})}.items():
                 self._tasks[name, dataset] = kind_described(stored["task"]).task_from_spec(
                     stored["task"], stored["prompt"]
@@ -36,10 +37,10 @@ class Prompts:
             return None
         return next(self._task(victim, dataset).flow(candidate))[number].call
 
-    def outcome(
+    def prediction(
         self, victim: str, dataset: str, candidate: Edited, answers: Sequence[Answer]
-    ) -> Outcome:
-        """Return the outcome of a victim's stored answers about a candidate."""
+    ) -> Prediction:
+        """Return what a victim's stored answers about a candidate say."""
         flow, left = self._task(victim, dataset).flow(candidate), list(answers)
         requests = next(flow)
         while True:
@@ -47,8 +48,8 @@ class Prompts:
             try:
                 requests = flow.send(tuple(taken))
             except StopIteration as stop:
-                outcome: Outcome = stop.value.outcome
-                return outcome
+                prediction: Prediction = stop.value
+                return prediction
 
     def listing(self, victim: str, dataset: str, candidate: Edited) -> str | None:
         """Return the prompt with the options listed; None if it cannot be reproduced."""

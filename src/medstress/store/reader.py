@@ -242,17 +242,23 @@ class RunReader:
         for trial, spec, noted in rows:
             yield trial, spec, None if noted is None else json.loads(noted)
 
+    def result(self, trial: int) -> dict[str, Any]:
+        """Return the result of a finished trial, as stored."""
+        (text,) = self._db.execute("SELECT result FROM trials WHERE id = ?", (trial,)).fetchone()
+        found: dict[str, Any] = json.loads(text)
+        return found
+
     def answered_queries(
-        self, trials: Sequence[int]
+        self, trials: Sequence[int], purpose: str = "attack"
     ) -> Iterator[tuple[int, int, str | None, str, tuple[int, int]]]:
         """Yield (trial, query, edits, answer, tokens in and out) of each answered call of perturbed
-        queries in the given trials, in order."""
+        queries, or of those with another purpose, in the given trials, in order."""
         for trial in trials:
             rows = self._db.execute(
                 "SELECT trial, query, edits, body, tokens_in, tokens_out FROM calls "
-                "WHERE trial = ? AND purpose = 'attack' AND role = 'victim' AND error IS NULL "
+                "WHERE trial = ? AND purpose = ? AND role = 'victim' AND error IS NULL "
                 "AND body IS NOT NULL ORDER BY seq",
-                (trial,),
+                (trial, purpose),
             )
             for row in rows:
                 yield row[0], row[1], row[2], row[3], (row[4], row[5])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from medstress.papers import canvas
+from medstress.figures import canvas
 from medstress.papers.regimes import Panel
 
 if TYPE_CHECKING:
@@ -22,14 +22,11 @@ _ROWS = (
 )
 
 
-def plot_regimes(
-    panels: Sequence[Panel], notes: Sequence[str], formats: Sequence[str]
-) -> dict[str, bytes]:
+def plot_regimes(panels: Sequence[Panel], formats: Sequence[str]) -> dict[str, bytes]:
     """Draw the panels.
 
     Args:
         panels: at least one.
-        notes: sentences below the figure.
         formats: file formats.
     """
     rows = [row for row in _ROWS if any(getattr(s, row[0]) for p in panels for s in p.series)]
@@ -39,7 +36,7 @@ def plot_regimes(
     width = max(4.2, 2.5 * n_columns)
 
     def build(figure: Figure) -> None:
-        grid = figure.subplots(n_bands * len(rows), n_columns, squeeze=False)
+        grid = figure.subplots(n_bands * len(rows), n_columns, squeeze=False, sharex="col")
         handles: dict[str, Any] = {}
         for i, panel in enumerate(panels):
             top, column = len(rows) * (i // COLUMNS), i % COLUMNS
@@ -52,6 +49,7 @@ def plot_regimes(
                     canvas.title(axes, panel.label, width / n_columns - 0.4, i)
                 if j == len(rows) - 1:
                     axes.set_xlabel("n")
+                    axes.tick_params(labelbottom=True)
                 else:
                     axes.tick_params(labelbottom=False)
         for axes in _unused(grid, panels, rows):
@@ -60,7 +58,7 @@ def plot_regimes(
 
     return canvas.draw(
         build, width=width, height=n_bands * (0.5 + 1.45 * len(rows)),
-        notes=notes, formats=formats,
+        formats=formats,
     )  # fmt: skip
 
 
