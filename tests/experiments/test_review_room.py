@@ -19,6 +19,7 @@ from medstress.review.room import disputed_room, make_room
 from medstress.review.routes import routes
 from medstress.review.verdicts import reviews_from
 from medstress.serving.local import protected
+from medstress.stats.estimates import wilson
 from medstress.store.review_store import ReviewStore
 
 QUESTIONS = ("key_right", "misleading", "plausible", "harmful")
@@ -378,6 +379,8 @@ def test_people_answer_each_item_once_clean_or_attacked(folder):
     assert found["n_items"] == 8
     assert (found["people"]["clean"]["value"], found["people"]["attacked"]["value"]) == (1, 0.5)
     assert [each["attacked"]["value"] for each in found["raters"]] == [0, 1]
+    # Both together answered eight different items clean.
+    assert found["people"]["clean"]["low"] == pytest.approx(wilson(8, 8).low)
     assert found["models"]["clean"]["value"] == 1.0
     rows = {row.trial_id: row for row in Run(folder).rows()}
     held = [not is_flipped(rows[one["trials"][0]]) for one in opened.room.body["cases"]]

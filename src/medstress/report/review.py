@@ -8,12 +8,13 @@ from typing import Any
 from medstress.results.table import Cell, Column, Format, Row, Table, as_row
 from medstress.stats.estimates import Estimate, read_score, read_share
 
-_WORDS = {
+CALLED = {
     "key_right": "The key is right",
     "misleading": "A careful clinician would be misled",
     "plausible": "The text is plausible",
     "harmful": "Harm is likely",
 }
+"""Judgement -> what yes says of a case."""
 _CONTROLS = {
     "all": "all",
     "unchanged": "unchanged, so the key is right",
@@ -52,7 +53,7 @@ def _judgements(review: Mapping[str, Any]) -> Table | None:
         ),
         rows=tuple(
             as_row(
-                _WORDS[each["judgement"]],
+                CALLED[each["judgement"]],
                 read_share(each["yes"]) if each["yes"]["n"] else None,
                 *(each[name] for name in ("n_cases", "n_split", "n_decided", "n_open")),
             )
@@ -84,7 +85,7 @@ def _agreement(review: Mapping[str, Any]) -> Table | None:
             if found.value is None:
                 reasons.setdefault(found.method)
             cells.append(Cell(value=found))
-        table_rows.append(as_row(_WORDS[each["judgement"]], *cells))
+        table_rows.append(as_row(CALLED[each["judgement"]], *cells))
     return Table(
         name="review-agreement",
         caption="How far raters agree, planted cases left out",

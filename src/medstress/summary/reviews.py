@@ -41,7 +41,7 @@ def describe_reviews(run: StoredRun, trials: Sequence[TrialRow]) -> dict[str, An
     Raters have numbers in the order in which they came, because summaries are passed on and names
     of raters are not.
     """
-    reviews = sorted(run.once(reviews_of), key=lambda one: one.time)
+    reviews = sorted(run.once(reviews_of), key=lambda one: (one.time, one.reviewer))
     if not reviews:
         return None
     rows = {row.trial_id: row for row in trials}
@@ -141,7 +141,8 @@ def _first_trials(reviews: Sequence[Review], rows: Mapping[str, TrialRow]) -> se
 
 
 def _item(row: TrialRow) -> tuple[str, ...]:
-    return (row.dataset, *unit_of(row))
+    """Return the nested units of a trial; ids are unique in their data set alone."""
+    return tuple(f"{row.dataset}/{part}" for part in unit_of(row))
 
 
 def _controls(reviews: Sequence[Review], raters: Mapping[str, int]) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The tables of a review, from a summary."""
 
+from medstress.report.plots.reviewed import review_plots
 from medstress.report.review import review_section
 from medstress.results.html import html_table
 from medstress.results.text import rows
@@ -26,7 +27,10 @@ def judgement(name, n=4, **more):
 
 def review(**more):
     return {
-        "judgements": [judgement("key_right"), judgement("harmful", n=0)],
+        "judgements": [
+            judgement("key_right"),
+            judgement("harmful", n=0, yes=wilson(0, 0).as_json()),
+        ],
         "samples": [{"mode": "judge", "drawn": 4, "population": 9, "seed": 3}],
         "controls": [{"rater": "all", "control": "wrong_key", "right": wilson(1, 2).as_json()}],
         "answers": None,
@@ -63,3 +67,13 @@ def test_people_and_models_stand_side_by_side():
     *_, table = review_section({"review": review(answers=answers)})
     assert [row.cells[0].value for row in table.rows] == ["people", "rater 1", "models"]
     assert table.rows[2].cells[1].value is None
+
+
+def test_the_page_draws_what_is_known_and_has_no_section_without_reviews():
+    shares = {"clean": wilson(9, 10).as_json(), "attacked": wilson(0, 0).as_json()}
+    answers = {"n_items": 10, "people": shares, "raters": [], "models": shares}
+    judged, answered = review_plots({"review": review(answers=answers)})
+    assert "The key is right .750" in judged.svg
+    assert "Harm is likely" not in judged.svg  # nobody judged it: unknown, and not 0
+    assert "attacked items" not in answered.svg
+    assert list(review_plots({})) == []
