@@ -31,9 +31,9 @@ VERDICT = """## The verdict in `summary --json`
 most), `others` (one for each further victim, of at most four), `caveats` (validity, unreadable
 answers), `primary` (the primary endpoint). `arms` has the numbers in them, one entry for each
 victim, with keys: `victim`, `dataset`, `group`, `attack`, `measure` (`asr`, or the score whose
-drop is meant: `f1`, `pearson`, `macro_f1`), `estimate`, `n`, `n_lost`, `n_open` (answers that may be
-lost or not), `n_seeds`, `control` (`name`, `n`, `n_changed`, `n_open`, `net`; null without any),
-`control_awaited`, `is_control`, `near_chance`, `vouched_by`. Of a victim's arms that with the
+drop is meant: `f1`, `pearson`, `macro_f1`), `estimate`, `n`, `n_lost`, `n_open` (answers that
+may be lost or not), `n_seeds`, `control` (`name`, `n`, `n_changed`, `n_open`, `net`; null without
+any), `control_awaited`, `is_control`, `near_chance`, `vouched_by`. Of a victim's arms that with the
 highest low end of its interval stands there.
 """
 CONFIDENCE = """## Confidence, formats and variance in `summary --json`

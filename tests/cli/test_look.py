@@ -159,7 +159,7 @@ def test_every_trial_is_consistent_with_its_own_counts(finished):
 
 
 def test_the_summary_as_a_table_has_a_line_for_every_row(medstress, finished, summary):
-    told = medstress("summary", finished.out)
+    told = medstress("summary", finished.out, "--wide")
     assert (told.code, told.err) == (0, "")
     table = [line for line in told.out.splitlines() if "  cases  " in line]
     assert len(table) >= len(summary["results"])

@@ -18,6 +18,7 @@ COMMANDS = (
     "tune",
     "train",
     "summary",
+    "watch",
     "report",
     "figures",
     "export",

@@ -6,7 +6,7 @@ import argparse
 
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
-from medstress.cli.viewing_commands import add_case, add_view
+from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
 
 KINDS = (
@@ -23,10 +23,7 @@ KINDS = (
     "wrappers",
     "recipes",
 )
-NOT_BUILT = (
-    "watch",
-    "explain",
-)
+NOT_BUILT = ("explain",)
 """Planned commands that this version lacks."""
 
 
@@ -74,7 +71,8 @@ def _demo(commands: argparse._SubParsersAction[Parser]) -> None:
         help="attack the embedded language model on the embedded questions",
         description="Ask the embedded language model the sample questions with a passage to read "
         "and without, and attack it with far, random and near names and with harmless edits as a "
-        "control. Prints two tables and writes report.html. Nothing is downloaded.",
+        "control. Prints one table for each victim and group and writes report.html. Nothing is "
+        "downloaded.",
     )
     demo.add_argument("--out", metavar="DIR", default="runs/demo", help="default: runs/demo")
     demo.add_argument("--quiet", action="store_true", help="no progress display")
@@ -173,8 +171,13 @@ def _perturb(commands: argparse._SubParsersAction[Parser]) -> None:
 def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     summary = commands.add_parser("summary", help="the numbers of a run")
     summary.add_argument("folder", metavar="DIR")
-    summary.add_argument("--json", action="store_true", help="as JSON (format 1)")
+    shape = summary.add_mutually_exclusive_group()
+    shape.add_argument(
+        "--wide", action="store_true", help="all columns of all tables, by key and by seed"
+    )
+    shape.add_argument("--json", action="store_true", help="as JSON (format 2)")
     verdict_flags(summary)
+    add_watch(commands)
     report = commands.add_parser(
         "report",
         help="one self-contained HTML file, readable offline",

@@ -13,7 +13,8 @@ from medstress.metrics.attempt_records import tries
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row, label_text, measured
 from medstress.report.plots import layers
-from medstress.report.plots.layers import Axis, Series
+from medstress.report.plots.axes import Axis
+from medstress.report.plots.layers import Series
 from medstress.report.plots.words import (
     MOST_LINES,
     arm_of,

@@ -90,11 +90,13 @@ def plot(chart: altair.TopLevelMixin, *, label: str, data: Table, width: int = W
     made = _cleaned({**chart.to_dict(validate=False), "config": _CONFIG, "autosize": _AUTOSIZE})
     return Plot(
         spec=json.dumps({**made, "width": "container"}, ensure_ascii=False),
-        svg=Markup(_picture({**made, "width": width}, clean(label))),
+        svg=Markup(_picture({**made, "width": width, "padding": _SPARE}, clean(label))),
         data=data,
     )
 
 
+_SPARE = {"left": 24, "right": 16, "top": 5, "bottom": 5}
+"""Pixels around a static picture: the reader's font may be wider than the one it is laid out in."""
 _AUTOSIZE = {"type": "fit-x", "contains": "padding"}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row
 from medstress.report.plots import layers
+from medstress.report.plots.axes import share_axis
 from medstress.report.plots.layers import Series
 from medstress.report.plots.words import (
     BESIDE_NAMES,
@@ -188,7 +189,7 @@ def _chart(
         data,
         places,
         series,
-        layers.share_axis("accuracy, 95 % interval"),
+        share_axis("accuracy, 95 % interval"),
         title=title,
         notes=notes,
         tips={"series": "Victim"},

@@ -11,7 +11,8 @@ from medstress.metrics.success import at_budget
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row
 from medstress.report.plots import layers
-from medstress.report.plots.layers import Axis, Series
+from medstress.report.plots.axes import Axis, budget_axis, share_axis
+from medstress.report.plots.layers import Series
 from medstress.report.plots.words import (
     MOST_LINES,
     MOST_ROWS,
@@ -71,7 +72,7 @@ def forest(rows: Sequence[Row], names: Names = _NOBODY) -> Plot | None:
         data,
         places,
         [Series(label=kind, look=i, dash=i) for i, kind in enumerate(kinds)],
-        layers.share_axis("right answers lost (ASR)", (d["high"] for d in data)),
+        share_axis("right answers lost (ASR)", (d["high"] for d in data)),
         title="",
         notes=notes,
         tips={"series": "Of"},
@@ -111,7 +112,7 @@ def curves(rows: Sequence[Row], names: Names = _NOBODY) -> Iterator[Plot]:
     panels, left_out = first_panels(
         longer, lambda members: max(harm(r.get("asr")) for r in members)
     )
-    top = layers.share_axis(
+    top = share_axis(
         "right answers lost (ASR)",
         (d.high or 0 for members in panels.values() for row in members for d in _ends(row)),
     )
@@ -165,7 +166,7 @@ def _panel(
     chart = layers.curves(
         data,
         series,
-        layers.budget_axis(largest),
+        budget_axis(largest),
         top,
         title=title,
         notes=(*more, *notes),
@@ -226,7 +227,7 @@ def thinned(budgets: Sequence[int]) -> list[int]:
     """Return about `_POINTS` of many budgets, evenly spaced on a logarithmic axis, and the ends.
 
     >>> thinned([1, 2, 3]), len(thinned(range(1, 1001)))
-    ([1, 2, 3], 33)
+    ([1, 2, 3], 35)
     """
     if len(budgets) <= _POINTS:
         return list(budgets)

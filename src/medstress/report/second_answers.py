@@ -11,7 +11,8 @@ from medstress.metrics.second_answers import ClassifiedArm, second_answers
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row
 from medstress.report.plots import layers
-from medstress.report.plots.layers import Axis, Series
+from medstress.report.plots.axes import Axis, share_axis
+from medstress.report.plots.layers import Series
 from medstress.report.plots.words import (
     MOST_ROWS,
     first_panels,
@@ -95,7 +96,7 @@ def _chart(
         for kind, estimate in zip(kinds, pair, strict=True)
         if estimate is not None and estimate.value is not None
     ]
-    rates = layers.share_axis("right answers lost (ASR)", (datum["high"] for datum in data))
+    rates = share_axis("right answers lost (ASR)", (datum["high"] for datum in data))
     return layers.dots(
         data,
         places,

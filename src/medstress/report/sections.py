@@ -48,13 +48,15 @@ def _key(row: Row) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in ("dataset", "group", "victim", "attack"))
 
 
-def by_seed_and_pooled(summary: Mapping[str, Any]) -> list[Row]:
+def by_seed_and_pooled(summary: Mapping[str, Any], *, with_controls: bool = False) -> list[Row]:
     """Return the results of a summary, then its rows pooled over two or more seeds.
 
-    A pooled row of one seed would repeat its result row and is left out, as are control arms.
+    A pooled row of one seed would repeat its result row and is left out, as are control arms
+    unless they are asked for.
     """
     pooled = (each for each in summary["pooled"] if len(each["seeds"]) > 1)
-    return [row for row in (*summary["results"], *pooled) if "control_of" not in row]
+    rows = (*summary["results"], *pooled)
+    return [row for row in rows if with_controls or "control_of" not in row]
 
 
 def summary_table(rows: Sequence[Row]) -> Table:

@@ -9,7 +9,8 @@ from medstress.metrics.significance.families import LEVEL, Adjust, Null
 from medstress.metrics.significance.tests import FAMILY, repeated
 from medstress.report.charts import INK, PAPER, SERIES, Plot, plot
 from medstress.report.labels import LABELS, Row, labels
-from medstress.report.plots.layers import HEIGHT, Axis, over, with_title
+from medstress.report.plots.axes import Axis
+from medstress.report.plots.layers import HEIGHT, over, with_title
 from medstress.results.formats import NONE, decimal, interval, plural
 from medstress.results.measures import FAITHFULNESS, measure
 from medstress.results.table import Cell, Format, Table, Value, as_row, columns

@@ -9,7 +9,8 @@ from typing import Any
 from medstress.report.charts import Plot, plot
 from medstress.report.coverage import coverage_sentence
 from medstress.report.plots import layers
-from medstress.report.plots.layers import Axis, Series
+from medstress.report.plots.axes import Axis, share_axis
+from medstress.report.plots.layers import Series
 from medstress.report.plots.words import first_panels, mark, place_words
 from medstress.results.formats import decimal, percent, plural, shorten
 from medstress.results.names import Names
@@ -42,8 +43,8 @@ def sweep_plots(
                 for x, share, ends in points
             ],
             [Series(label=title, look=0)],
-            Axis(title=place) if _by_distance(row) else layers.share_axis(place),
-            layers.share_axis("names on which the victim errs"),
+            Axis(title=place) if _by_distance(row) else share_axis(place),
+            share_axis("names on which the victim errs"),
             title=title,
             notes=() if i else left_out,
             tips={"at": place.capitalize(), "names": "Names, nearest first"},

@@ -12,7 +12,8 @@ from typing import Any
 from medstress.metrics.sentences.surrogates import met_lines
 from medstress.report.charts import Plot, plot
 from medstress.report.plots import layers
-from medstress.report.plots.layers import Axis, Series
+from medstress.report.plots.axes import Axis
+from medstress.report.plots.layers import Series
 from medstress.report.plots.words import MOST_LINES, in_legend, most_important, names_in, unique
 from medstress.results.formats import decimal, shorten
 from medstress.results.measures import TRAINING, measure

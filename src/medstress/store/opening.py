@@ -104,7 +104,7 @@ def restrict(db: sqlite3.Connection, format_: int) -> None:
 
 
 def _opened(path: Path, schema: Schema) -> OpenedRun:
-    _check_files(path)
+    check_sides(path)
     try:
         db, is_unchanged = _connected(path)
     except sqlite3.Error as error:
@@ -133,8 +133,12 @@ def _checked(db: sqlite3.Connection, path: Path, schema: Schema) -> int:
     return format_
 
 
-def _check_files(path: Path) -> None:
-    """Refuse side files that SQLite would follow, or that would make it change the database."""
+def check_sides(path: Path) -> None:
+    """Refuse side files that SQLite would follow, or that would make it change the database.
+
+    Raises:
+        StoreError: one of them is no regular file, or another program left it.
+    """
     for ending in ("-wal", "-shm", "-journal"):
         beside = path.with_name(path.name + ending)
         if beside.is_symlink() or (beside.exists() and not beside.is_file()):
@@ -142,7 +146,7 @@ def _check_files(path: Path) -> None:
                 f"{beside} is not a regular file, so medstress did not make it; remove it"
             )
     journal = path.with_name(f"{path.name}-journal")
-    if journal.exists() and journal.stat().st_size and path.stat().st_size:
+    if journal.exists() and journal.stat().st_size and path.exists() and path.stat().st_size:
         raise StoreError(
             f"another program left {path} in the middle of a change ({journal.name} is beside "
             "it); open it with that program, or restore an earlier copy"
@@ -152,11 +156,14 @@ def _check_files(path: Path) -> None:
 def _connected(path: Path) -> tuple[sqlite3.Connection, Callable[[], bool]]:
     """Open without leaving files behind, and include what a log beside the file holds."""
     log = path.resolve().with_name(f"{path.resolve().name}-wal")
-    if not log.exists():
-        # Nobody is writing, because a writer has a log from the start. `is_unchanged` notices one
-        # that starts later.
+    if not _holds_anything(log):
+        # Nobody has written since the database was closed. `is_unchanged` notices one who starts
+        # later. An empty log is what readers leave who came while the writer closed.
         before = _stamp(path)
-        return _connection(path, "immutable=1"), lambda: _stamp(path) == before and not log.exists()
+        return (
+            _connection(path, "immutable=1"),
+            lambda: _stamp(path) == before and not _holds_anything(log),
+        )
     try:
         return _connection(path), lambda: True
     except sqlite3.OperationalError:
@@ -198,6 +205,13 @@ def _bound(path: Path) -> Callable[[], int]:
         return left < 0
 
     return is_over
+
+
+def _holds_anything(log: Path) -> bool:
+    try:
+        return log.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

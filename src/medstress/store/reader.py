@@ -12,7 +12,7 @@ from typing import Any
 
 from medstress.core.calls import FROM_CACHE
 from medstress.core.errors import StoreError
-from medstress.store import replies, reviews
+from medstress.store import begun, replies, reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import make_views
 from medstress.store.opening import explain, open_for_reading, restrict
@@ -33,8 +33,7 @@ SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
     FROM calls WHERE role = 'victim')
 GROUP BY trial, purpose, query
 """
-_INQUIRIES = "('asked', 'unanswered')"
-"""Verdicts of inquiries and studies; a trial has another one, or none while it runs."""
+_INQUIRIES = begun.INQUIRIES
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
 
 
@@ -175,6 +174,10 @@ class RunReader:
             columns = dict(zip(StoredTrial.__slots__, row, strict=True))
             columns["result"] = json.loads(columns["result"])
             yield StoredTrial(**columns)
+
+    def begun(self) -> list[begun.BegunInOrder]:
+        """Return all trials that have begun, ended or not, in the plan's order."""
+        return begun.read(self._db)
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""

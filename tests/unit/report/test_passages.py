@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from medstress.report.passages import (
@@ -11,6 +12,7 @@ from medstress.report.passages import (
     short_gain_table,
 )
 from medstress.results import text
+from medstress.results.names import Names
 from medstress.running.demo import DEMO
 
 
@@ -81,11 +83,17 @@ def test_the_figure_has_a_panel_for_each_group_and_escapes_labels() -> None:
     assert [line[0] for line in text.rows(panel.data)] == ["before", "far", "near"]
 
 
-def test_an_arm_that_is_missing_leaves_a_gap() -> None:
-    (panel,) = passage_plots({"gains": [GAIN], "accuracies": ROWS[:-1]})
+def test_an_arm_that_is_missing_leaves_a_gap(samples: ModuleType) -> None:
+    names = Names(attacks={"far": "far names"})
+    (panel,) = passage_plots({"gains": [GAIN], "accuracies": ROWS[:-1]}, names)
     left = {line[0]: line[1] for line in text.rows(panel.data)}
-    assert left["far"] == "–"
+    assert left["far names"] == "–"
     assert left["near"].startswith("7/10")
+    marks = {(m["place"], m["victim"]): m["value"] for m in samples.marks(panel)}
+    assert ("far names", "open") not in marks
+    assert marks["far names", "closed <b>"] == 0.3
+    assert marks["before", "open"] == 0.8
+    assert "far names" in samples.is_drawn(panel)
 
 
 def test_the_demo_s_tables_fit_a_terminal_of_100_columns() -> None:

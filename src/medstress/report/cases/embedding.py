@@ -63,13 +63,13 @@ def embed(cases: Cases, salt: str, budget: int | None = None) -> Embedded:
         budget = min(MOST_BYTES, BYTES + BYTES_A_TRIAL * max(0, n - 10_000))
     won, rest = _order(cases.trials, salt)
     chosen = won + (rest if n <= ALL_WITHIN else rest[:REST])
-    lines, left = _lines(cases, chosen, budget)
+    lines, rows, left = _lines(cases, chosen, budget)
     kept = chosen[: len(lines)]
     details, texts, lacks = _details(cases, kept, left)
     data = {
         "served": False,
         **shared(cases, lines),
-        **_coded(lines),
+        **rows.as_json(),
         "details": details,
         "texts": list(texts.known),
     }
@@ -109,41 +109,49 @@ _CODED = ("verdict", "attack", "dataset", "group", "victim", "item", "key", "bef
 """Columns of the list whose values repeat: a row has the place of its value."""
 
 
-def _coded(lines: Sequence[Line]) -> dict[str, Any]:
-    """Return the lines as columns, codes and rows."""
-    columns = list(lines[0]) if lines else []
-    codes: dict[str, dict[str, int]] = {column: {} for column in _CODED}
+class _Rows:
+    """Lines of the list as rows: a value that repeats stands once, and rows have its place."""
 
-    def value(line: Line, column: str) -> Any:
-        if column not in codes:
-            return line[column]
-        known = codes[column]
-        return known.setdefault(as_script(line[column]), len(known))
+    def __init__(self) -> None:
+        self._codes: dict[str, dict[str, int]] = {column: {} for column in _CODED}
+        self.rows: list[list[Any]] = []
+        self.columns: list[str] = []
 
-    rows = [[value(line, column) for column in columns] for line in lines]
-    told = {column: [json.loads(text) for text in known] for column, known in codes.items()}
-    return {"columns": columns, "codes": told, "rows": rows}
+    def add(self, line: Line) -> int:
+        """Add a line and return its bytes."""
+        self.columns = list(line)
+        cost = 0
+        row = []
+        for column, value in line.items():
+            if column in self._codes:
+                codes, text = self._codes[column], as_script(value)
+                if text not in codes:
+                    codes[text] = len(codes)
+                    cost += len(text.encode()) + 1
+                row.append(codes[text])
+            else:
+                row.append(value)
+        self.rows.append(row)
+        return cost + size_of(row) + 1
+
+    def as_json(self) -> dict[str, Any]:
+        """Return columns, codes and rows."""
+        codes = {name: [json.loads(text) for text in known] for name, known in self._codes.items()}
+        return {"columns": self.columns, "codes": codes, "rows": self.rows}
 
 
-_LINE = 90
-"""Bytes of a coded line, about."""
-
-
-def _lines(cases: Cases, chosen: Sequence[TrialRow], budget: int) -> tuple[list[Line], int]:
-    """Return the lines that fit, and how many bytes are left, about."""
+def _lines(cases: Cases, chosen: Sequence[TrialRow], budget: int) -> tuple[list[Line], _Rows, int]:
+    """Return the lines that fit, the same as rows, and how many bytes are left."""
     lines: list[Line] = []
-    seen: set[Any] = set()
+    rows = _Rows()
     for trial in chosen:
         line = line_of(cases, trial)
-        # Each value of a coded column is paid once.
-        texts = {line[column] for column in _CODED if column != "slices"} - seen
-        budget -= _LINE + sum(len(str(text)) + 3 for text in texts)
-        budget -= len((line["replacement"] or "").encode())
+        budget -= rows.add(line)
         if budget < 0 and lines:
-            return lines, 0
-        seen |= texts
+            rows.rows.pop()
+            return lines, rows, 0
         lines.append(line)
-    return lines, budget
+    return lines, rows, budget
 
 
 @dataclass(slots=True)

@@ -9,15 +9,18 @@ from functools import lru_cache
 from typing import Any
 
 from medstress.report.cases.differences import Change, mark_changes
+from medstress.report.cases.listing import LONGEST
 from medstress.report.cases.record import CaseRecord, Tagging, Turn
 from medstress.results.formats import clean
 
 HASHED = "blake2b-128:"
 """What the trial ids of a run folder begin with."""
+HELD = "held"
 DIGITS = 4
 """Decimals of scores on a page."""
 Splice = list[Any]
-"""[first UTF-16 unit of the text before, number of units removed, text added]."""
+"""[first UTF-16 unit of the text before, number of units removed, text added]; in what is shown, 0
+stands for the text of the list's `replacement`."""
 MOST_ATTEMPTS = 40
 """Most attempts of one case on a page."""
 
@@ -63,7 +66,8 @@ def pack(record: CaseRecord, texts: Texts, *, level: int = 0) -> dict[str, Any]:
         "unit": None if record.unit == "item" else clean(record.unit),
         "in": _cleaned(record.changed_in),
         "error": _place(record.error, texts),
-        "answer": _cleaned(record.answer_after),
+        # The list has the answer to a success; here stands the last one of a case that held.
+        "answer": _cleaned(record.answer_after) if record.verdict == HELD else None,
         "p": _rounded(record.confidence_after),
         "guess": record.guess or None,
         "repeats": record.repeats,
@@ -179,7 +183,11 @@ def _shown(record: CaseRecord, texts: Texts) -> list[Any] | None:
     before, after = record.shown_before, record.shown_after
     if before is None:
         return None
-    return _changed(clean(before), None if after is None else clean(after), texts)
+    place, *changes = _changed(clean(before), None if after is None else clean(after), texts)
+    name = _cleaned(record.replacement)
+    # The list has the new name already; 0 stands for it.
+    short = name is not None and len(name) <= LONGEST
+    return [place, *([[a, n, 0 if short and t == name else t] for a, n, t in c] for c in changes)]
 
 
 def _changed(before: str, after: str | None, texts: Texts) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Marks, axes and legends that the charts of the report share.
+"""Marks, tooltips and legends that the charts of the report share.
 
 Every chart is one view of layers: only these can be as wide as their place on the page. Colour is
 never the only sign: series differ in their marks as well, and controls in dashes.
@@ -9,24 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from math import ceil
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias
 
 from medstress.report.charts import INK, PAPER, RULE, SERIES, SOFT
 from medstress.report.labels import FACTORS
+from medstress.report.plots.axes import Axis, height_of, names_down
 from medstress.report.plots.words import TITLE_LINE, wrapped
 
 if TYPE_CHECKING:
     import altair
 
-LOG_FROM = 20
-"""If the largest budget is at least this, the axis of budgets is logarithmic."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 DASHES = ([1, 0], [5, 3], [2, 2], [8, 3, 2, 3])
 HEIGHT = 230
 """Height of the plot of a chart of curves, in CSS pixels."""
-_PER_CENT = "format(100 * datum.value, '.0f') + ' %'"
-_LINES = "split(datum.label, '\\n')"
 _TITLES = {"attack": "Attack", "victim": "Victim", "dataset": "Data set", "group": "Group"}
 _SHOWN = {
     "said": "Value",
@@ -35,10 +31,7 @@ _SHOWN = {
     "interval": "95 % interval",
     "method": "Method",
 }
-_LINE_HEIGHT = 13
 _SIZE = 50
-_FINE = 0.5
-_EVERY = 12
 _NOTE_LINE = 56
 
 Datum = Mapping[str, Any]
@@ -65,80 +58,6 @@ class Series:
     def shape(self) -> str:
         """Its mark."""
         return SHAPES[(self.look or 0) % len(SHAPES)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
-    """What an axis shows."""
-
-    title: str
-    """Its title."""
-    is_share: bool = False
-    """True for shares: from 0 to 1, written in per cent."""
-    span: tuple[float, float] | None = None
-    """First and last value, if fixed; shares have 0 and 1."""
-    is_log: bool = False
-    """True for a logarithmic axis of counts."""
-    is_whole: bool = False
-    """True if only whole numbers stand on it."""
-
-    def scale(self) -> dict[str, Any]:
-        """Return the arguments of its scale."""
-        span = self.span or ((0, 1) if self.is_share else None)
-        kind: dict[str, Any] = {"type": "log"} if self.is_log else {"zero": False}
-        domain = {"domain": list(span)} if span else {}
-        return {**kind, "nice": span is None and not self.is_log, **domain}
-
-    def drawn(self, *, grid: bool) -> Any:
-        """Return it for Altair."""
-        import altair as alt
-
-        more: dict[str, Any] = {}
-        if self.is_share:
-            top = 1.0 if self.span is None else self.span[1]
-            step = 0.1 if top <= _FINE else 0.2
-            steps = [round(i * step, 1) for i in range(round(top / step) + 1)]
-            more = {"values": steps, "labelExpr": _PER_CENT}
-        if self.is_whole:
-            more["format"] = ",d"
-        if self.is_log and self.span:
-            more["values"] = log_steps(self.span[1])
-        elif self.is_whole and self.span and self.span[1] - self.span[0] <= _EVERY:
-            more["values"] = list(range(int(self.span[0]), int(self.span[1]) + 1))
-        return alt.Axis(title=self.title, grid=grid, labelFlush=False, **more)
-
-
-def share_axis(title: str, tops: Iterable[float] = (1.0,)) -> Axis:
-    """Return an axis of shares from 0 to the first multiple of .1 or .2 above all ends given.
-
-    >>> share_axis("ASR", [0.31]).span, share_axis("ASR", [0.62]).span, share_axis("ASR").span
-    ((0, 0.4), (0, 0.8), (0, 1.0))
-    """
-    most = max(tops, default=1.0)
-    step = 0.1 if most <= _FINE else 0.2
-    return Axis(
-        title=title, is_share=True, span=(0, min(1.0, round(ceil(most / step) * step, 1) or 0.1))
-    )
-
-
-def budget_axis(largest: int, title: str = "budget (perturbed queries per item)") -> Axis:
-    """Return the axis of budgets from 1 to the largest, logarithmic from `LOG_FROM` on."""
-    return Axis(
-        title=title,
-        span=(1, max(largest, 2)),
-        is_log=largest >= LOG_FROM,
-        is_whole=True,
-    )
-
-
-def log_steps(largest: float) -> list[int]:
-    """Return 1, 2, 5, 10, ... up to the largest.
-
-    >>> log_steps(30)
-    [1, 2, 5, 10, 20]
-    """
-    steps = (step * 10**power for power in range(7) for step in (1, 2, 5))
-    return [step for step in steps if step <= largest]
 
 
 P = ParamSpec("P")
@@ -279,17 +198,19 @@ def curves(
     up = alt.Y("value:Q", scale=alt.Scale(**y.scale()), axis=y.drawn(grid=True))
     up_from_low = alt.Y("low:Q", scale=alt.Scale(**y.scale()), axis=y.drawn(grid=True))
     looks = of_series(series)
-    bands = [
+    ends = [datum for each in joined for datum in _ends(rows, each)]
+    # One layer for all bands: their colour is no scale, which hollow marks need for themselves.
+    band = (
         over(ends)
-        .mark_area(opacity=0.12, fill=each.colour)
+        .mark_area(fillOpacity=0.12, opacity=1)
         .encode(
             x=across,
             y=up_from_low,
             y2="high:Q",
+            fill=alt.Fill("colour:N", scale=None),
+            detail="series:N",
         )
-        for each in joined
-        if (ends := _ends(rows, each))
-    ]
+    )
     names = {each.label for each in joined}
     line = (
         over([row for row in rows if row["series"] in names])
@@ -307,7 +228,7 @@ def curves(
             x=across, y=up_from_low, y2="high:Q", stroke=looks["stroke"], strokeDash=dashes(series)
         )
     )
-    chart = alt.layer(*bands, line, *([span] if alone else []), point)
+    chart = alt.layer(*([band] if ends else []), line, *([span] if alone else []), point)
     chart = chart.properties(height=HEIGHT)
     return with_title(chart, title, notes)
 
@@ -317,7 +238,8 @@ def _ends(rows: Sequence[Datum], series: Series) -> list[dict[str, Any]]:
     own = [row for row in rows if row["series"] == series.label]
     if all(row["low"] == row["high"] for row in own):
         return []
-    return [{name: row[name] for name in ("x", "low", "high")} for row in own]
+    look = {"series": series.label, "colour": series.colour}
+    return [{**{name: row[name] for name in ("x", "low", "high")}, **look} for row in own]
 
 
 @unchecked
@@ -374,25 +296,6 @@ def dots(
     return with_title(
         chart.properties(height=height_of(places, len(series) if is_beside else 1)), title, notes
     )
-
-
-def names_down(places: Sequence[str]) -> altair.Y:
-    """Return the axis of names, one below the other, each over the lines that it needs."""
-    import altair as alt
-
-    return alt.Y(
-        "place:N",
-        scale=alt.Scale(domain=list(places)),
-        axis=alt.Axis(
-            title=None, labelExpr=_LINES, labelLineHeight=_LINE_HEIGHT, labelOverlap=False
-        ),
-    )
-
-
-def height_of(places: Sequence[str], n_series: int = 1) -> int:
-    """Return the height of a chart with one row for each name."""
-    lines = max((place.count("\n") + 1 for place in places), default=1)
-    return len(places) * max(9 + _LINE_HEIGHT * lines, 8 + 12 * n_series)
 
 
 @unchecked

@@ -10,7 +10,8 @@ from medstress.core.controls import arm_label
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row
 from medstress.report.plots import layers
-from medstress.report.plots.layers import Axis, Series
+from medstress.report.plots.axes import Axis, share_axis
+from medstress.report.plots.layers import Series
 from medstress.report.plots.words import (
     MOST_LINES,
     first_panels,
@@ -103,7 +104,7 @@ def _panel(
             for label, curve in zip(labels, curves, strict=True)
         ],
         Axis(title="n (below 0: near names, above: far)"),
-        layers.share_axis("right answers lost (ASR)", (datum["high"] for datum in data)),
+        share_axis("right answers lost (ASR)", (datum["high"] for datum in data)),
         title=f"{title}, within {budget} queries" if budget.isdigit() else title,
         notes=(*more, *notes),
         tips={"series": "Of", "at": "n"},

@@ -9,6 +9,7 @@ from medstress.metrics.slices import is_too_small
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import FACTORS, Row
 from medstress.report.plots import layers
+from medstress.report.plots.axes import share_axis
 from medstress.report.plots.layers import Series
 from medstress.report.plots.words import (
     MOST_ROWS,
@@ -89,7 +90,7 @@ def _panel(
         data,
         places,
         [Series(label=kind, look=looks[kind][0], dash=looks[kind][1]) for kind in kinds],
-        layers.share_axis("right answers lost (ASR)", (datum["high"] for datum in data)),
+        share_axis("right answers lost (ASR)", (datum["high"] for datum in data)),
         title=title,
         notes=(*more, *notes),
         tips={"slice": "Slice", "by": "By", "series": "Mark"},

@@ -8,7 +8,8 @@ from typing import Any
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row
 from medstress.report.plots import layers
-from medstress.report.plots.layers import Axis, Series
+from medstress.report.plots.axes import Axis
+from medstress.report.plots.layers import Series
 from medstress.report.plots.words import (
     BESIDE_NAMES,
     MOST_ROWS,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from medstress.report.charts import INK, RULE, SERIES, Plot, plot
 from medstress.report.labels import Row
-from medstress.report.plots.layers import names_down, over, unchecked, with_title
+from medstress.report.plots.axes import names_down
+from medstress.report.plots.layers import over, unchecked, with_title
 from medstress.report.plots.words import (
     first_panels,
     middle,

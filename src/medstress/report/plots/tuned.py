@@ -8,12 +8,12 @@ from typing import Any
 from medstress.report.charts import Plot, plot
 from medstress.report.labels import Row
 from medstress.report.plots import layers
-from medstress.report.plots.layers import Axis, Series
+from medstress.report.plots.axes import Axis, share_axis
+from medstress.report.plots.layers import Series
 from medstress.report.plots.words import first_panels, harm, mark, names_in, place_words, read
 from medstress.results.formats import as_text, decimal, shorten
 from medstress.results.names import Names
 from medstress.results.table import Cell, Format, Table, as_row, columns
-from medstress.stats.estimates import read_share
 
 TRIED, CHOSEN, ELSEWHERE = "tried", "chosen", "chosen n, on the other items"
 _METRICS = {"asr": "ASR", "asr_unrefuted": "ASR, not refuted"}
@@ -76,7 +76,7 @@ def _panel(
             if any(datum["series"] == kind for datum in data)
         ],
         Axis(title="n (below 0: near names, above: far)"),
-        layers.share_axis(metric, (datum["high"] for datum in data)),
+        share_axis(metric, (datum["high"] for datum in data)),
         title=title,
         notes=notes,
         tips={"series": "What", "at": "n"},
@@ -104,7 +104,7 @@ def _numbers(
             as_row(
                 point["n"],
                 names.of("attack", point["attack"]),
-                read_share(point["estimate"]),
+                read(point["estimate"]),
                 *_chosen(by_n.get(point["n"])),
             )
             for point in grid["points"]

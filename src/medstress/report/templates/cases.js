@@ -157,7 +157,7 @@
     ];
 
     // [change, text] of a text with its changes: places count UTF-16 units.
-    const segments = (texts, shown) => {
+    const segments = (texts, shown, name) => {
       const text = texts[shown[0]];
       if (!shown[1]) return [["same", text]];
       const found = [];
@@ -165,7 +165,9 @@
       for (const [from, n, added] of shown[1]) {
         if (from > at) found.push(["same", text.slice(at, from)]);
         if (n) found.push(["removed", text.slice(from, from + n)]);
-        if (added) found.push(["added", added]);
+        // 0 stands for the name that the list has.
+        const fresh = added === 0 ? name : added;
+        if (fresh) found.push(["added", fresh]);
         at = from + n;
       }
       if (at < text.length) found.push(["same", text.slice(at)]);
@@ -180,8 +182,8 @@
       }
       return box;
     };
-    const turns = ({ detail, texts }) => {
-      if (detail.sent === 1) return [["prompt", segments(texts, detail.shown)]];
+    const turns = ({ line, detail, texts }) => {
+      if (detail.sent === 1) return [["prompt", segments(texts, detail.shown, line.replacement)]];
       return (detail.sent || []).map(([role, ...shown]) => [role, segments(texts, shown)]);
     };
 
@@ -190,7 +192,7 @@
         ? "blake2b-128:" + line.id + detail.trial : detail.trial;
     const facts = (found) => {
       const { line, detail, texts } = found;
-      const after = known(detail.answer) ? detail.answer : null;
+      const after = known(detail.answer) ? detail.answer : line.after;
       const rows = [
         ["Outcome", named("verdict", line.verdict)],
         ["Attack", named("attack", line.attack), line.attack],
@@ -202,7 +204,7 @@
         ["Type", texts[detail.type]],
         ["Changed in", detail.in],
         ["Right answer", line.key],
-        ["Answer", known(line.before) ? line.before + (after ? " → " + after : "") : null],
+        ["Answer", known(line.before) ? line.before + (known(after) ? " → " + after : "") : null],
         ["P(key)", known(line.confidence)
           ? share(line.confidence) + (known(detail.p) ? " → " + share(detail.p) : "") +
             (detail.guess ? " (a guess: below .5 before)" : "")
@@ -247,7 +249,10 @@
       }
       parts.push(list);
       for (const note of notes(found)) parts.push(make("p", note, "note"));
-      if (detail.shown) parts.push(views(), marked(segments(texts, detail.shown)));
+      if (detail.shown) parts.push(views(), marked(segments(texts, detail.shown, line.replacement)));
+      if (detail.shown && known(detail.sent) && detail.sent !== 1) {
+        parts.push(make("p", "Not sent in this form: what was sent stands below.", "note"));
+      }
       parts.push(...scores(detail), ...labels(detail), ...sent(found), ...tried(detail));
       parts.push(...attempts(detail));
       return parts;
@@ -366,8 +371,10 @@
 
     // Markdown
 
+    // In one line, without marks of Markdown and without turning the direction of what follows.
     const plain = (text) =>
-      String(text).replace(/\s+/g, " ").replace(/[\\`*_{}[\]<>#|~]/g, "\\$&");
+      String(text).replace(/\s+/g, " ").replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd")
+        .replace(/[\\`*_{}[\]<>#|~]/g, "\\$&");
     const fenced = (text) => {
       const longest = Math.max(2, ...(text.match(/`+/g) || []).map((run) => run.length));
       const fence = "`".repeat(longest + 1);
@@ -388,7 +395,7 @@
           lines.push("", "### " + title + ", after", "", fenced(side(parts, "removed")));
         }
       };
-      if (detail.shown) both("Text", segments(texts, detail.shown));
+      if (detail.shown) both("Text", segments(texts, detail.shown, line.replacement));
       if (detail.sent && detail.sent !== 1) {
         for (const [role, parts] of turns(found)) both("Sent (" + plain(role) + ")", parts);
       }
