@@ -16,7 +16,7 @@ from medstress.store import begun, replies, reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import make_views
 from medstress.store.opening import explain, open_for_reading, restrict
-from medstress.store.review_store import stored_reviews, stored_rooms
+from medstress.store.review_store import stored_reviews
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending
 
@@ -213,14 +213,7 @@ class RunReader:
 
     def reviews(self) -> list[reviews.Review]:
         """Return what experts say, each one's latest about a case, by trial and reviewer."""
-        earlier = {reviews.place(one): one for one in reviews.read_table(self._db)}
-        now = {reviews.place(one): one for one in stored_reviews(self.folder)}
-        found = (earlier | now).values()
-        return sorted(found, key=lambda one: (one.trial_id or "", one.case_id or "", one.reviewer))
-
-    def rooms(self) -> dict[str, dict[str, Any]]:
-        """Return room -> the sample that was drawn for it; see `medstress.review.room`."""
-        return stored_rooms(self.folder)
+        return reviews.latest(reviews.read_table(self._db), stored_reviews(self.folder))
 
     def trial_numbers(self) -> dict[int, tuple[str, int]]:
         """Return row -> (trial id, row of its item) of finished trials."""

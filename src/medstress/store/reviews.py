@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TypeAlias
 
 # Runs of earlier versions hold their reviews in this table; it is read and no longer written.
@@ -105,7 +106,7 @@ def read(db: sqlite3.Connection) -> list[Review]:
 
     Of two at the same time, the one that came in later counts.
     """
-    latest: dict[Place, Review] = {}
+    found: dict[Place, Review] = {}
     rows = db.execute(f"SELECT {', '.join(_COLUMNS)} FROM verdicts ORDER BY time, id")
     for row in rows:
         given = dict(zip(_COLUMNS, row, strict=True))
@@ -113,8 +114,15 @@ def read(db: sqlite3.Connection) -> list[Review]:
         if not all(isinstance(word, str) for word in answers.values()):
             raise ValueError("an answer is no text")
         one = Review(**given | {"answers": answers})
-        latest[place(one)] = one
-    return list(latest.values())
+        found[place(one)] = one
+    return list(found.values())
+
+
+def latest(earlier: Iterable[Review], now: Iterable[Review]) -> list[Review]:
+    """Return the later of two sets of reviews and what it does not replace, by trial and rater."""
+    found = {place(one): one for one in (*earlier, *now)}
+    order = attrgetter("trial_id", "case_id", "reviewer")
+    return sorted(found.values(), key=lambda one: tuple(part or "" for part in order(one)))
 
 
 def place(review: Review) -> Place:

@@ -14,6 +14,7 @@ from medstress.results.reviewed import settled
 from medstress.stats.agreement import MISSING, Ratings, agreement
 from medstress.stats.estimates import Estimate
 from medstress.stats.shares import rate
+from medstress.store.review_store import stored_rooms
 from medstress.store.reviews import (
     ADJUDICATOR,
     ANSWER,
@@ -51,7 +52,9 @@ def describe_reviews(run: StoredRun, trials: Sequence[TrialRow]) -> dict[str, An
     return {
         "n_raters": len(raters),
         "n_adjudicators": len(decided),
-        "samples": [{name: body[name] for name in _SAMPLE} for body in run.rooms().values()],
+        "samples": [
+            {name: body[name] for name in _SAMPLE} for body in stored_rooms(run.folder).values()
+        ],
         "judgements": [_judgement(name, judged, raters, rows) for name in JUDGEMENTS],
         "controls": _controls(judged, raters),
         "answers": _answers([one for one in reviews if ANSWER in one.answers], raters, rows),

@@ -7,6 +7,7 @@ from typing import Any
 
 from medstress.report.charts import Plot, plot
 from medstress.report.plots import layers
+from medstress.report.plots.axes import share_axis
 from medstress.report.plots.layers import Series
 from medstress.report.plots.words import mark, on_axis, read
 from medstress.report.review import CALLED, review_section
@@ -53,7 +54,7 @@ def _drawn(
         [mark(estimate, {}, place=places[row], series=name) for row, name, estimate in known],
         list(places.values()),
         [Series(label=name, look=at, dash=at) for at, name in enumerate(who)],
-        layers.share_axis(title),
+        share_axis(title),
         title=table.caption,
         tips={"place": "What", "series": "Who"} if len(who) > 1 else {"place": "What"},
     )
