@@ -61,6 +61,11 @@ def describe_reviews(run: StoredRun, trials: Sequence[TrialRow]) -> dict[str, An
     }
 
 
+def _samples(run: StoredRun) -> list[dict[str, Any]]:
+    rooms = stored_rooms(run.folder).values()
+    return [{name: body[name] for name in _SAMPLE} for body in rooms]
+
+
 def split_lines(review: Mapping[str, Any]) -> list[str]:
     """Return a warning if raters disagree on cases that nobody has decided."""
     (key,) = [each for each in review["judgements"] if each["judgement"] == KEY_RIGHT]
