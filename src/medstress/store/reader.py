@@ -317,8 +317,7 @@ class RunReader:
         return {arm: roles for arm, roles in found.items() if set(roles) != {"victim"}}
 
     def attack_calls(self) -> Iterator[tuple[int, str, str, str, str, int, bytes]]:
-        """Yield (trial, data set, group, victim, attack, query, cache key) of each answered call of
-        attack queries, in the plan's order."""
+        """Yield (trial, data set, group, victim, attack, query, key) of answered attack calls."""
         yield from self._db.execute(
             "SELECT e.trial, a.dataset, a.grp, a.victim, a.attack, e.query, e.key "
             "FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "

@@ -52,9 +52,7 @@ def describe_reviews(run: StoredRun, trials: Sequence[TrialRow]) -> dict[str, An
     return {
         "n_raters": len(raters),
         "n_adjudicators": len(decided),
-        "samples": [
-            {name: body[name] for name in _SAMPLE} for body in stored_rooms(run.folder).values()
-        ],
+        "samples": _samples(run),
         "judgements": [_judgement(name, judged, raters, rows) for name in JUDGEMENTS],
         "controls": _controls(judged, raters),
         "answers": _answers([one for one in reviews if ANSWER in one.answers], raters, rows),
