@@ -96,7 +96,20 @@ lengths of all prompts. `benchmarks/prefix_sharing.py`
 counts what no way of asking could avoid.
 `usd`, `spending` and `calls_from_cache`: [cost and cache](cost-and-cache.md#after-a-run).
 """
-FORMAT_2 = """## `summary --json`: format 2
+FORMAT_2 = """## Reviews in `summary --json` and exports
+
+`review`, where somebody judged: `n_raters`, `n_adjudicators`; `samples` (`mode`, `seed`, `drawn` of
+`population`, its `arms`, what was `planted`, `complete`, `time`); `judgements` (`judgement`,
+`n_cases`, `n_split`, `n_decided`, `n_open`, `yes`, `agreement` with `n_raters`, `raw`, `cohen`,
+`fleiss`, `krippendorff`); `controls` (`rater`, `control`, `right`); `answers` (`n_items`; `people`,
+`raters`, `models`, each `clean` and `attacked`), null where nobody answered. [The review
+room](review.md).
+
+`export --table reviews` has `trial_id` (null for planted cases), `reviewer`, `human_valid`,
+`answers` (JSON), `note`, `time`, the four judgements, `role` (`rater`, `adjudicator`), `case_id`,
+`control`, `control_of`.
+
+## `summary --json`: format 2
 
 `"format": 2` is provisional until 0.2.0: fields may still be added. Format 1 is still read wherever
 summaries are read; [CHANGELOG](../CHANGELOG.md) says what changed. Run folders have another number:

@@ -19,6 +19,7 @@ from medstress.report.cases import page as case_page
 from medstress.report.labels import FACTORS
 from medstress.report.plots.words import MOST_ROWS
 from medstress.report.rate_plots import forest
+from medstress.review.page import room_page
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 ACTIVE = ("href", "src", "srcset", "action", "content", "http-equiv", "class", "type", "name")
@@ -110,6 +111,29 @@ def test_a_sheet_of_cases_holds_nothing_that_a_harmless_one_lacks(template, page
 
     source = sheet(payloads)
     check_alike(source, sheet(plain(payloads)))
+    assert source.count("evil.example") > 100
+
+
+def test_a_review_room_holds_nothing_that_a_harmless_one_lacks(payloads):
+    def room(texts):
+        cases = [
+            {
+                "id": f"{number:012x}",
+                "texts": [{"name": text, "parts": [{"marked": True, "text": text}]}],
+                "options": [text, text],
+                "key": "A",
+                "notes": [text],
+            }
+            for number, text in enumerate(texts)
+        ]
+        public = {"room": "0", "mode": "judge", "seed": 0, "pairs": [], "cases": cases}
+        return room_page(public, is_served=False)
+
+    source = room(payloads)
+    assert not STEERING.search(source)
+    found, expected = Page(source), Page(room(plain(payloads)))
+    assert found.elements == expected.elements
+    assert found.code[-1] == expected.code[-1]
     assert source.count("evil.example") > 100
 
 

@@ -15,6 +15,7 @@ from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
 from medstress.cli.freezing import freeze_cli as freeze_cli
+from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.screen import screen
 from medstress.cli.showing import (
     show,
@@ -32,7 +33,6 @@ from medstress.core.errors import UsageError
 from medstress.figures.outputs import Made, Skipped
 from medstress.files.writing import Access, write_text
 from medstress.papers.write import INDEX
-from medstress.results.load import open_run
 from medstress.results.rows import trial_rows
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
@@ -205,24 +205,6 @@ def recipe_cli(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
     print(f"recipe: {path}   next: medstress run {path}")
-    return 0
-
-
-def review_cli(args: argparse.Namespace) -> int:
-    """Run `medstress review`."""
-    from medstress.review.reviews import export_sheet, import_sheet
-    from medstress.store.run_store import RunStore
-
-    folder = Path(args.folder)
-    with open_run(folder) as stored:
-        if args.export is not None:
-            n = export_sheet(stored, Path(args.export))
-            print(f"{n} cases: {args.export}")
-            return 0
-        known = [trial_id for trial_id, _ in stored.trial_numbers().values()]
-    with RunStore(folder) as store:
-        n = import_sheet(store, known, Path(args.read))
-    print(f"{n} reviews read; next: medstress summary {folder}")
     return 0
 
 

@@ -227,16 +227,52 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
 def _review(commands: argparse._SubParsersAction[Parser]) -> None:
     review = commands.add_parser(
         "review",
-        help="export cases for experts as a sheet, import their reviews",
-        description="Write every success of MedFuzz as a case for experts, and read their reviews "
-        "back. human_valid overrides the verdict of the gates.",
+        help="a room where experts judge cases, in the browser or in one file",
+        description="Open a local page where experts judge a random sample of successes, without "
+        "seeing model or attack: is the key still right, would a careful clinician be misled, is "
+        "the text plausible, is harm likely. Every answer is saved at once in DIR. Planted cases "
+        "measure the raters. Where raters agree that the key is right, the success is valid; where "
+        "they disagree it stays unknown until --adjudicate. Names of raters stay in DIR.",
     )
     review.add_argument("folder", metavar="DIR")
-    how = review.add_mutually_exclusive_group(required=True)
-    how.add_argument(
-        "--export", metavar="FILE", help="FILE.html to read or print, FILE.csv to fill in"
+    review.add_argument(
+        "--mode",
+        choices=("judge", "answer"),
+        default="judge",
+        help="answer: people answer clean and attacked items, to compare them with the model",
     )
-    how.add_argument("--import", dest="read", metavar="FILE", help="a filled-in FILE.csv")
+    review.add_argument(
+        "--sample", type=int, metavar="N", help="so many cases (default: 50, or all if fewer)"
+    )
+    review.add_argument("--seed", type=int, default=0, metavar="S", help="of the sample (0)")
+    review.add_argument(
+        "--controls",
+        type=int,
+        metavar="N",
+        help="planted cases of each of the two sorts (default: a tenth of the sample, at least 2)",
+    )
+    review.add_argument("--port", type=int, default=0, metavar="PORT", help="default: a free one")
+    review.add_argument("--no-browser", action="store_true", help="only print the address")
+    how = review.add_mutually_exclusive_group()
+    how.add_argument(
+        "--adjudicate", action="store_true", help="decide the cases on which raters disagree"
+    )
+    how.add_argument("--agreement", action="store_true", help="how far raters agree, as tables")
+    how.add_argument(
+        "--export",
+        metavar="FILE",
+        help="FILE.html: the room in one file, for people who may install nothing; FILE.csv: the "
+        "successes of MedFuzz to fill in, not blinded",
+    )
+    how.add_argument(
+        "--sheet", metavar="FILE", help="FILE.html or FILE.csv: those of MedFuzz to read or print"
+    )
+    how.add_argument(
+        "--import",
+        dest="read",
+        metavar="FILE",
+        help="FILE.json that the page gave, or a filled-in FILE.csv",
+    )
 
 
 def _cache(commands: argparse._SubParsersAction[Parser]) -> None:

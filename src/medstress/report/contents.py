@@ -23,11 +23,13 @@ from medstress.report.passages import gain_table, passage_plots
 from medstress.report.plots.costs import cost_plot, failure_plot
 from medstress.report.plots.regimes import regime_plots
 from medstress.report.plots.reusable import reusable_plots
+from medstress.report.plots.reviewed import review_plots
 from medstress.report.plots.sliced import slice_plots
 from medstress.report.plots.trained import training_plots
 from medstress.report.plots.transfers import transfer_plots
 from medstress.report.plots.tuned import tuning_plots
 from medstress.report.rate_plots import curves, forest
+from medstress.report.review import review_section
 from medstress.report.second_answers import second_answer_plots
 from medstress.report.section import Content, Section, Source, rendered
 from medstress.report.sentence_scores import score_tables, surrogate_tables
@@ -247,6 +249,14 @@ def _cases(source: Source) -> Content:
     return Content(html=browser.html, styles=STYLES, scripts=SCRIPTS)
 
 
+def _review(source: Source) -> Content | None:
+    tables = review_section(source.keyed)
+    plots = list(review_plots(source.keyed))
+    drawn = {plot.data.name for plot in plots}
+    rest = [table for table in tables if table.name not in drawn]
+    return Content(plots=plots, tables=rest) if tables else None
+
+
 def _failures(source: Source) -> Content | None:
     lost = [trial for trial in source.trials if trial.verdict is Verdict.FAILED]
     if not lost:
@@ -326,6 +336,7 @@ SECTIONS = (
     ),
     Section(id="comparisons", title="Tests", make=_tests),
     Section(id="variety", title="Diversity", make=_diversity),
+    Section(id="review", title="What reviewers say", make=_review, short="Review"),
     Section(id="cases", title="Cases", make=_cases),
     Section(id="cost", title="Cost", make=_cost),
     Section(id="failed", title="Failures", make=_failures),

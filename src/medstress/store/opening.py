@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medstress.core.errors import StoreError
-from medstress.store.known_schema import FORMAT, check_schema, known_tables
+from medstress.files.writing import DATABASE
+from medstress.store.known_schema import FORMAT, RUN, Schema, check_schema, known_tables
 from medstress.store.stored_types import check_types
 
 LONGEST_VALUE = 128 << 20
@@ -57,21 +58,22 @@ class OpenedRun:
     one snapshot."""
 
 
-def open_for_reading(path: Path) -> OpenedRun:
-    """Open a file that should be a run's database.
+def open_for_reading(path: Path, schema: Schema = RUN) -> OpenedRun:
+    """Open a file that should be a run's database, or another of medstress.
 
     Args:
         path: the file.
+        schema: what it should hold.
 
     Raises:
-        StoreError: it is not a run of a known format, it is damaged, or it cannot be opened.
+        StoreError: it holds that in no known format, it is damaged, or it cannot be opened.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
-            return _opened(path)
+            return _opened(path, schema)
         except _ChangedError:
             continue  # a writer started: now there is a log, and the next attempt reads with it
-    return _opened(path)
+    return _opened(path, schema)
 
 
 def check_run(path: Path) -> None:
@@ -101,14 +103,14 @@ def restrict(db: sqlite3.Connection, format_: int) -> None:
     db.set_authorizer(allows)
 
 
-def _opened(path: Path) -> OpenedRun:
+def _opened(path: Path, schema: Schema) -> OpenedRun:
     check_sides(path)
     try:
         db, is_unchanged = _connected(path)
     except sqlite3.Error as error:
         raise StoreError(explain(path, error)) from error
     try:
-        return OpenedRun(db=db, format=_checked(db, path), is_unchanged=is_unchanged)
+        return OpenedRun(db=db, format=_checked(db, path, schema), is_unchanged=is_unchanged)
     except BaseException as error:
         db.close()
         if not is_unchanged():
@@ -118,16 +120,16 @@ def _opened(path: Path) -> OpenedRun:
         raise
 
 
-def _checked(db: sqlite3.Connection, path: Path) -> int:
+def _checked(db: sqlite3.Connection, path: Path, schema: Schema) -> int:
     # One snapshot for all checks and reads, because another process may be writing.
     db.execute("BEGIN")
-    format_ = check_schema(db, path)
+    format_ = check_schema(db, path, schema)
     if format_ == 0:
         return 0
     (report,) = db.execute("PRAGMA quick_check(1)").fetchone()
     if report != "ok":
         raise StoreError(_damaged(path, str(report).splitlines()[-1]))
-    check_types(db, path, known_tables(format_))
+    check_types(db, path, known_tables(format_, schema))
     return format_
 
 
@@ -233,6 +235,8 @@ def explain(path: Path, error: sqlite3.Error) -> str:
 
 
 def _damaged(path: Path, what: str) -> str:
+    if path.name != DATABASE:
+        return f"{path} is not readable: {what}; restore it from a copy"
     return (
         f"{path} is not a readable run: {what}; if it was one, restore it from a copy, or run the "
         "experiment again in another folder with --out"

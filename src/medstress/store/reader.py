@@ -16,6 +16,7 @@ from medstress.store import begun, replies, reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import make_views
 from medstress.store.opening import explain, open_for_reading, restrict
+from medstress.store.review_store import stored_reviews
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending
 
@@ -210,9 +211,9 @@ class RunReader:
         )
         return {own: about for own, about in rows if about is not None}
 
-    def reviews(self) -> Iterator[reviews.Review]:
-        """Yield the experts' reviews of successes."""
-        return reviews.read(self._db)
+    def reviews(self) -> list[reviews.Review]:
+        """Return what experts say, each one's latest about a case, by trial and reviewer."""
+        return reviews.latest(reviews.read_table(self._db), stored_reviews(self.folder))
 
     def trial_numbers(self) -> dict[int, tuple[str, int]]:
         """Return row -> (trial id, row of its item) of finished trials."""
@@ -316,8 +317,7 @@ class RunReader:
         return {arm: roles for arm, roles in found.items() if set(roles) != {"victim"}}
 
     def attack_calls(self) -> Iterator[tuple[int, str, str, str, str, int, bytes]]:
-        """Yield (trial, data set, group, victim, attack, query, cache key) of each answered call of
-        attack queries, in the plan's order."""
+        """Yield (trial, data set, group, victim, attack, query, key) of answered attack calls."""
         yield from self._db.execute(
             "SELECT e.trial, a.dataset, a.grp, a.victim, a.attack, e.query, e.key "
             "FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "

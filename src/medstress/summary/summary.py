@@ -30,6 +30,7 @@ from medstress.summary.headlines import headlines
 from medstress.summary.looks import saved
 from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
+from medstress.summary.reviews import describe_reviews, split_lines
 from medstress.summary.sensitivity import describe_sensitivity, models_of
 from medstress.summary.sentences import add_scores
 from medstress.summary.training import describe_training
@@ -119,6 +120,9 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         found["passages"] = passages
         if not passages["gains"]:
             found["warnings"].append(NO_GAIN)
+    if (review := describe_reviews(run, trials)) is not None:
+        found["review"] = review
+        found["warnings"] += split_lines(review)
     add_decisions(run, trials, found, budgets)
     # Only kinds whose attacks draw names have analyses.
     analysed = trials if kind_of_run(run).draws_names else ()

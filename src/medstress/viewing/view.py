@@ -28,6 +28,7 @@ from medstress.results.load import StoredRun, open_run
 from medstress.results.rows import trial_rows
 from medstress.serving.local import serve
 from medstress.store.odd_rows import interpreting
+from medstress.store.review_store import FILE as REVIEWS
 from medstress.store.run_store import FILE
 from medstress.summary.summary import summarise_run
 
@@ -266,9 +267,9 @@ def _quietly_closed(folder: Path) -> Iterator[StoredRun]:
 
 
 def _stamp(folder: Path) -> Stamp:
-    """Return size and time of the database and of its log, None where there is none."""
+    """Return size and time of the database, of its log and of reviews, None where there is none."""
     found: list[tuple[int, int] | None] = []
-    for name in (FILE, f"{FILE}-wal"):
+    for name in (FILE, f"{FILE}-wal", REVIEWS, f"{REVIEWS}-wal"):
         try:
             at = (folder / name).stat()
         except OSError:
