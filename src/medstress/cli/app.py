@@ -24,6 +24,7 @@ COMMANDS = (
     "compare",
     "freeze",
     "test",
+    "explain",
     "review",
     "annotate",
     "cache",

@@ -13,6 +13,7 @@ from medstress.api.run import Run, run
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display, print_table
+from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.freezing import freeze_cli as freeze_cli
 from medstress.cli.showing import print_failures, print_first, show, show_run, write_report
 from medstress.cli.significance import test_cli as test_cli

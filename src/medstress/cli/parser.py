@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
+from medstress.cli.explaining import add_explain
 from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
 from medstress.version import __version__
 
@@ -22,10 +23,7 @@ KINDS = (
     "wrappers",
     "recipes",
 )
-NOT_BUILT = (
-    "watch",
-    "explain",
-)
+NOT_BUILT = ("watch",)
 """Planned commands that this version lacks."""
 
 
@@ -51,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     _look(commands)
     add_compare(commands)
     add_test(commands)
+    add_explain(commands)
     _review(commands)
     _annotate(commands)
     _cache(commands)
@@ -195,7 +194,7 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     export.add_argument(
         "--table",
         required=True,
-        choices=("items", "trials", "exchanges", "reviews"),
+        choices=("items", "trials", "exchanges", "reviews", "explanations"),
         help="which rows",
     )
     export.add_argument(

@@ -22,6 +22,7 @@ from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.criteria import add_decisions
+from medstress.summary.explanations import about_explanations, describe_explanations
 from medstress.summary.frozen_sets import frozen_lines
 from medstress.summary.headlines import headlines
 from medstress.summary.looks import saved
@@ -110,6 +111,9 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
     add_slopes(found, run)
+    if (explained := describe_explanations(run)) is not None:
+        found["explanations"] = explained
+        found["warnings"] += about_explanations(explained)
     if (passages := describe_passages(run, trials)) is not None:
         found["passages"] = passages
         if not passages["gains"]:
