@@ -9,6 +9,8 @@ References:
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from types import FunctionType, MethodType
@@ -63,10 +65,15 @@ def check_installed() -> None:
     Raises:
         UsageError: it is not installed.
     """
-    try:
-        import shap  # noqa: F401
-    except ImportError:
-        raise UsageError(MISSING) from None
+    if sys.modules.get("shap") is not None:
+        return
+    with warnings.catch_warnings():
+        # What its plots will have to change one day is not for our users.
+        warnings.simplefilter("ignore")
+        try:
+            import shap  # noqa: F401
+        except ImportError:
+            raise UsageError(MISSING) from None
 
 
 def owen_values(
@@ -87,6 +94,7 @@ def owen_values(
     Yields:
         Distinct masks; expects their outputs, `(n_masks, n_outputs)`.
     """
+    check_installed()
     levels = LEVELS if batch >= 2 * 4 ** (LEVELS - 1) <= evaluations else 0
     known: dict[bytes, Floats] = {}
 

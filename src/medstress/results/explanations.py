@@ -32,8 +32,8 @@ def unexplained(run: StoredRun) -> dict[str, str]:
             notes.pop(one.spec["trial"], None)
             if one.note is not None:
                 notes[one.spec["trial"]] = one.note
-    for one in explained_trials(run):
-        notes.pop(one.trial.trial_id, None)
+    for explained in explained_trials(run):
+        notes.pop(explained.trial.trial_id, None)
     return notes
 
 
