@@ -90,7 +90,12 @@ def test_a_longer_segment_leaves_the_tree_above_it_as_it_was() -> None:
 
 def test_the_first_masks_are_those_of_all_pairs_of_context_and_half() -> None:
     found = {tuple(mask.tolist()) for mask in first_masks(((0, 1), (2, 3)), 4, 1)}
-    assert found == {(False,) * 4, (True,) * 4, (True, True, False, False), (False, False, True, True)}
+    assert found == {
+        (False,) * 4,
+        (True,) * 4,
+        (True, True, False, False),
+        (False, False, True, True),
+    }
     deeper = {tuple(mask.tolist()) for mask in first_masks(((0, 1), (2, 3)), 4, 2)}
     assert len(deeper) == 4 + 8
     assert all(any(mask[:2]) or any(mask[2:]) or not any(mask) for mask in deeper)
