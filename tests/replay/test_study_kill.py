@@ -18,7 +18,7 @@ from medstress.testing import tiny_questions
 
 N_KILLS = 3
 BATCH = 16
-N_CONTROLS = 10
+N_CONTROLS = 5
 MODELS = '''
 """Scripted models that log every conversation they are given, and take their time."""
 

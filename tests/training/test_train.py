@@ -313,7 +313,7 @@ def test_multiple_choice_heads_are_trained_on_substitutions(
     [
         ("train", {"epocs": 3}, "unknown key 'epocs'; did you mean 'epochs'?"),
         ("train", {"epochs": 0}, "epochs = 0: input should be greater than or equal to 1"),
-        ("train", {"seeds": [0, 0]}, "seeds = [0, 0]: expected each seed once"),
+        ("train", {"seeds": [0, 0]}, "seeds = [0, 0]: seeds repeat"),
         ("train", {"model": "./nowhere"}, "model './nowhere' not found"),
         ("train", {"dtype": "float16"}, "dtype = 'float16': input should be"),
         ("train", {"device": "abacus"}, "[train] device = 'abacus' cannot be used"),

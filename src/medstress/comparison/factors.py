@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from medstress.comparison.frozen import is_replay
 from medstress.comparison.sides import Arm
+from medstress.results.victims import entries_of
 
 Manifest: TypeAlias = Mapping[str, Any]
 
@@ -60,7 +61,7 @@ def factors_of(first: Manifest, ours: Arm, second: Manifest, theirs: Arm) -> lis
         *attack,
         *_groups(first, ours.group, second, theirs.group, other_attack=bool(attack) or replays),
         *_roles(first, second, other_attack=bool(attack) or replays),
-        *_version(first, second),
+        *_version(first, second, _rules(_task_on(first, ours), _task_on(second, theirs))),
     ]
     return list(dict.fromkeys(found))
 
@@ -85,20 +86,23 @@ def _without(versions: Manifest) -> Manifest:
     return {key: value for key, value in versions.items() if key != _MEDSTRESS}
 
 
-def _version(first: Manifest, second: Manifest) -> Iterator[Factor]:
+def _version(first: Manifest, second: Manifest, rules: Sequence[str]) -> Iterator[Factor]:
+    """Compare the versions of medstress; rules that follow from them are no second factor."""
     ours, theirs = (each["versions"].get(_MEDSTRESS) for each in (first, second))
-    if ours != theirs:
-        yield Factor(name=VERSION, what=f"medstress {ours} in A, {theirs} in B")
+    other = [f"medstress {ours} in A, {theirs} in B"] if ours != theirs else []
+    read = [f"rules of an earlier medstress: {', '.join(rules)}"] if rules else []
+    if other or read:
+        yield Factor(name=VERSION, what="; ".join((*other, *read)))
 
 
-def models_of(manifest: Manifest, victim: str) -> list[Mapping[str, Any]]:
-    """Return the manifest's entries of a victim: several if folds were trained."""
-    entries = manifest["victims"].items()
-    return [entry for label, entry in entries if entry.get("part_of", label) == victim]
+def _rules(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    ours, theirs = _unwrapped(first["task"])[0], _unwrapped(second["task"])[0]
+    changed = _differing(ours, theirs).items()
+    return [f"{key} {a}, {b}" for key, (a, b) in changed if key in _RULES]
 
 
 def _models(first: Manifest, ours: str, second: Manifest, theirs: str) -> Iterator[Factor]:
-    entries = models_of(first, ours), models_of(second, theirs)
+    entries = [entries_of(*each).values() for each in ((first, ours), (second, theirs))]
     hashes = [sorted(str(entry["model_hash"]) for entry in side) for side in entries]
     names = [sorted(str(entry["model"]) for entry in side) for side in entries]
     if hashes[0] == hashes[1]:
@@ -148,7 +152,7 @@ def _named(names: Sequence[str]) -> str:
 
 def _task_on(manifest: Manifest, arm: Arm) -> Mapping[str, Any]:
     """Return what an arm's victim was asked with: `task` and `prompt`."""
-    entry = models_of(manifest, arm.victim)[0]
+    entry = next(iter(entries_of(manifest, arm.victim).values()))
     return {**entry, **entry.get("by_dataset", {}).get(arm.dataset, {})}
 
 
@@ -168,14 +172,15 @@ def _tasks(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Fact
     for key, (a, b) in _differing(ours, theirs).items():
         if key == "template":
             yield Factor(name="prompt", what=_prompts(first, second))
-        elif key in _RULES:
-            yield Factor(name=VERSION, what=f"rules of an earlier medstress: {key} {a}, {b}")
-        elif key in _OF_SOME_WAYS and (
-            ways[0] != ways[1] or key not in _READ_BY.get(str(ways[0]), ())
-        ):
-            continue
-        elif key != "answer_by":
+        elif key not in {"answer_by", *_RULES} and not _is_unread(key, ways):
             yield Factor(name=key, what=f"{a} in A, {b} in B")
+
+
+def _is_unread(key: str, ways: tuple[Any, Any]) -> bool:
+    """Return whether a key of a task is read by none of two ways of answering, or they differ."""
+    return key in _OF_SOME_WAYS and (
+        ways[0] != ways[1] or key not in _READ_BY.get(str(ways[0]), ())
+    )
 
 
 def _prompts(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:

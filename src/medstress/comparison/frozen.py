@@ -22,6 +22,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_eligible, is_flipped
 from medstress.results.formats import plural
+from medstress.results.victims import entries_of
 
 Spec: TypeAlias = Mapping[str, Any]
 Arms: TypeAlias = tuple[Arm, Arm]
@@ -140,8 +141,7 @@ def _repeated(side: Side, arm: Arm) -> str:
 
 
 def _model_hashes(side: Side, victim: str) -> list[str]:
-    entries = side.manifest["victims"].items()
-    return [e["model_hash"] for label, e in entries if e.get("part_of", label) == victim]
+    return [entry["model_hash"] for entry in entries_of(side.manifest, victim).values()]
 
 
 def _check_primary(sides: tuple[Side, Side]) -> None:

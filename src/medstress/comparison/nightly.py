@@ -11,7 +11,7 @@ from typing import Any
 
 from medstress.comparison.compare import one_factor
 from medstress.comparison.contrasts import ACCURACY_AFTER, ASR, CONTRASTS, Contrast
-from medstress.comparison.factors import OF_VICTIMS, TIME, factors_of, models_of
+from medstress.comparison.factors import OF_VICTIMS, TIME, factors_of
 from medstress.comparison.frozen import at_first_edits, frozen_specs
 from medstress.comparison.gate_file import Series, spent_digest
 from medstress.comparison.pairing import Pair, by_key, pairs_of
@@ -19,6 +19,7 @@ from medstress.comparison.sides import Arm, Side, match_arms
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
 from medstress.results.formats import decimal, plural
+from medstress.results.victims import entries_of
 from medstress.stats.nights import ALARM, State, allowed, begin, feed
 
 _FIXED_BACKENDS = ("mock", "scripted")
@@ -275,13 +276,10 @@ def _series(series: Series | None, first: Side, victim: str, margin: float) -> S
     Raises:
         UsageError: the series has another baseline or margin.
     """
-    models = models_of(first.manifest, victim)
     hashes = first.manifest["parts"]["victims"]
-    of = [
-        label for label, e in first.manifest["victims"].items() if e.get("part_of", label) == victim
-    ]
+    of = entries_of(first.manifest, victim)
     baseline = content_hash(sorted(hashes[label] for label in of))
-    about = f"{victim} ({models[0]['model']})"
+    about = f"{victim} ({next(iter(of.values()))['model']})"
     if series is None:
         return Series(state=begin(baseline, margin), about=about, baseline_runs=(), log=())
     if series.state.baseline != baseline:
@@ -347,7 +345,7 @@ def _why_fixed(side: Side, victim: str) -> str | None:
     backends = {table["backend"] for table in tables}
     if backends & set(_FIXED_BACKENDS):
         return f"the back end {sorted(backends & set(_FIXED_BACKENDS))[0]} never changes an answer"
-    for entry in models_of(side.manifest, victim):
+    for entry in entries_of(side.manifest, victim).values():
         task = entry["task"]
         while "task" in task:
             task = task["task"]

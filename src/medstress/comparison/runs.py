@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import product, starmap
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.results.load import StoredRun, open_run
 from medstress.results.rows import trial_rows
+from medstress.results.victims import victim_of
 
 __all__ = ["check_compared", "compare_folders", "compare_within", "compared_arms"]
 
@@ -111,7 +112,7 @@ def compared_kind(manifest: Mapping[str, Any], table: Mapping[str, Any]) -> str:
     Raises:
         UsageError: they are neither two attacks nor two victims of the run.
     """
-    victims = {entry.get("part_of", label) for label, entry in manifest["victims"].items()}
+    victims = set(starmap(victim_of, manifest["victims"].items()))
     return compared_arms(table, sorted(victims), [*manifest["attacks"]])
 
 

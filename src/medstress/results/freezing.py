@@ -20,6 +20,7 @@ from medstress.datasets.writing import row_from_question
 from medstress.files.writing import write_text
 from medstress.results.export import Probes
 from medstress.results.load import StoredRun, kind_of_run
+from medstress.results.victims import entries_of
 from medstress.store.codec import decode_edits
 from medstress.store.reader import StoredTrial
 from medstress.version import __version__
@@ -259,9 +260,7 @@ def _head(
     sample_seed: int,
 ) -> dict[str, Any]:
     manifest = run.manifest
-    entry = next(
-        each for name, each in manifest["victims"].items() if each.get("part_of", name) == victim
-    )
+    entry = next(iter(entries_of(manifest, victim).values()))
     trials = [trial for row in rows for trial in row.trials]
     return {
         FIELD: FORMAT,

@@ -10,6 +10,7 @@ from medstress.core.calls import Answer, Call, Message, Prompt
 from medstress.core.items import Edited, Item
 from medstress.core.outcomes import Outcome
 from medstress.kinds import kind_described
+from medstress.results.victims import victim_of
 from medstress.tasks.task import AnyTask
 from medstress.tasks.templates import Template
 
@@ -22,7 +23,7 @@ class Prompts:
         """By victim and data set; None is for all data sets without a prompt of their own."""
         for label, victim in manifest["victims"].items():
             # Victims that share the items have one name in rows, and the same task.
-            name = victim.get("part_of", label)
+            name = victim_of(label, victim)
             for dataset, stored in {None: victim, **victim.get("by_dataset", {})}.items():
                 self._tasks[name, dataset] = kind_described(stored["task"]).task_from_spec(
                     stored["task"], stored["prompt"]

@@ -103,6 +103,13 @@ def test_trained_models_differ_in_training() -> None:
     assert names_of(factors_of(MANIFEST, ARM, trained(), ARM)) == ["victim"]
 
 
+def test_rules_of_another_release_are_part_of_that_release() -> None:
+    changed = {"versions.medstress": "2", f"{TASK}.ties": "hash", f"{TASK}.reading": "all"}
+    (factor,) = factors_of(manifest_with({}), ARM, manifest_with(changed), ARM)
+    assert factor.name == "version"
+    assert factor.what.startswith("medstress 1 in A, 2 in B; rules of an earlier medstress: ")
+
+
 def test_a_server_that_answers_as_another_model_is_another_version() -> None:
     served = [
         manifest_with({"endpoints": [{"victim": "mock", "answered_as": name}]})

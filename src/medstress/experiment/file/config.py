@@ -12,6 +12,7 @@ from medstress.backends.options import ANSWER_SECONDS
 from medstress.core.label_schemes import Scheme
 from medstress.experiment.file.comparison_tables import CompareTable, PrimaryTable
 from medstress.experiment.file.criteria_tables import RequireTable, SlicesTable
+from medstress.experiment.file.lists import distinct
 from medstress.experiment.file.model_tables import RolesTable, RoleTable, VictimTable
 from medstress.experiment.file.phase_tables import (
     GRID,
@@ -98,22 +99,14 @@ class ExperimentTable(TomlTable):
     @field_validator("controls", mode="before")
     @classmethod
     def _controls(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            if len(set(map(str, value))) != len(value):
-                raise ValueError("controls repeat")
-            if not value:
-                raise ValueError("the list is empty: write false for no controls")
-            return tuple(value)
-        return value
+        if value == []:
+            raise ValueError("the list is empty: write false for no controls")
+        return distinct(value, "controls")
 
     @field_validator("seeds", mode="before")
     @classmethod
     def _seeds(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            if len(set(map(str, value))) != len(value):
-                raise ValueError("seeds repeat")
-            return tuple(value)
-        return value
+        return distinct(value, "seeds")
 
 
 _FILES_ONLY = (

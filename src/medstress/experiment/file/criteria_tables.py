@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from medstress.experiment.file.lists import distinct
 from medstress.experiment.file.table import Count, NonEmpty, TomlTable
 
 PLACES = ("dataset", "group", "victim", "attack")
@@ -137,8 +138,4 @@ class SlicesTable(TomlTable):
     @field_validator("by", mode="before")
     @classmethod
     def _list(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            if len(set(map(str, value))) != len(value):
-                raise ValueError("values repeat")
-            return tuple(value)
-        return value
+        return distinct(value)

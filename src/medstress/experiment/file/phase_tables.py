@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from medstress.experiment.file.lists import distinct
 from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable
 from medstress.metrics.significance.control_costs import MAX_CALLS
 from medstress.stats.monte_carlo import MOST
@@ -94,11 +95,7 @@ class AnalysisTable(TomlTable):
     @field_validator("universality", mode="before")
     @classmethod
     def _universality(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            if len(set(map(str, value))) != len(value):
-                raise ValueError("values repeat")
-            return tuple(value)
-        return value
+        return distinct(value)
 
 
 AS_PUBLISHED = {
@@ -173,10 +170,6 @@ class SignificanceTable(TomlTable):
     @field_validator("items", "trials", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            if not value:
-                raise ValueError("expected at least one name; leave the key out for all")
-            if len(set(map(str, value))) != len(value):
-                raise ValueError("values repeat")
-            return tuple(value)
-        return value
+        if value == []:
+            raise ValueError("expected at least one name; leave the key out for all")
+        return distinct(value)

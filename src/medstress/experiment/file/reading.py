@@ -256,9 +256,9 @@ def _sentence(error: Any, where: _Where) -> str:
         return f"{place}: {key}: expected more values, got {error['input']!r}"
     if error["type"] == "missing":
         return f"{place}: the key {key!r} is missing"
-    message = str(error["msg"])
+    message = str(error["msg"]).removeprefix("Value error, ")
     if not key:  # a check over several keys of the table
-        return f"{place}: {message.removeprefix('Value error, ')}"
+        return f"{place}: {message}"
     return f"{place}: {key} = {error['input']!r}: {message[0].lower()}{message[1:]}"
 
 

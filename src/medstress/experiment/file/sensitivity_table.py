@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from medstress.experiment.file.lists import distinct
 from medstress.experiment.file.table import NonEmpty, TomlTable
 
 
@@ -24,8 +25,4 @@ class SensitivityTable(TomlTable):
     @field_validator("prompts", "answer_by", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            if len(set(map(str, value))) != len(value):
-                raise ValueError("values repeat")
-            return tuple(value)
-        return value
+        return distinct(value)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from medstress.experiment.file.lists import distinct
 from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable
 
 ORIGINAL = "original"
@@ -135,11 +136,7 @@ class TrainTable(TomlTable):
     @field_validator("seeds", mode="before")
     @classmethod
     def _seeds(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            if len(set(map(str, value))) != len(value):
-                raise PydanticCustomError("seeds", "expected each seed once")
-            return tuple(value)
-        return value
+        return distinct(value, "seeds")
 
     @field_validator("adversarial", mode="before")
     @classmethod
