@@ -1,4 +1,5 @@
-# Two commands do everything: `make demo` and `make test`; `make quick` is for while one works.
+# Two commands do everything: `make demo` and `make test`; `make quick` is for while one works, and
+# `make release-check` for before a release.
 # PYTHON=python3.12 chooses another Python.
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +12,7 @@ export HF_HUB_OFFLINE := 1
 # One file to one worker: its tests share what was made for them.
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile
 
-.PHONY: demo test quick check docs bench clean wheel
+.PHONY: demo test quick check docs bench release-check clean wheel
 
 demo: $(VENV)/.run
 	$(BIN)/medstress demo --out runs/demo
@@ -37,6 +38,10 @@ docs: $(VENV)/.dev
 # Under 20 minutes on 2 cores; writes benchmarks/results/bench.json and docs/performance.md.
 bench: $(VENV)/.run
 	$(BIN)/python benchmarks/bench.py
+
+# What must pass before a release and does not fit CI; some ten minutes on 2 cores. Needs pdflatex.
+release-check: $(VENV)/.dev
+	$(BIN)/python scripts/release_check.py
 
 wheel: $(VENV)/.dev
 	$(PIP) wheel --quiet --no-deps --constraint constraints.txt --wheel-dir dist .

@@ -295,9 +295,9 @@ def overlaps(reader: StoredRun) -> Iterator[Json]:
 
 
 def draw(folder: Path, to: Path) -> Path:
-    """Figure 1 as `medstress figures` draws it: scores only."""
+    """Figure 1 as `medstress figures --paper araujo2020` draws it: scores only."""
     with tempfile.TemporaryDirectory() as made:
-        Run(folder).figures(made, ["svg"])
+        Run(folder).figures(made, ["svg"], "araujo2020")
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_bytes((Path(made) / FIGURE).read_bytes())
     return to

@@ -3,7 +3,8 @@
     python benchmarks/passages_page.py RUN FIGURES
     python benchmarks/passages_page.py
 
-RUN is the folder of benchmarks/passages/medmcqa.toml, FIGURES what `medstress figures` made of it.
+RUN is the folder of benchmarks/passages/medmcqa.toml, FIGURES what
+`medstress figures --paper xian2025` made of it.
 Their numbers go to benchmarks/results/passages.json; without them the page is written anew.
 """
 

@@ -3,8 +3,9 @@
     python benchmarks/xian_page.py FIGURES CURVE_FIGURES
     python benchmarks/xian_page.py
 
-FIGURES and CURVE_FIGURES are what `medstress figures` made of the main run and of the curve: their
-CSV and SVG files are copied to docs/results/xian-medmcqa. Without them the page is written anew.
+FIGURES and CURVE_FIGURES are what `medstress figures --paper xian2025` made of the main run and of
+the curve: their CSV and SVG files are copied to docs/results/xian-medmcqa. Without them the page is
+written anew.
 """
 
 from __future__ import annotations

@@ -7,21 +7,49 @@ import pytest
 from medstress import recipes
 
 
-def test_figures_are_written_and_what_is_missing_is_said(medstress, finished, tmp_path):
+def test_figures_of_one_s_own_are_written_with_captions_beside_them(medstress, finished, tmp_path):
     out = tmp_path / "new" / "figures"
     told = medstress("figures", finished.out, "--out", out, "--format", "svg, png,svg")
-    assert told.code == 0
+    assert (told.code, told.err) == (0, "")
     names = {path.name for path in out.iterdir()}
-    assert {"table1.tex", "table1.csv", "figure4.svg", "figure4.png", "index.md"} <= names
-    assert not any(name.endswith(".pdf") for name in names)
+    assert names == {
+        *("index.md", "figures.tex", "results.tex", "results.csv", "results.md"),
+        *(f"accuracy.{end}" for end in ("svg", "png", "csv", "txt", "tex")),
+        *(f"budget.{end}" for end in ("svg", "png", "csv", "txt", "tex")),
+    }
     lines = told.out.splitlines()
     assert lines[-1] == f"figures: {out / 'index.md'}"
-    assert "Figure 4, scaling with the budget: figure4.csv, figure4.png, figure4.svg" in lines
-    assert all(line.startswith("not made: ") for line in told.err.splitlines())
-    assert "not made: Figure 2, the two regimes: needs PDWS with 3 values of n" in told.err
     # Every file that is named is there, and no other.
     named = {name for line in lines[:-1] for name in line.rpartition(": ")[2].split(", ")}
-    assert named | {"index.md"} == names
+    assert named | {"index.md", "figures.tex"} == names
+
+
+def test_the_layout_of_a_paper_says_what_the_run_lacks(medstress, finished, tmp_path):
+    told = medstress(
+        "figures", finished.out, "--out", tmp_path, "--format", "svg", "--paper", "xian2025"
+    )
+    assert told.code == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"table1.tex", "table1.csv", "figure4.svg", "figure4.txt", "index.md"} <= names
+    assert "Figure 4, scaling with the budget: figure4.csv, figure4.svg, figure4.txt" in told.out
+    assert all(line.startswith("not made: ") for line in told.err.splitlines())
+    assert "not made: Figure 2, the two regimes: needs PDWS with 3 values of n" in told.err
+    for paper, needs in (
+        ("medfuzz2024", "needs the attack medfuzz"),
+        ("araujo2020", "needs tagged"),
+    ):
+        told = medstress("figures", finished.out, "--out", tmp_path / paper, "--paper", paper)
+        assert (told.code, needs in told.err) == (0, True)
+        assert {path.name for path in (tmp_path / paper).iterdir()} == {"index.md", "figures.tex"}
+
+
+def test_an_unknown_paper_is_named_with_its_likeliest_neighbour(
+    medstress, finished, tmp_path, said
+):
+    told = medstress("figures", finished.out, "--out", tmp_path / "f", "--paper", "xian2052")
+    assert (told.code, told.out) == (2, "")
+    said(told.err, "'xian2052'", "'xian2025'")
+    assert not (tmp_path / "f").exists()
 
 
 def test_figures_need_a_known_format_and_a_folder_to_write_into(

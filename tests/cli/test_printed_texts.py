@@ -81,7 +81,9 @@ def test_exported_names_are_never_computed(hostile_run, medstress, tmp_path):
     cells = [cell for row in rows for cell in row.values()]
     assert not [cell for cell in cells if cell[:1] in ("=", "+", "@", "\t", "\r")]
     out = tmp_path / "figures"
-    assert medstress("figures", bench.out, "--format", "svg", "--out", out).code == 0
+    for paper in ((), ("--paper", "xian2025")):
+        asked = ("figures", bench.out, "--format", "svg", "--out", out, *paper)
+        assert medstress(*asked).code == 0
     for path in out.glob("*.csv"):
         with path.open(encoding="utf-8", newline="") as stream:
             cells = [cell for row in csv.reader(stream) for cell in row]

@@ -18,6 +18,8 @@ from .normal import normal, table
 TABLES = ("trials", "items", "exchanges", "reviews")
 ASKED = "asked.jsonl"
 """Where victims note what they are asked."""
+PAPERS = ("xian2025", "araujo2020")
+"""Whose layouts are drawn; no file of the one has a name of the other's."""
 
 Step = Sequence[str] | Callable[[Path], None]
 
@@ -175,9 +177,15 @@ def _others(
 
 def _figures(root: Path, run: str) -> dict[str, Any]:
     to = root / "figures" / run
-    code, _, err = medstress("figures", run, "--out", str(to), "--format", "svg")
-    assert code == 0, err
-    files = sorted(str(path.relative_to(to)) for path in to.rglob("*") if path.is_file())
+    for paper in PAPERS:
+        asked = ("figures", run, "--out", str(to), "--format", "svg", "--paper", paper)
+        code, _, err = medstress(*asked)
+        assert code == 0, err
+    files = sorted(
+        str(path.relative_to(to))
+        for path in to.rglob("*")
+        if path.is_file() and path.suffix != ".txt" and path.name != "figures.tex"
+    )
     told = {name: _output(to / name, root) for name in files if name.endswith(".csv")}
     return {"files": files, "csv": told}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from medstress.figures.outputs import Made, Skipped, index
 from medstress.papers import cases
-from medstress.papers.outputs import Made, Skipped, index
 from medstress.results import latex, markdown
 from medstress.results.table import Cell, Column, Table, as_row
 

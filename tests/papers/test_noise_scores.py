@@ -57,7 +57,10 @@ def experiment(name: str, path: str, target: str) -> dict[str, Any]:
 
 
 def drawn(run: str, out: str) -> list[dict[str, str]]:
-    assert medstress_cli(["figures", run, "--out", out, "--format", "svg"]) == 0
+    assert (
+        medstress_cli(["figures", run, "--out", out, "--format", "svg", "--paper", "araujo2020"])
+        == 0
+    )
     assert Path(out, "noise-scores.svg").read_bytes().startswith(b"<?xml")
     return list(csv.DictReader(io.StringIO(Path(out, "noise-scores.csv").read_text())))
 
@@ -115,6 +118,7 @@ def test_texts_and_pairs_have_their_own_tables_only(
         "success",
         "noise-scores",
         "index",
+        "figures",
     }
     assert [word for word in STRANGE if any(word in str(text) for text in told)] == []
     pooled = {row["attack"]: row for row in run.summary()["pooled"]}

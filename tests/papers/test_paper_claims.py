@@ -9,19 +9,21 @@ from dataclasses import replace
 
 import pytest
 
+from medstress.figures.outputs import Made, Skipped, index
 from medstress.papers.arms import arms_of
 from medstress.papers.claims import table as claim_table
 from medstress.papers.claims.claims import claims_of
 from medstress.papers.claims.record import ALL_VICTIMS
 from medstress.papers.claims.series import series_of
 from medstress.papers.claims.verdicts import Finding
-from medstress.papers.collection import make_all
-from medstress.papers.outputs import Made, Skipped, index
+from medstress.papers.layout import make_layout
+from medstress.papers.layouts import LAYOUTS
 
 BUDGET = 20
 ZOO = {"name": "discrete_zoo", "budget": BUDGET, "candidates": 3, "variants": "exclude"}
 HIGH = {"near": 60, "far": 20, "random": 15, "nearest": 60, "farthest": 80}
 """Items of 100 that one query flips, as the paper has it; B-farthest is not close."""
+XIAN = LAYOUTS["xian2025"]
 
 
 def arms(run):
@@ -325,7 +327,10 @@ def test_p_values_are_adjusted_over_the_whole_table(found):
 
 def test_the_csv_is_unrounded_and_says_what_was_not_tested(run):
     rows = claims_of(arms(run))
-    made = {e.name: e for e in make_all(run.summary, run.trials, run.manifest, run.items, ["svg"])}
+    made = {
+        e.name: e
+        for e in make_layout(XIAN, run.summary, run.trials, run.manifest, run.items, ["svg"])
+    }
     lines = list(csv.DictReader(io.StringIO(made["claims"].files["claims.csv"].decode())))
     assert len(lines) == len(rows)
     for line, row in zip(lines, rows, strict=True):
@@ -343,10 +348,12 @@ def test_the_csv_is_unrounded_and_says_what_was_not_tested(run):
 def test_the_tex_file_holds_a_closed_table_a_place(marked):
     made = {
         each.name: each
-        for each in make_all(marked.summary, marked.trials, marked.manifest, marked.items, ["svg"])
+        for each in make_layout(
+            XIAN, marked.summary, marked.trials, marked.manifest, marked.items, ["svg"]
+        )
     }
     tex = made["claims"].files["claims.tex"].decode()
-    for part in ("table", "adjustbox", "tabular", "minipage"):
+    for part in ("table", "tabular", "minipage"):
         assert tex.count(rf"\begin{{{part}}}") == tex.count(rf"\end{{{part}}}") == 4
     labels = [line for line in tex.splitlines() if line.startswith(r"\label")]
     assert len(set(labels)) == 4
@@ -358,7 +365,7 @@ def test_the_tex_file_holds_a_closed_table_a_place(marked):
 
 
 def test_the_index_shows_the_claims_with_their_verdicts(run):
-    made = list(make_all(run.summary, run.trials, run.manifest, run.items, ["svg"]))
+    made = list(make_layout(XIAN, run.summary, run.trials, run.manifest, run.items, ["svg"]))
     page = index(made, "made-up")
     section = page.partition("## Claims of the paper, tested\n")[2]
     assert "Files: claims.csv, claims.tex" in section
@@ -379,7 +386,7 @@ def test_tallies_leave_out_the_check_of_the_run(found):
 
 def test_a_run_that_tests_nothing_says_so(made_up):
     run = made_up.MadeUp({"random": made_up.substitution("random")}, lambda i, spec: 1)
-    found = make_all(run.summary, run.trials, run.manifest, run.items, ["svg"])
+    found = make_layout(XIAN, run.summary, run.trials, run.manifest, run.items, ["svg"])
     (claims,) = [each for each in found if each.name == "claims"]
     assert isinstance(claims, Skipped)
     assert not isinstance(claims, Made)

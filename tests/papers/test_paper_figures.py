@@ -16,20 +16,22 @@ import pytest
 from medstress import recipes
 from medstress.experiment.file.config import AttackTable
 from medstress.experiment.plan.parts import make_attacks
+from medstress.figures.canvas import FORMATS
+from medstress.figures.outputs import Made, Skipped, index
 from medstress.metrics.curves.plateau import NO_PLATEAU
 from medstress.papers import changes, curves, regimes, sizes
 from medstress.papers.arms import arms_of
-from medstress.papers.canvas import FORMATS
-from medstress.papers.collection import make_all
-from medstress.papers.outputs import Made, Skipped, index
+from medstress.papers.layout import make_layout
+from medstress.papers.layouts import LAYOUTS
 from medstress.papers.plots import sizes as plot_sizes
 from medstress.papers.rates import rates_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def make(run, formats=FORMATS, summary=None):
-    return list(make_all(summary or run.summary, run.trials, run.manifest, run.items, formats))
+def make(run, formats=FORMATS, summary=None, paper="xian2025"):
+    summary = summary or run.summary
+    return list(make_layout(LAYOUTS[paper], summary, run.trials, run.manifest, run.items, formats))
 
 
 def made(found):
@@ -69,7 +71,6 @@ def test_what_a_run_cannot_fill_is_named_with_the_reason(of_grid):
         '(choices = "as_published")',
         "sweeps": 'needs an attack with sampler = "exhaustive" that finished an item',
         "words": "the run has no table of words replaced and inserted",
-        "noise-scores": "needs tagged texts or sentence pairs with a perturbed copy of the data",
         "analysis": "the run has no analyses",
     }
 

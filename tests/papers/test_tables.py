@@ -9,8 +9,9 @@ import re
 import pytest
 
 from medstress.papers.arms import arms_of
-from medstress.papers.collection import make_all
 from medstress.papers.exponents import tuning_items
+from medstress.papers.layout import make_layout
+from medstress.papers.layouts import LAYOUTS
 from medstress.papers.outputs import CSV_FIELDS
 from medstress.papers.rates import rates_of
 from medstress.papers.tables.rates import table_1, table_2, table_rcap
@@ -18,6 +19,7 @@ from medstress.results.csv import as_csv
 from medstress.results.formats import percent
 from medstress.results.latex import escape, latex_table
 
+XIAN = LAYOUTS["xian2025"]
 XL = {"name": "Flan-T5-xl", "backend": "python", "parameters": 3e9, "group": "generalist"}
 
 
@@ -209,7 +211,7 @@ def test_published_lines_say_that_they_stand_beside_another_prompt(made_up, told
         check_latex(latex_table(table))
     made = {
         each.name: each
-        for each in make_all(run.summary, run.trials, run.manifest, run.items, ["svg"])
+        for each in make_layout(XIAN, run.summary, run.trials, run.manifest, run.items, ["svg"])
     }
     assert [note for note in made["figure3"].notes if "another prompt" in note] == notes
 

@@ -133,7 +133,8 @@ def test_a_recipe_runs_and_its_figures_are_made(small, name, capsys):
     assert medstress_cli(["run", name, "--dry-run", *few, *changes]) == 0
     assert "queries: at most" in capsys.readouterr().out
     assert medstress_cli(["run", name, "--out", "run", *few, *changes]) == 0
-    assert medstress_cli(["figures", "run", "--out", "figures", "--format", "svg"]) == 0
+    asked = ["figures", "run", "--out", "figures", "--format", "svg", "--paper", "xian2025"]
+    assert medstress_cli(asked) == 0
     out, err = capsys.readouterr()
     assert all(file in out for file in FILLS[name])
     assert out.rstrip().endswith("index.md")

@@ -119,7 +119,7 @@ def test_classes_items_and_picture_are_what_was_planted(folder: Path) -> None:
     assert (over_items[-3:] == 1).all()
 
     figures = folder / "figures"
-    found.figures(figures, formats=["svg", "png"])
+    found.figures(figures, formats=["svg", "png"], paper="xian2025")
     assert (figures / "sweeps.png").read_bytes().startswith(b"\x89PNG")
     lines = list(csv.DictReader((figures / "sweeps.csv").read_text("utf-8").splitlines()))
     assert len(lines) == BINS * (1 + 4)
@@ -152,7 +152,7 @@ def test_coverage_is_one_less_what_was_excluded(folder: Path) -> None:
     (sweep,) = found.summary()["analysis"]["sweeps"]
     assert [each["success"]["value"] for each in sweep["classes"]] == expected(chosen, names())[0]
     figures = folder / "figures"
-    found.figures(figures, formats=["svg"])
+    found.figures(figures, formats=["svg"], paper="xian2025")
     assert "no interval is drawn" in (figures / "index.md").read_text("utf-8")
 
 

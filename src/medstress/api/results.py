@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars
 
     from medstress.core.rows import TrialRow
-    from medstress.papers.outputs import Made, Skipped
+    from medstress.figures.outputs import Made, Skipped
 
 T = TypeVar("T")
 
@@ -74,16 +74,25 @@ class Run:
         return self._read(report_of)
 
     def figures(
-        self, out: str | Path, formats: Sequence[str] = ("pdf", "svg", "png")
+        self,
+        out: str | Path,
+        formats: Sequence[str] = ("pdf", "svg", "png"),
+        paper: str | None = None,
     ) -> list[Made | Skipped]:
-        """Write the tables and figures of the papers that the run has data for; list them.
+        """Write the tables and figures that the run has data for; list them.
+
+        Args:
+            out: folder to write into.
+            formats: of the figures.
+            paper: `xian2025`, `medfuzz2024` or `araujo2020` for the layout of that paper; None
+                for tables and figures of one's own.
 
         Raises:
-            UsageError: an unknown format, or the folder cannot be written.
+            UsageError: an unknown format or paper, or the folder cannot be written.
         """
         from medstress.papers.write import write_figures
 
-        return self._read(lambda run: write_figures(run, Path(out), formats))
+        return self._read(lambda run: write_figures(run, Path(out), formats, paper))
 
     def export(self, table: str, to: str | Path) -> int:
         """Write one table as JSONL, CSV or parquet and return the number of rows."""

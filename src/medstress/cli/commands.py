@@ -20,8 +20,8 @@ from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
 from medstress.cli.verdicts import judged_code, write_verdicts
 from medstress.core.errors import UsageError
+from medstress.figures.outputs import Made, Skipped
 from medstress.files.writing import Access, write_text
-from medstress.papers.outputs import Made, Skipped
 from medstress.papers.write import INDEX
 from medstress.results.load import open_run
 from medstress.results.rows import trial_rows
@@ -171,7 +171,7 @@ def export_cli(args: argparse.Namespace) -> int:
 def figures_cli(args: argparse.Namespace) -> int:
     """Run `medstress figures`."""
     formats = [name.strip() for name in args.format.split(",") if name.strip()]
-    found = Run(args.folder).figures(args.out, formats)
+    found = Run(args.folder).figures(args.out, formats, args.paper)
     for each in found:
         if isinstance(each, Made):
             print(f"{each.title}: {', '.join(sorted(each.files))}")

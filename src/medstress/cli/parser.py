@@ -176,10 +176,11 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
     figures = commands.add_parser(
         "figures",
-        help="the tables and figures of the papers",
-        description="Write the tables (LaTeX, CSV) and figures of the papers that the run has data "
-        "for, with intervals, and index.md with their captions. The others are listed with the "
-        "reason.",
+        help="tables and figures for a paper",
+        description="Write the tables (LaTeX, CSV, Markdown) and figures that the run has data "
+        "for, with intervals; captions as text beside them; index.md, which lists all, and "
+        "figures.tex, which sets all. What a paper's layout has and the run cannot fill is listed "
+        "with the reason.",
     )
     figures.add_argument("folder", metavar="DIR")
     figures.add_argument("--out", required=True, metavar="DIR2", help="folder to write into")
@@ -188,6 +189,11 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
         default="pdf,svg,png",
         metavar="FORMATS",
         help="of figures: pdf, svg, png, separated by commas (default: all)",
+    )
+    figures.add_argument(
+        "--paper",
+        metavar="PAPER",
+        help="the layout of xian2025, medfuzz2024 or araujo2020 (default: your own)",
     )
     export = commands.add_parser("export", help="tidy rows of a run")
     export.add_argument("folder", metavar="DIR")

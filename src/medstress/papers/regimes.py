@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from medstress.figures.canvas import Point
 from medstress.metrics.diversity import both_diversities
 from medstress.metrics.similarity import prompt_similarity
 from medstress.papers.arms import Arm, Place
-from medstress.papers.canvas import Point
 from medstress.papers.outputs import csv_row
 from medstress.stats.estimates import Estimate, read_score
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from medstress.figures.canvas import Point
 from medstress.papers.arms import Arm
-from medstress.papers.canvas import Point
 from medstress.papers.outputs import csv_row
 from medstress.report.coverage import coverage_sentence
 from medstress.results.formats import plural

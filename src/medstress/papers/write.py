@@ -1,4 +1,4 @@
-"""Write the tables and figures of the papers into a folder."""
+"""Write the tables and figures of a run into a folder: one's own, or in the layout of a paper."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from medstress.core.errors import UsageError, did_you_mean
+from medstress.figures.canvas import FORMATS
+from medstress.figures.outputs import Made, Skipped, index
+from medstress.figures.own import make_own
+from medstress.figures.tex import DOCUMENT, document, with_captions
 from medstress.files.writing import make_folder, write_bytes
-from medstress.papers.canvas import FORMATS
-from medstress.papers.collection import make_all
-from medstress.papers.outputs import Made, Skipped, index
+from medstress.papers.layout import make_layout
+from medstress.papers.layouts import layout_named
 from medstress.results.load import StoredRun
 from medstress.results.rows import trial_rows
 from medstress.summary.summary import summarise_run
@@ -17,22 +20,37 @@ from medstress.summary.summary import summarise_run
 INDEX = "index.md"
 
 
-def write_figures(run: StoredRun, out: Path, formats: Sequence[str]) -> list[Made | Skipped]:
+def write_figures(
+    run: StoredRun, out: Path, formats: Sequence[str], paper: str | None = None
+) -> list[Made | Skipped]:
     """Write every table and figure that the run has data for; files of the same names are replaced.
+
+    Args:
+        run: an opened run.
+        out: folder to write into.
+        formats: of the figures.
+        paper: whose layout; None for figures of one's own.
 
     Returns:
         What was made, and what was skipped, with the reason.
 
     Raises:
-        UsageError: an unknown format, or the folder cannot be written.
+        UsageError: an unknown format or paper, or the folder cannot be written.
     """
     formats = check_formats(formats)
+    layout = None if paper is None else layout_named(paper)
     summary = summarise_run(run)
-    found = list(make_all(summary, trial_rows(run), run.manifest, run.items_by_id(), formats))
+    if layout is None:
+        made = make_own(summary, formats)
+    else:
+        items = run.items_by_id()
+        made = make_layout(layout, summary, trial_rows(run), run.manifest, items, formats)
+    found = [with_captions(each) if isinstance(each, Made) else each for each in made]
     contents = {
         name: data for each in found if isinstance(each, Made) for name, data in each.files.items()
     }
     contents[INDEX] = index(found, str(summary["experiment"]["name"])).encode()
+    contents[DOCUMENT] = document(found).encode()
     try:
         make_folder(out)
         for name, data in contents.items():

@@ -50,23 +50,23 @@ def latex_table(table: Table) -> str:
     columns = "l" * table.n_labels + "r" * (n_columns - table.n_labels)
     lines = [
         f"% medstress figures: {table.name}",
-        PACKAGES + "{adjustbox,booktabs}",
+        PACKAGES + "{booktabs,graphicx}",
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{escape(table.caption)}}}",
         rf"\label{{tab:medstress-{table.name}}}",
         r"\footnotesize",
         r"\setlength{\tabcolsep}{4pt}",
-        # Shrinks only a table that is wider than the text.
-        r"\begin{adjustbox}{max width=\linewidth}",
+        r"\sbox0{%",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         *_heads(table),
         r"\midrule",
         *(text for row in table.rows for text in _row(table.columns, row)),
         r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{adjustbox}",
+        r"\end{tabular}}",
+        # Shrinks only a table that is wider than the text.
+        r"\ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi",
         "",
         r"\par\smallskip",
         r"\begin{minipage}{\linewidth}\scriptsize",

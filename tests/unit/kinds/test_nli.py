@@ -269,9 +269,13 @@ def test_rows_exports_report_and_figures_of_a_run(folder: Path) -> None:
     page = run.report()
     assert "Macro F1" in page
     assert "Aspirin" in page
-    made = {one.name for one in run.figures(folder / "figures", formats=("svg",))}
+    to = folder / "figures"
+    made = {one.name for one in run.figures(to, formats=("svg",))}
+    assert made == {"accuracy", "scores", "budget", "results"}
+    assert "Macro F1" in (to / "results.tex").read_text()
+    made = {one.name for one in run.figures(to, formats=("svg",), paper="araujo2020")}
     assert {"scores", "success"} <= made
-    assert "Macro F1" in (folder / "figures" / "scores.tex").read_text()
+    assert "Macro F1" in (to / "scores.tex").read_text()
 
 
 def test_a_finished_run_asks_nothing_again_and_says_the_same(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from medstress.papers import canvas
+from medstress.figures import canvas
 from medstress.papers.changes import Advantage
 from medstress.results.formats import shorten
 from medstress.stats.estimates import Estimate
@@ -19,14 +19,11 @@ _KINDS = (
 )
 
 
-def plot_advantages(
-    advantages: Sequence[Advantage], notes: Sequence[str], formats: Sequence[str]
-) -> dict[str, bytes]:
+def plot_advantages(advantages: Sequence[Advantage], formats: Sequence[str]) -> dict[str, bytes]:
     """Draw one line per arm: success of near minus success of random sampling.
 
     Args:
         advantages: at least one.
-        notes: sentences below the figure.
         formats: file formats.
     """
 
@@ -51,9 +48,7 @@ def plot_advantages(
         handles, labels = axes.get_legend_handles_labels()
         canvas.legend(figure, handles, labels, 2)
 
-    return canvas.draw(
-        build, width=6.4, height=1.2 + 0.42 * len(advantages), notes=notes, formats=formats
-    )
+    return canvas.draw(build, width=6.4, height=1.2 + 0.42 * len(advantages), formats=formats)
 
 
 def label_of(advantage: Advantage) -> str:

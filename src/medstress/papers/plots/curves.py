@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from medstress.papers import canvas
+from medstress.figures import canvas
 from medstress.papers.curves import CurvePanel, PlottedCurve
 
 if TYPE_CHECKING:
@@ -20,14 +20,11 @@ _IN_HALF = 28
 _OTHERS = tuple(canvas.SERIES[i] for i in (1, 3, 7, 2, 4))
 
 
-def plot_curves(
-    bands: Sequence[Sequence[CurvePanel]], notes: Sequence[str], formats: Sequence[str]
-) -> dict[str, bytes]:
+def plot_curves(bands: Sequence[Sequence[CurvePanel]], formats: Sequence[str]) -> dict[str, bytes]:
     """Draw panels; each band begins a new line.
 
     Args:
         bands: panels that belong together; at least one panel in total.
-        notes: sentences below the figure.
         formats: file formats.
     """
     if all(len(band) == 1 for band in bands):
@@ -54,7 +51,7 @@ def plot_curves(
 
     return canvas.draw(
         build, width=WIDTH * n_columns, height=len(rows) * (2.5 + 0.14 * longest),
-        notes=notes, formats=formats,
+        formats=formats,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from medstress.papers import canvas
+from medstress.figures import canvas
 from medstress.papers.noise_scores import MEASURES, Bars, ScorePanel
 
 if TYPE_CHECKING:
@@ -19,14 +19,11 @@ _LABEL = 12
 """Characters per line of a test set's name; a name has three lines at most."""
 
 
-def plot_noise_scores(
-    panels: Sequence[ScorePanel], notes: Sequence[str], formats: Sequence[str]
-) -> dict[str, bytes]:
+def plot_noise_scores(panels: Sequence[ScorePanel], formats: Sequence[str]) -> dict[str, bytes]:
     """Draw the panels, one below the other.
 
     Args:
         panels: at least one.
-        notes: sentences below.
         formats: of the files.
     """
     most = max(len(panel.tests) * len(panel.bars) for panel in panels)
@@ -41,9 +38,7 @@ def plot_noise_scores(
             canvas.title(axes, panel.label, width - 0.6, i)
         canvas.legend(figure, list(handles.values()), list(handles), 3)
 
-    return canvas.draw(
-        build, width=width, height=0.6 + 2.5 * len(panels), notes=notes, formats=formats
-    )
+    return canvas.draw(build, width=width, height=0.6 + 2.5 * len(panels), formats=formats)
 
 
 def _panel(axes: Axes, panel: ScorePanel, handles: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from medstress.papers import canvas
+from medstress.figures import canvas
 from medstress.papers.regimes import Panel
 
 if TYPE_CHECKING:
@@ -22,14 +22,11 @@ _ROWS = (
 )
 
 
-def plot_regimes(
-    panels: Sequence[Panel], notes: Sequence[str], formats: Sequence[str]
-) -> dict[str, bytes]:
+def plot_regimes(panels: Sequence[Panel], formats: Sequence[str]) -> dict[str, bytes]:
     """Draw the panels.
 
     Args:
         panels: at least one.
-        notes: sentences below the figure.
         formats: file formats.
     """
     rows = [row for row in _ROWS if any(getattr(s, row[0]) for p in panels for s in p.series)]
@@ -60,7 +57,7 @@ def plot_regimes(
 
     return canvas.draw(
         build, width=width, height=n_bands * (0.5 + 1.45 * len(rows)),
-        notes=notes, formats=formats,
+        formats=formats,
     )  # fmt: skip
 
 

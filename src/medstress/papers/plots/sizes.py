@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from medstress.papers import canvas
+from medstress.figures import canvas
 from medstress.papers.arms import METHODS
 from medstress.papers.rates import Rates
 from medstress.papers.sizes import GROUPS, SizePanel
@@ -20,14 +20,11 @@ _METHODS = ("random", "near", "far")
 _WIDTH = 0.27
 
 
-def plot_sizes(
-    panels: Sequence[SizePanel], notes: Sequence[str], formats: Sequence[str]
-) -> dict[str, bytes]:
+def plot_sizes(panels: Sequence[SizePanel], formats: Sequence[str]) -> dict[str, bytes]:
     """Draw the panels, two side by side.
 
     Args:
         panels: at least one.
-        notes: sentences below the figure.
         formats: file formats.
     """
     n_columns = min(COLUMNS, len(panels))
@@ -53,7 +50,7 @@ def plot_sizes(
         grid[0][0].set_ylim(bottom=0)
         canvas.legend(figure, list(handles.values()), list(handles), 4)
 
-    return canvas.draw(build, width=width, height=0.5 + 2.9 * n_rows, notes=notes, formats=formats)
+    return canvas.draw(build, width=width, height=0.5 + 2.9 * n_rows, formats=formats)
 
 
 def _panel(axes: Axes, panel: SizePanel, handles: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from medstress.papers import canvas
+from medstress.figures import canvas
 from medstress.papers.sweeps import BY_DISTANCE, BY_ORDER, Sweep, SweepPanel
 
 if TYPE_CHECKING:
@@ -15,14 +15,11 @@ if TYPE_CHECKING:
 COLUMNS = 2
 
 
-def plot_sweeps(
-    panels: Sequence[SweepPanel], notes: Sequence[str], formats: Sequence[str]
-) -> dict[str, bytes]:
+def plot_sweeps(panels: Sequence[SweepPanel], formats: Sequence[str]) -> dict[str, bytes]:
     """Draw the panels, two side by side.
 
     Args:
         panels: at least one.
-        notes: sentences below the figure.
         formats: file formats.
     """
     n_columns = min(COLUMNS, len(panels))
@@ -49,7 +46,7 @@ def plot_sweeps(
             canvas.style_axes(axes)
         canvas.legend(figure, list(handles.values()), list(handles), 6)
 
-    return canvas.draw(build, width=width, height=0.5 + 2.6 * n_rows, notes=notes, formats=formats)
+    return canvas.draw(build, width=width, height=0.5 + 2.6 * n_rows, formats=formats)
 
 
 def _sweep(axes: Axes, sweep: Sweep, by_distance: bool, k: int) -> None:

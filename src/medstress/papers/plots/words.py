@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from medstress.figures import canvas
 from medstress.metrics.edits import MOST_WORDS
-from medstress.papers import canvas
 from medstress.papers.word_cells import MOST_PANELS, WordPanel
 
 if TYPE_CHECKING:
@@ -16,14 +16,11 @@ if TYPE_CHECKING:
 COLUMNS = 3
 
 
-def plot_words(
-    panels: Sequence[WordPanel], notes: Sequence[str], formats: Sequence[str]
-) -> dict[str, bytes]:
+def plot_words(panels: Sequence[WordPanel], formats: Sequence[str]) -> dict[str, bytes]:
     """Draw the panels, three side by side, on the same axes.
 
     Args:
         panels: at least one; the first `MOST_PANELS` are drawn.
-        notes: sentences below the figure.
         formats: file formats.
     """
     shown = panels[:MOST_PANELS]
@@ -47,9 +44,7 @@ def plot_words(
             if i % n_columns == 0:
                 axes.set_ylabel("words replaced")
 
-    return canvas.draw(
-        build, width=width, height=n_rows * (0.8 + 0.34 * size[0]), notes=notes, formats=formats
-    )
+    return canvas.draw(build, width=width, height=n_rows * (0.8 + 0.34 * size[0]), formats=formats)
 
 
 def _panel(axes: Axes, panel: WordPanel, size: tuple[int, int]) -> None:

@@ -1,4 +1,4 @@
-"""One style for all figures of the papers, and saving them as files.
+"""One style for all figures, and saving them as files.
 
 No pyplot, no dates and no random identifiers: the same run gives the same bytes.
 """
@@ -8,12 +8,11 @@ from __future__ import annotations
 import io
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from medstress.report.figures import spans
-from medstress.results.formats import clean, shorten
+from medstress.results.formats import shorten
 from medstress.stats.estimates import Estimate
 
 if TYPE_CHECKING:
@@ -41,8 +40,6 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 SMALL, NORMAL = 7.5, 8.5
 _DPI = 200
-_CHARACTERS_PER_INCH = 21
-_LINE_INCHES = 0.125
 _TITLE_CHARACTERS_PER_INCH = 15
 _TITLE_LINES = 3
 
@@ -51,42 +48,33 @@ Point: TypeAlias = tuple[float, Estimate]
 
 
 def draw(
-    build: Callable[[Figure], None],
-    *,
-    width: float,
-    height: float,
-    notes: Sequence[str],
-    formats: Sequence[str],
+    build: Callable[[Figure], None], *, width: float, height: float, formats: Sequence[str]
 ) -> dict[str, bytes]:
-    """Draw one figure with its notes below it.
+    """Draw one figure; its caption stands beside it, as text.
 
     Args:
         build: adds axes to the figure; the layout makes room for titles and legends.
         width: inches.
-        height: inches, without the notes.
-        notes: sentences below the figure.
+        height: inches.
         formats: a selection of `FORMATS`.
 
     Returns:
         The files by format.
     """
-    lines = textwrap.wrap(
-        " ".join(clean(note) for note in notes), int((width - 0.2) * _CHARACTERS_PER_INCH),
-        break_on_hyphens=False,
-    )  # fmt: skip
-    below = _LINE_INCHES * len(lines) + 0.1
     with _fixed_style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(width, height + below), facecolor="white")
-        share = below / (height + below)
-        figure.set_layout_engine("constrained", rect=(0, share, 1, 1 - share))
+        figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
         build(figure)
-        figure.text(
-            0.1 / width, share - 0.05 / (height + below), "\n".join(lines), va="top", ha="left",
-            fontsize=6.5, color=INK, linespacing=1.25, parse_math=False,
-        )  # fmt: skip
         return {name: _save(figure, name) for name in formats}
+
+
+def spans(estimates: Iterable[Estimate]) -> tuple[list[float], list[float], list[float]]:
+    """Return values, lower and upper ends of estimates with a value; a point has no interval."""
+    known = [(each.value, each) for each in estimates if each.value is not None]
+    lows = [value if each.low is None else each.low for value, each in known]
+    highs = [value if each.high is None else each.high for value, each in known]
+    return [value for value, _ in known], lows, highs
 
 
 def band(
@@ -103,7 +91,9 @@ def band(
     """
     xs = [x for x, estimate in points if estimate.value is not None]
     values, lows, highs = ([scale * end for end in ends] for ends in spans(e for _, e in points))
-    axes.plot(xs, values, **line)
+    # Markers at the edge, as at 0, are drawn whole; they need no room in the layout.
+    for drawn in axes.plot(xs, values, clip_on=False, **line):
+        drawn.set_in_layout(False)
     axes.fill_between(xs, lows, highs, color=line["color"], alpha=shade, linewidth=0)
 
 

@@ -1,0 +1,240 @@
+"""Checks what must hold before a release and does not fit continuous integration.
+
+Of `make release-check`:
+
+    python scripts/release_check.py                 # everything; some ten minutes on two cores
+    python scripts/release_check.py --only latex    # one check
+    python scripts/release_check.py --demo DIR      # a finished demo run, so that none is made
+
+latex  pdflatex sets the figures of the demo run, of small runs of every kind, and of a run whose
+       names are hostile: one's own, and every layout of a paper. Needs the Debian packages
+       texlive-latex-base and texlive-latex-recommended.
+fuzz   10,000 damaged inputs (scripts/fuzz.py).
+
+A check whose tools are missing fails. Exit code 1 if any check fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+TEX_PACKAGES = "texlive-latex-base and texlive-latex-recommended"
+DEMO = ROOT / "runs" / "demo"
+KINDS = ("substitution", "transfer", "medfuzz", "significance", "tagged", "similar", "trained")
+"""The frozen experiments that are set: questions, conversations, tags, pairs, training."""
+RECIPES = ("xian2025-figure2", "xian2025-figure3", "xian2025-figure4", "xian2025-table2")
+"""Run with a mock victim on a few questions."""
+HOSTILE = r"$\frac{1}{0$ 药物 50 % & #1 \input{x} ~^_ <b>"
+FUZZED = 10_000
+SECONDS = 120
+"""For one document."""
+
+
+class Failed(Exception):
+    """A check failed; the message says what is wrong and what to do."""
+
+
+def main() -> int:
+    """Return 1 where a check failed."""
+    args = _parser().parse_args()
+    failed = []
+    for name, check in CHECKS.items():
+        if args.only and name not in args.only:
+            continue
+        began = time.monotonic()
+        try:
+            told = check(args)
+        except Failed as error:
+            failed.append(name)
+            told = f"FAILED: {error}"
+        print(f"{name} ({time.monotonic() - began:.0f} s): {told}", flush=True)
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=CHECKS, help="these checks alone")
+    parser.add_argument("--demo", type=Path, help="a finished demo run (default: runs/demo)")
+    return parser
+
+
+def check_latex(args: argparse.Namespace) -> str:
+    """Set the figures of every run in every layout that fills any."""
+    if shutil.which("pdflatex") is None:
+        raise Failed(f"pdflatex is missing; install {TEX_PACKAGES}")
+    n_set = 0
+    with tempfile.TemporaryDirectory() as made:
+        for i, (name, folder) in enumerate(_runs(Path(made), args.demo)):
+            for paper in (None, *_papers()):
+                out = Path(made) / f"figures-{i}-{paper or 'own'}"
+                if _drawn(folder, out, paper):
+                    _set(out, f"{name}, {paper or 'own figures'}")
+                    n_set += 1
+    return f"{n_set} documents set"
+
+
+def _papers() -> tuple[str, ...]:
+    from medstress.papers.layouts import LAYOUTS
+
+    return tuple(LAYOUTS)
+
+
+def _drawn(folder: Path, out: Path, paper: str | None) -> bool:
+    """Draw a run; return whether anything was made."""
+    from medstress.api.results import Run
+    from medstress.figures.outputs import Made
+
+    found = Run(folder).figures(out, ("pdf",), paper)
+    for path in out.glob("*.pdf"):
+        if b"/Type3" in path.read_bytes():
+            raise Failed(f"{path.name} of {folder} has bitmap fonts (Type 3)")
+    return any(isinstance(each, Made) for each in found)
+
+
+def _set(folder: Path, name: str) -> None:
+    """Run pdflatex twice, as references need."""
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape"]
+    for _ in range(2):
+        done = subprocess.run(
+            [*command, "figures.tex"],
+            cwd=folder,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            text=True,
+            errors="replace",
+        )
+        if done.returncode:
+            raise Failed(f"{name}: {_why(done.stdout)}")
+
+
+def _why(log: str) -> str:
+    """Return the error of a log of pdflatex in one line."""
+    if missing := re.search(r"File `([^']+)' not found", log):
+        return f"{missing[1]} is missing; install {TEX_PACKAGES}"
+    _, mark, error = log.partition("\n! ")
+    return " ".join((error if mark else log[-400:])[:400].split())
+
+
+def _runs(root: Path, demo: Path | None) -> Iterator[tuple[str, Path]]:
+    yield "demo", _demo(root, demo)
+    yield from _small_runs(root)
+    yield from _recipes(root)
+    yield "hostile names", _hostile(root)
+
+
+def _demo(root: Path, given: Path | None) -> Path:
+    folder = given or DEMO
+    if (folder / "run.sqlite").is_file():
+        return folder
+    if given is not None:
+        raise Failed(f"--demo {given}: no run is there")
+    print("making the demo run, three minutes", flush=True)
+    _medstress("demo", "--out", str(root / "demo"))
+    return root / "demo"
+
+
+def _small_runs(root: Path) -> Iterator[tuple[str, Path]]:
+    from tests.frozen import capture, experiments
+
+    for case in experiments.CASES:
+        if case.name not in KINDS:
+            continue
+        folder = root / case.name
+        folder.mkdir()
+        capture.write_files(case, folder)
+        with capture.working_in(folder):
+            for step in case.steps:
+                if callable(step):
+                    step(folder)
+                else:
+                    capture.medstress(*step)
+        yield case.name, folder / "run"
+
+
+def _recipes(root: Path) -> Iterator[tuple[str, Path]]:
+    from tests.frozen import capture
+
+    names = [f"{a}{b}" for b in ("osis", "itis", "emia") for a in "abcdefghijklmnop"]
+    (root / "names.txt").write_text("\n".join(names), encoding="utf-8")
+    with capture.working_in(root):
+        for name in RECIPES:
+            _medstress(
+                *("run", name, "--out", name, "--limit", "24", "--quiet"),
+                *(part for change in _small(name) for part in ("--set", change)),
+            )
+            yield name, root / name
+
+
+def _small(recipe: str) -> Iterator[str]:
+    """Yield the changes that make a recipe quick."""
+    import tomllib
+
+    from medstress import recipes
+
+    raw = tomllib.loads(recipes.text_of(recipe))
+    yield 'victim.backend="mock"'
+    yield 'entities.vocabulary="names.txt"'
+    yield "experiment.seeds=[0]"
+    yield f"attack.budget={min(8, max(attack['budget'] for attack in raw['attack']))}"
+    if "analysis" in raw:
+        yield 'analysis.embedder="ngram"'
+    for group in raw["entities"]:
+        if group["embedding"] == "minilm":
+            yield f"entities.{group['name']}.embedding='ngram'"
+
+
+def _hostile(root: Path) -> Path:
+    import medstress
+
+    attack = {"name": "entity_substitution", "sampler": "pdws", "budget": 3}
+    medstress.run(
+        {
+            "experiment": {"name": "hostile", "seeds": [0]},
+            "dataset": [{"name": "sample", "label": HOSTILE, "limit": 24}],
+            "entities": [
+                {"type": "diseases", "name": HOSTILE, "vocabulary": str(root / "names.txt"),
+                 "embedding": "ngram"}
+            ],
+            "victim": [{"name": HOSTILE, "backend": "mock"}],
+            "attack": [{**attack, "n": n, "label": f"{HOSTILE} {n}"} for n in (-9, 1, 9)],
+        },
+        out=root / "hostile",
+    )  # fmt: skip
+    return root / "hostile"
+
+
+def _medstress(*arguments: str) -> None:
+    command = [sys.executable, "-m", "medstress", *arguments]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    if done.returncode:
+        raise Failed(f"medstress {' '.join(arguments)}: exit {done.returncode}: {done.stderr}")
+
+
+def check_fuzz(args: argparse.Namespace) -> str:
+    """Run the fuzzer."""
+    command = [sys.executable, str(ROOT / "scripts" / "fuzz.py"), "--inputs", str(FUZZED)]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    if done.returncode:
+        raise Failed(f"{' '.join(command[1:])}: {done.stdout[-800:]}{done.stderr[-400:]}")
+    return f"{FUZZED:,} damaged inputs did no harm"
+
+
+CHECKS: dict[str, Callable[[argparse.Namespace], str]] = {"latex": check_latex, "fuzz": check_fuzz}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

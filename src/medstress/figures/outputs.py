@@ -1,0 +1,178 @@
+"""The tables and figures made from a run, their captions, and the page that lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from medstress.results.csv import as_csv, flatten
+from medstress.results.formats import clean
+from medstress.results.latex import latex_table
+from medstress.results.markdown import escape, markdown_table
+from medstress.results.table import Cell, Row, Table
+from medstress.stats.estimates import Estimate
+
+ROWS_OF_A_FLOAT = 45
+"""More rows of a table than these are set as further floats in LaTeX, each on its own page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """One table or figure."""
+
+    name: str
+    """Stem of its file names."""
+    title: str
+    """Title on the index page."""
+    files: Mapping[str, bytes]
+    """Contents by file name."""
+    notes: tuple[str, ...]
+    """The sentences of its caption."""
+    body: str = ""
+    """Markdown below the caption on the index page."""
+
+    @property
+    def caption(self) -> str:
+        """The caption in one line: its title, then its sentences."""
+        return " ".join(" ".join(map(clean, (f"{self.title}.", *self.notes))).split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """One table or figure that the run cannot fill."""
+
+    name: str
+    """Stem that its file names would have."""
+    title: str
+    """Title on the index page."""
+    reason: str
+    """What the run lacks."""
+
+
+def figure_made(
+    name: str,
+    title: str,
+    files: Mapping[str, bytes],
+    caption: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+) -> Made:
+    """Return a figure in its formats, and its numbers as CSV, with the columns that they have.
+
+    Args:
+        name: stem of the file names.
+        title: title on the index page.
+        files: contents by format.
+        caption: sentences.
+        rows: keys of a number, then `number(...)`.
+    """
+    keys = dict.fromkeys(key for row in rows for key, value in row.items() if value is not None)
+    fields = [*(key for key in keys if key not in NUMBER), *NUMBER]
+    return Made(
+        name=name,
+        title=title,
+        files={
+            **{f"{name}.{form}": content for form, content in files.items()},
+            f"{name}.csv": as_csv(
+                [{name: row.get(name) for name in fields} for row in rows], fields
+            ).encode(),
+        },
+        notes=tuple(caption),
+    )
+
+
+NUMBER = ("value", "low", "high", "n", "interval")
+"""The last columns of a figure's CSV file."""
+
+
+def number(estimate: Estimate) -> dict[str, Any]:
+    """Return the cells of a number in a CSV file: unrounded, with its interval and method."""
+    values = (estimate.value, estimate.low, estimate.high, estimate.n, estimate.method)
+    return dict(zip(NUMBER, values, strict=True))
+
+
+def table_made(table: Table, title: str) -> Made:
+    """Return a table as LaTeX, CSV (unrounded) and Markdown, without its empty columns."""
+    shown = _without_empty_columns(table)
+    rows = flatten(
+        [
+            {
+                column.heading: _plain(cell)
+                for column, cell in zip(shown.columns, row.cells, strict=True)
+            }
+            for row in shown.rows
+        ]
+    )
+    fields = list(dict.fromkeys(key for row in rows for key in row))
+    return Made(
+        name=table.name,
+        title=title,
+        files={
+            f"{table.name}.tex": _floats(shown).encode(),
+            f"{table.name}.csv": as_csv(rows, fields).encode(),
+            f"{table.name}.md": f"{markdown_table(shown)}\n".encode(),
+        },
+        notes=shown.notes,
+    )
+
+
+def _without_empty_columns(table: Table) -> Table:
+    kept = [
+        i
+        for i in range(len(table.columns))
+        if i < table.n_labels or any(_has_value(row.cells[i]) for row in table.rows)
+    ]
+    return replace(
+        table,
+        columns=tuple(table.columns[i] for i in kept),
+        rows=tuple(replace(row, cells=tuple(row.cells[i] for i in kept)) for row in table.rows),
+    )
+
+
+def _has_value(cell: Cell) -> bool:
+    value = cell.value.value if isinstance(cell.value, Estimate) else cell.value
+    return bool(cell.lines) or value not in (None, "")
+
+
+def _plain(cell: Cell) -> Any:
+    value = cell.value
+    if isinstance(value, Estimate):
+        return {key: each for key, each in value.as_json().items() if key != "method"}
+    return f"{cell.before} {value}" if cell.before else value
+
+
+def _floats(table: Table) -> str:
+    chunks = [
+        table.rows[i : i + ROWS_OF_A_FLOAT] for i in range(0, len(table.rows), ROWS_OF_A_FLOAT)
+    ]
+    return "\\clearpage\n".join(_float(table, rows, i) for i, rows in enumerate(chunks))
+
+
+def _float(table: Table, rows: tuple[Row, ...], i: int) -> str:
+    if i == 0:
+        return latex_table(replace(table, rows=rows))
+    return latex_table(
+        replace(
+            table,
+            name=f"{table.name}-{i + 1}",
+            caption=f"{table.caption} (continued)",
+            rows=rows,
+            notes=(),
+        )
+    )
+
+
+def index(results: Sequence[Made | Skipped], name: str) -> str:
+    """Return a Markdown page of what was made, with captions, and what was not, with reasons."""
+    lines = [f"# Tables and figures of {escape(name)}", ""]
+    for each in results:
+        if isinstance(each, Made):
+            lines += [f"## {escape(each.title)}", "", f"Files: {', '.join(sorted(each.files))}", ""]
+            lines += [*(f"* {escape(note)}" for note in each.notes), ""]
+            lines += [each.body, ""] if each.body else []
+    skipped = [each for each in results if isinstance(each, Skipped)]
+    if skipped:
+        lines += ["## Not made", ""]
+        # Reasons are our own text and contain Markdown, so they are not escaped.
+        lines += [f"* {escape(each.title)}: {each.reason}" for each in skipped]
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,58 @@
+"""Success in parts of the data, the worst part named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medstress.figures import dots, notes
+from medstress.figures.dots import Panel, Point
+from medstress.figures.outputs import Made
+from medstress.figures.rows import Row, Rows, by, keys_of
+from medstress.metrics.slices import is_too_small
+from medstress.results.formats import as_text
+from medstress.stats.estimates import read_share
+
+NAME, TITLE = "slices", "Success in parts of the data"
+_WORST = " (worst)"
+
+
+def slices(run: Rows, formats: Sequence[str]) -> Made | None:
+    """Draw success in each slice; None if the run has none."""
+    rows: Sequence[Row] = run.summary.get("slices") or ()
+    if not rows:
+        return None
+    worst = {_key(each) for each in (run.summary.get("slicing") or {}).get("worst") or ()}
+    panels = []
+    for (_, _, _, what), members in by(rows, "dataset", "group", "victim", "by").items():
+        place = run.label(members[0])
+        marked = {as_text(row["value"]) for row in members if _is_worst(row, worst)}
+        points = tuple(_point(run, row, marked) for row in members)
+        label = " · ".join(filter(None, (as_text(what).replace("_", " "), place)))
+        panels.append(Panel(label=label, points=points))
+    caption = [
+        "Intervals: 95 %, and those of all slices of one attack hold at once.",
+        "(worst): the highest success of an attack after shrinking small slices towards the mean, "
+        "unless no slice differs from the others beyond chance.",
+        *notes.state(run.summary),
+    ]
+    return dots.as_figure(NAME, TITLE, panels, caption, formats, x="success")
+
+
+def _key(row: Row) -> tuple[str, ...]:
+    fields = ("dataset", "group", "victim", "attack", "by", "value")
+    return (*(as_text(row.get(name)) for name in fields), str(row.get("differs", "")))
+
+
+def _is_worst(row: Row, worst: set[tuple[str, ...]]) -> bool:
+    """Return whether a slice is the worst of an attack, differs from others and has the items."""
+    return (*_key(row)[:-1], "True") in worst and not is_too_small(row)
+
+
+def _point(run: Rows, row: Row, marked: set[str]) -> Point:
+    value = as_text(row["value"])
+    return Point(
+        line=value + _WORST * (value in marked),
+        series=run.name(row, "attack"),
+        estimate=read_share(row["asr"]),
+        keys={**keys_of(row), "by": row["by"], "slice": row["value"]},
+    )
