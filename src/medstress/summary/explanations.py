@@ -76,6 +76,7 @@ def as_case(one: Explained) -> dict[str, Any]:
         "victim": trial.victim,
         "attack": trial.attack,
         "verdict": trial.verdict.value,
+        "regime": one.regime,
         "key": one.key,
         "value": one.value,
         "gap": one.gap,
