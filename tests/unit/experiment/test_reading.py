@@ -277,8 +277,7 @@ def test_wrappers_are_read_with_what_they_leave_out(tmp_path: Path) -> None:
 
 def test_a_wrapper_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path) -> None:
     assert refusal(tmp_path, with_line("victim", 'wrap = ["majorty"]')) == (
-        "e.toml, line 11: wrap = ['majorty']: unknown wrapper 'majorty'; did you "
-        "mean 'majority'?"
+        "e.toml, line 11: wrap = ['majorty']: unknown wrapper 'majorty'; did you mean 'majority'?"
     )
 
 
