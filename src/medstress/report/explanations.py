@@ -16,7 +16,7 @@ from markupsafe import Markup
 from medstress.results import formats
 from medstress.results.formats import as_text, decimal
 from medstress.results.html import html_table
-from medstress.results.table import Format, Table, as_row, columns
+from medstress.results.table import Format, Table, Value, as_row, columns
 from medstress.stats.estimates import read_score
 
 LEVELS = 7
@@ -133,11 +133,7 @@ def explanation_tables(summary: Mapping[str, Any]) -> list[Table]:
                 *_labels(row, names),
                 side,
                 row["n"],
-                *(
-                    read_score(row[f"top_{side}"][place][which])
-                    for place in _TOPS
-                    for which in ("share", "chance")
-                ),
+                *(value for place in _TOPS for value in _beside_chance(row[f"top_{side}"][place])),
             )
             for row in rows
             for side in ("before", "after")
@@ -170,7 +166,7 @@ def explanation_tables(summary: Mapping[str, Any]) -> list[Table]:
                 *_labels(row, names),
                 row["n"],
                 *(read_score(row[name]) for name in ("change", "change_near", "change_far")),
-                *(read_score(row["near"][which]) for which in ("share", "chance")),
+                *_beside_chance(row["near"]),
             )
             for row in rows
         ),
@@ -178,6 +174,11 @@ def explanation_tables(summary: Mapping[str, Any]) -> list[Table]:
         n_labels=3,
     )
     return [tops, moved]
+
+
+def _beside_chance(found: Mapping[str, Any]) -> tuple[Value, Value]:
+    """Return a share with its interval, and what chance would give; the excess is in the JSON."""
+    return read_score(found["share"]), found["chance"]["value"]
 
 
 def _labels(row: Mapping[str, Any], names: Any) -> tuple[str, str, str]:
