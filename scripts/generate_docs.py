@@ -158,7 +158,7 @@ def settle(path: Path, text: str, check: bool) -> bool:
 def cli_page() -> str:
     """Every command's help text."""
     os.environ["COLUMNS"] = "100"
-    from medstress.cli.parser import NOT_BUILT, build_parser
+    from medstress.cli.parser import build_parser
 
     parser = build_parser()
     parts = [f"{HEAD}# Commands\n", _help(parser)]
@@ -166,7 +166,6 @@ def cli_page() -> str:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
                 parts += [f"## medstress {name}\n", _help(command)]
-    parts.append(f"Not built yet, and refused with a sentence: {', '.join(NOT_BUILT)}.\n")
     return "\n".join(parts)
 
 

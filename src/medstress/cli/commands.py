@@ -14,6 +14,7 @@ from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
+from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.freezing import freeze_cli as freeze_cli
 from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.screen import screen

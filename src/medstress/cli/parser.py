@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
+from medstress.cli.explaining import add_explain
 from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
@@ -23,10 +24,6 @@ KINDS = (
     "wrappers",
     "recipes",
 )
-NOT_BUILT = ("explain",)
-"""Planned commands that this version lacks."""
-
-
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
 max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
 ([[require]]), a comparison that fails, or an alarm of the nightly gate; 130 interrupted, nothing
@@ -51,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_view(commands)
     add_compare(commands)
     add_test(commands)
+    add_explain(commands)
     _review(commands)
     _annotate(commands)
     _cache(commands)
@@ -216,7 +214,7 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     export.add_argument(
         "--table",
         required=True,
-        choices=("items", "trials", "exchanges", "reviews"),
+        choices=("items", "trials", "exchanges", "reviews", "explanations"),
         help="which rows",
     )
     export.add_argument(

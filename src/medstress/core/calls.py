@@ -321,6 +321,10 @@ class Backend(ABC):
         """How much the model reads at once; None if that is unknown or has no limit."""
         return None
 
+    def token_starts(self, text: str) -> Sequence[int] | None:
+        """Return where the model's tokens begin in a text, in characters; None if unknown."""
+        return None
+
     @property
     def endpoint(self) -> Mapping[str, Any] | None:
         """The server it asks, for the manifest; None if there is none."""

@@ -25,6 +25,7 @@ class Purpose(StrEnum):
     TEST = "test"
     JUDGE = "judge"
     SLOPE = "slope"
+    EXPLAIN = "explain"
 
 
 NOTHING: Iterator[Request] = iter(())

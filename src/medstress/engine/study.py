@@ -7,9 +7,8 @@ trial, and its conversations count in the ledger under `other`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, ClassVar, TypeAlias, cast
 
 from medstress.core.calls import Answer, Call, Reply, Request
@@ -20,7 +19,9 @@ from medstress.core.outcomes import Prediction
 from medstress.core.queries import Consult
 from medstress.engine.asking import UnansweredError, answers_of
 from medstress.engine.inquiry import InquiryFlow, InquiryResult
-from medstress.engine.requests import VICTIM, CallRound, Purpose
+from medstress.engine.requests import CallRound, Purpose
+from medstress.engine.side_by_side import answer_all
+from medstress.tasks.flows import changed
 from medstress.tasks.multiple_choice import Flow
 from medstress.tasks.task import Task
 from medstress.tasks.victim import Victim
@@ -137,55 +138,16 @@ def _converse(
     study: Study, look: HoldConversations, n_held: int
 ) -> Generator[CallRound, tuple[Reply, ...], tuple[Prediction, ...]]:
     """Hold the conversations of a step side by side, turn by turn, until all have ended."""
-    flows: dict[int, Flow] = {}
-    open_: dict[int, tuple[Request, ...]] = {}
-    calls: dict[int, int] = {}
-    ended: dict[int, Prediction] = {}
-    for i, talk in enumerate(look.conversations):
-        victim = study.victim if talk.sample is None else study.sampled
-        flows[i], calls[i] = victim.flow(talk.candidate), 0
-        open_[i] = next(flows[i])
-    while open_:
-        answers: Mapping[int, tuple[Answer, ...]] = yield from _round(
-            study, look, open_, calls, n_held
-        )
-        for i, given in answers.items():
-            calls[i] += len(given)
-            try:
-                open_[i] = flows[i].send(given)
-            except StopIteration as stop:
-                ended[i] = stop.value
-                del open_[i]
-    return tuple(ended[i] for i in sorted(ended))
+    flows = [_flow(study, talk) for talk in look.conversations]
+    return (yield from answer_all(flows, study.purpose, n_held))
 
 
-def _round(
-    study: Study,
-    look: HoldConversations,
-    open_: Mapping[int, tuple[Request, ...]],
-    calls: Mapping[int, int],
-    n_held: int,
-) -> Generator[CallRound, tuple[Reply, ...], Mapping[int, tuple[Answer, ...]]]:
-    """Ask the next turn of every open conversation in one round of calls."""
-    requests: list[Request] = []
-    numbers: list[tuple[int, int]] = []
-    for i, wanted in open_.items():
-        offset = _offset(study, look.conversations[i])
-        requests += [replace(request, sample=request.sample + offset) for request in wanted]
-        numbers += [(n_held + i + 1, calls[i] + k) for k in range(len(wanted))]
-    replies = yield CallRound(
-        role=VICTIM,
-        purpose=study.purpose,
-        query=numbers[0][0],
-        call=0,
-        requests=tuple(requests),
-        candidate=None,
-        numbers=tuple(numbers),
-    )
-    given, found = iter(replies), {}
-    for i, wanted in open_.items():
-        found[i] = answers_of(tuple(islice(given, len(wanted))))
-    return found
+def _flow(study: Study, talk: ConversationRequest) -> Flow:
+    flow = (study.victim if talk.sample is None else study.sampled).flow(talk.candidate)
+    offset = _offset(study, talk)
+    if not offset:
+        return flow
+    return changed(flow, lambda request: replace(request, sample=request.sample + offset))
 
 
 def _offset(study: Study, talk: ConversationRequest) -> int:

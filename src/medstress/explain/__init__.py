@@ -1,1 +1,1 @@
-"""Shapley values of the words of a prompt, before and after an attack."""
+"""Explanations: token-wise Shapley values of prompts before and after an attack."""

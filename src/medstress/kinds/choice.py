@@ -80,6 +80,10 @@ class Choice(Kind):
         """Those of the options."""
         return unit.letters
 
+    def texts(self, unit: Question) -> dict[str, str]:
+        """Passage, context, stem and options."""
+        return {name: unit.text_of(name) for name in (*TEXTS, *unit.letters)}
+
     def score(self, unit: Question, scores: Sequence[float]) -> float:
         """P(key)."""
         return math.exp(scores[unit.letters.index(unit.key)])

@@ -142,6 +142,11 @@ class Kind(ABC):
         """Return the possible answers in the order of scores; empty if answers are no choice."""
         return ()
 
+    def texts(self, unit: Any) -> Mapping[str, str]:
+        """Return the texts of a unit by the names that edits give them; empty if edits count tokens
+        instead of characters."""
+        return {}
+
     def score(self, unit: Any, scores: Sequence[float]) -> float:
         """Return the score for rows: P(key) of a choice, else the first score."""
         return float(scores[0])

@@ -59,6 +59,10 @@ class Similarity(Kind):
         """The gold score."""
         return f"{unit.score:g}"
 
+    def texts(self, unit: SentencePair) -> dict[str, str]:
+        """Both texts."""
+        return {"text_a": unit.text_a, "text_b": unit.text_b}
+
     def answered(self, unit: SentencePair, *, right: bool) -> Prediction:
         """A high or a low score."""
         outcome = Outcome.RIGHT if right else Outcome.WRONG

@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from medstress.figures.outputs import Made
-from medstress.papers import cases, changes, curves, notes, regimes, sizes, sweeps, word_cells
+from medstress.papers import (
+    cases,
+    changes,
+    curves,
+    notes,
+    profiles,
+    regimes,
+    sizes,
+    sweeps,
+    word_cells,
+)
 from medstress.papers.arms import Arm
 from medstress.papers.claims import claims
 from medstress.papers.claims import table as claim_table
@@ -17,6 +27,7 @@ from medstress.papers.layout import Entry, Layout, MissingData, PaperRun, made_f
 from medstress.papers.outputs import CSV_FIELDS
 from medstress.papers.plots.advantages import plot_advantages
 from medstress.papers.plots.curves import plot_curves
+from medstress.papers.plots.profiles import plot_profiles
 from medstress.papers.plots.regimes import plot_regimes
 from medstress.papers.plots.sizes import plot_sizes
 from medstress.papers.plots.sweeps import plot_sweeps
@@ -130,14 +141,15 @@ def _figure_5(run: PaperRun, name: str, title: str) -> Iterator[Made]:
     found = cases.one_case_per_regime(run.arms, run.items)
     if not found:
         raise MissingData("no attack of PDWS succeeded")
-    yield _cases(found, name, title, run)
+    explained = profiles.explained_successes(run.summary)
+    yield from _cases(found, profiles.one_profile_per_regime(explained), name, title, run)
 
 
 def _appendix_e(run: PaperRun, name: str, title: str) -> Iterator[Made]:
     found = cases.cases_of(run.arms, run.items)
     if not found:
         raise MissingData("no attack succeeded")
-    yield _cases(found, name, title, run)
+    yield from _cases(found, profiles.explained_successes(run.summary), name, title, run)
 
 
 def _appendix_m(run: PaperRun, name: str, title: str) -> Iterator[Made]:
@@ -218,14 +230,22 @@ def _analyses(run: PaperRun, name: str, title: str) -> Iterator[Made]:
     yield Made(name=name, title=title, files=files, notes=tuple(notes.state_notes(run.summary)))
 
 
-def _cases(found: Sequence[cases.Case], name: str, title: str, run: PaperRun) -> Made:
+def _cases(
+    found: Sequence[cases.Case],
+    explained: Sequence[profiles.Case],
+    name: str,
+    title: str,
+    run: PaperRun,
+) -> Iterator[Made]:
+    """Yield the cases, and the Shapley profiles of those that are explained."""
+    state = notes.state_notes(run.summary)
     caption = [
         "Cases are chosen by a hash, not by how striking they are. A rule on names refutes a "
         "success or leaves it unknown; only people, a panel or a measured checker find one valid.",
-        "Shapley profiles of the texts are not implemented.",
-        *notes.state_notes(run.summary),
+        *([] if explained else [profiles.MISSING]),
+        *state,
     ]
-    return Made(
+    yield Made(
         name=name,
         title=title,
         files={
@@ -234,6 +254,11 @@ def _cases(found: Sequence[cases.Case], name: str, title: str, run: PaperRun) ->
         },
         notes=tuple(caption),
     )
+    if explained:
+        name, title = f"{name}-profiles", f"{title}: Shapley profiles"
+        files = plot_profiles(explained, run.formats)
+        data = as_csv(list(profiles.csv_rows(explained)), profiles.CSV_FIELDS)
+        yield made_figure(name, title, files, [*profiles.NOTES, *state], data)
 
 
 def _used(arms: Sequence[Arm], methods: Sequence[str]) -> list[Arm]:

@@ -1,4 +1,7 @@
-"""Export the tables of a run as JSONL, CSV or parquet: trials, items, exchanges, reviews."""
+"""Export the tables of a run as JSONL, CSV or parquet.
+
+The tables: trials, items, exchanges, reviews, explanations.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from medstress.core.rows import NOT_SHOWN
 from medstress.files.spreadsheets import Writer
 from medstress.files.writing import atomic_stream, write_bytes
 from medstress.kinds import kind_of
+from medstress.results.explanations import explanation_records
 from medstress.results.load import StoredRun, reviews_of
 from medstress.results.rows import trial_rows
 from medstress.results.stored_prompts import Prompts
@@ -48,6 +52,7 @@ _PARSED: dict[str, Callable[[str], Any]] = {
     "first_success_edits": _edit_objects,
     "continuations": json.loads,
     "scores": _scores,
+    "values": json.loads,
 }
 """Columns that are objects or arrays in JSONL and parquet, and JSON text in CSV."""
 _MIXED = ("prompt_before", "prompt_after")
@@ -192,6 +197,7 @@ TABLES: dict[str, Callable[[StoredRun], Iterator[Row]]] = {
     "items": item_rows,
     "exchanges": exchange_rows,
     "reviews": review_rows,
+    "explanations": explanation_records,
 }
 
 

@@ -25,6 +25,7 @@ from medstress.significance.results import add_faithfulness, add_slopes, add_tes
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.arms import Place
 from medstress.summary.criteria import add_decisions
+from medstress.summary.explanations import about_explanations, describe_explanations
 from medstress.summary.frozen_sets import frozen_lines
 from medstress.summary.headlines import headlines
 from medstress.summary.looks import saved
@@ -116,6 +117,9 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
     add_slopes(found, run)
+    if (explained := describe_explanations(run)) is not None:
+        found["explanations"] = explained
+        found["warnings"] += about_explanations(explained)
     if (passages := describe_passages(run, trials)) is not None:
         found["passages"] = passages
         if not passages["gains"]:

@@ -107,6 +107,10 @@ class TransformersBackend(Backend):
         most = self._loaded.max_positions
         return None if most is None else Window(tokens=most, count=self._tokenizer.counts)
 
+    def token_starts(self, text: str) -> list[int] | None:
+        """As the tokenizer says, if it knows."""
+        return self._tokenizer.starts(text)
+
     @in_compute_thread
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order.

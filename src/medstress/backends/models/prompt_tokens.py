@@ -79,6 +79,18 @@ class PromptTokenizer:
             for prompt in prompts
         ]
 
+    def starts(self, text: str) -> list[int] | None:
+        """Return where the tokens of a text begin, in characters; None if that is unknown.
+
+        Several tokens of one character begin at the same place.
+        """
+        if not getattr(self._tokenizer, "is_fast", False):
+            return None
+        encoded = self._tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
+        return [int(start) for start, _ in encoded["offset_mapping"]]
+
     def tokens_of_each(self, texts: Sequence[Continued]) -> list[list[tuple[int, ...]]]:
         """Return the tokens of each text alone, then of the text with each continuation."""
         return tokens_of_each(

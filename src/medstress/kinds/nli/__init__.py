@@ -86,6 +86,10 @@ class Inference(Kind):
         """The labels."""
         return unit.labels
 
+    def texts(self, unit: LabelledPair) -> dict[str, str]:
+        """Both texts."""
+        return {name: unit.text_of(name) for name in FIELDS}
+
     def score(self, unit: LabelledPair, scores: Sequence[float]) -> float:
         """P(gold label)."""
         return math.exp(scores[unit.labels.index(unit.label)])

@@ -1,0 +1,160 @@
+"""`medstress explain`: Shapley values of prompts before and after an attack."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from medstress.cli.flags import Parser, settings_flag
+from medstress.core.errors import UsageError
+
+PAGE = ".html"
+
+
+def add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add `medstress explain`."""
+    explain = commands.add_parser(
+        "explain",
+        help="which words carry an answer, before and after an attack (Shapley values)",
+        description="Compute token-wise Shapley (Owen) values of prompts before and after an "
+        "attack, with the partition explainer of the package shap, for successes and for attacks "
+        "that failed. The models and their keys come from your experiment file; the folder must be "
+        "a run of it. The values go into the folder; the same command resumes.",
+    )
+    explain.add_argument("folder", metavar="DIR")
+    explain.add_argument(
+        "--experiment", metavar="EXPERIMENT.toml", help="the experiment of this run (required)"
+    )
+    settings_flag(explain)
+    which = explain.add_mutually_exclusive_group()
+    which.add_argument(
+        "--trial",
+        nargs="+",
+        default=[],
+        metavar="ID",
+        help="trials by their trial_id or the start of it, flipped or held",
+    )
+    which.add_argument(
+        "--all",
+        action="store_true",
+        help="all successes, and as many attacks of the same arms that failed",
+    )
+    explain.add_argument(
+        "--limit", type=int, metavar="N", help="with --all: draw N successes, and as many failures"
+    )
+    explain.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of the draw (default: 0)"
+    )
+    explain.add_argument(
+        "--max-calls",
+        type=int,
+        metavar="N",
+        help="most masked texts of one prompt; each trial has two (default: 500)",
+    )
+    explain.add_argument(
+        "--mask",
+        metavar="TEXT",
+        help="stands for masked tokens; empty leaves them out (default: ...)",
+    )
+    explain.add_argument(
+        "--out",
+        metavar="FILE",
+        help="also write FILE.html (heat maps) or FILE.jsonl, .csv, .parquet",
+    )
+    explain.add_argument("--json", action="store_true", help="as JSON")
+    explain.add_argument(
+        "--dry-run", action="store_true", help="print how much would be asked at most; ask nothing"
+    )
+    explain.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def explain_cli(args: argparse.Namespace) -> int:
+    """Run `medstress explain`."""
+    _check(args)
+    from medstress.cli.display import display
+    from medstress.cli.streams import one_line
+    from medstress.explain.explanation import Settings
+    from medstress.explain.plan import Selection
+    from medstress.explain.run import run_explanations
+
+    given = {"evaluations": args.max_calls, "mask": args.mask}
+    settings = Settings(**{key: value for key, value in given.items() if value is not None})
+    selection = Selection(trials=tuple(args.trial), limit=args.limit, seed=args.seed)
+    plan: list[str] = []
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
+        stopped = run_explanations(
+            Path(args.folder),
+            args.experiment,
+            selection,
+            settings,
+            replace(watcher, announce=plan.append) if args.dry_run else watcher,
+            args.set,
+            dry_run=args.dry_run,
+        )
+    for line in plan:
+        print(one_line(line))
+    if not args.dry_run:
+        _show(args, stopped)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse flags before anything is loaded.
+
+    Raises:
+        UsageError: a flag is missing, or its value makes no sense.
+    """
+    if args.experiment is None:
+        raise UsageError(
+            "explain asks models again and takes them from your own file, never from the folder: "
+            "add --experiment FILE, the experiment (or recipe) of this run"
+        )
+    if not args.trial and not args.all:
+        raise UsageError("say what to explain: --trial ID, or --all for all successes")
+    if args.limit is not None and (args.trial or args.limit < 1):
+        expected = "a number from 1" if not args.trial else "--all with it: it draws successes"
+        raise UsageError(f"--limit {args.limit}: expected {expected}")
+    if args.max_calls is not None and args.max_calls < 2:
+        raise UsageError(
+            f"--max-calls {args.max_calls}: expected a number from 2: the prompt itself and the "
+            "prompt with everything masked"
+        )
+    if args.out is not None and Path(args.out).suffix not in (PAGE, ".jsonl", ".csv", ".parquet"):
+        raise UsageError(f"--out {args.out}: the name must end in .html, .jsonl, .csv or .parquet")
+
+
+def _show(args: argparse.Namespace, stopped: str | None) -> None:
+    from medstress.cli.display import print_table
+    from medstress.cli.streams import one_line
+    from medstress.files.writing import write_text
+    from medstress.report.explanations import explanation_page, explanation_tables
+    from medstress.results.export import export
+    from medstress.results.load import open_run
+    from medstress.summary.explanations import about_explanations
+    from medstress.summary.summary import summarise_run
+
+    with open_run(Path(args.folder)) as run:
+        summary = summarise_run(run)
+        if args.out is not None and Path(args.out).suffix == PAGE:
+            try:
+                write_text(Path(args.out), explanation_page(summary))
+            except OSError as error:
+                raise UsageError(
+                    f"cannot write {args.out}: {error.strerror}; give another --out"
+                ) from None
+        elif args.out is not None:
+            export(run, "explanations", Path(args.out))
+    found = summary.get("explanations")
+    if args.json:
+        print(json.dumps(found, ensure_ascii=False))
+        return
+    for table in explanation_tables(summary):
+        print(f"{table.caption}:")
+        print_table(table)
+        print()
+    for line in [*about_explanations(found), *([stopped] if stopped else [])]:
+        print(one_line(line))
+    if args.out is not None:
+        print(f"written: {args.out}")

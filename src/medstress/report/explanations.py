@@ -1,0 +1,281 @@
+"""Explanations on the page: where the token with the largest value lies, and heat maps."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from medstress.results import formats
+from medstress.results.formats import as_text, decimal
+from medstress.results.html import html_table
+from medstress.results.table import Format, Table, Value, as_row, columns
+from medstress.stats.estimates import read_score
+
+LEVELS = 7
+"""Shades of a heat map on either side of 0."""
+N_TOP = 3
+"""Tokens that are named beside a heat map."""
+_REGIMES = {"n<0": "near names (n < 0)", "n>0": "far names (n > 0)"}
+_TOPS = {
+    "edit": "In the edit",
+    "key": "In the right option",
+    "answer": "In the chosen option",
+    "elsewhere": "Elsewhere",
+}
+_VALUES = {
+    "probability": "P(option) among the options",
+    "answer": "1 for the option that was answered, else 0, because the victim gives no scores",
+    "mixed": "P(option), or 1 and 0 where an answer has no scores",
+    "score": "the victim's score of the pair",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token of a heat map."""
+
+    text: str
+    """As asked."""
+    shade: str
+    """Class of its colour: `p` for the answer, `n` against it, and a level up to `LEVELS`."""
+    value: str
+    """Its value, for those who point at it."""
+    edited: bool
+    """Whether it lies in an edit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A part of the item, before and after."""
+
+    place: str
+    """An option letter or a field."""
+    before: tuple[Token, ...]
+    after: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatMap:
+    """The heat maps of one trial, aligned."""
+
+    id: str
+    """Unique on the page."""
+    title: str
+    """Item, attack and victim."""
+    heads: tuple[str, str]
+    """What was answered before and after, and the output that is explained."""
+    tops: tuple[str, str]
+    """The tokens with the largest values."""
+    stretches: tuple[Stretch, ...]
+    """All parts of the prompt, in order."""
+
+
+def explanation_section(summary: Mapping[str, Any]) -> Markup | None:
+    """Return the section on explanations as HTML; None if nothing was explained.
+
+    It needs the styles of `templates/explanations.css`, no script and no inline style.
+    """
+    if not summary.get("explanations"):
+        return None
+    template = _environment().get_template("explanations.html")
+    return Markup(template.render(tables=explanation_tables(summary), maps=heat_maps(summary)))
+
+
+def explanation_page(summary: Mapping[str, Any]) -> str:
+    """Return the section as a self-contained HTML page without scripts."""
+    style = "\n".join(
+        (files("medstress.report") / "templates" / name).read_text("utf-8")
+        for name in ("page.css", "explanations.css")
+    )
+    return (
+        _environment()
+        .get_template("explanations_page.html")
+        .render(
+            name=as_text(summary["experiment"]["name"]),
+            style=Markup(style),
+            style_hash=b64encode(sha256(style.encode()).digest()).decode(),
+            section=explanation_section(summary),
+        )
+    )
+
+
+def explanation_tables(summary: Mapping[str, Any]) -> list[Table]:
+    """Return the tables: where the top token lies, and how far values moved."""
+    found = summary.get("explanations") or {}
+    rows = found.get("rows") or ()
+    if not rows:
+        return []
+    names = (summary.get("names") or {}).get
+    labels = columns(Format.TEXT, "Victim", "Attacks", "Which")
+    value = "; ".join(_VALUES.get(each, each) for each in found["values"])
+    units = " or ".join(found["units"])
+    tops = Table(
+        name="explained-tops",
+        caption="Where the token with the largest Shapley value lies",
+        columns=(
+            *labels,
+            *columns(Format.TEXT, "Prompt"),
+            *columns(Format.COUNT, "Trials"),
+            *columns(
+                Format.SCORE, *(head for pair in _TOPS.values() for head in (pair, "by chance"))
+            ),
+        ),
+        rows=tuple(
+            as_row(
+                *_labels(row, names),
+                side,
+                row["n"],
+                *(value for place in _TOPS for value in _beside_chance(row[f"top_{side}"][place])),
+            )
+            for row in rows
+            for side in ("before", "after")
+        ),
+        notes=(
+            f"Owen values of {units} for the option that was answered, of {value}; tied tokens "
+            "share the top place. By chance: the share of tokens that lie there. An edit may lie "
+            "in an option, so the first three overlap. Failed attacks are explained at their last "
+            "query. Values of parts that the search did not resolve are shared equally.",
+        ),
+        n_labels=3,
+    )
+    moved = Table(
+        name="explained-changes",
+        caption="How far the edit moves the values for the right answer",
+        columns=(
+            *labels,
+            *columns(Format.COUNT, "Trials"),
+            *columns(
+                Format.SCORE,
+                "Mean |change| of a token",
+                "Within 10 tokens of the edit",
+                "Farther away",
+                "Share of all change within 10 tokens",
+                "by chance",
+            ),
+        ),
+        rows=tuple(
+            as_row(
+                *_labels(row, names),
+                row["n"],
+                *(read_score(row[name]) for name in ("change", "change_near", "change_far")),
+                *_beside_chance(row["near"]),
+            )
+            for row in rows
+        ),
+        notes=("The change of an edit is that of its sum, shared equally by its tokens.",),
+        n_labels=3,
+    )
+    return [tops, moved]
+
+
+def _beside_chance(found: Mapping[str, Any]) -> tuple[Value, Value]:
+    """Return a share with its interval, and what chance would give; the excess is in the JSON."""
+    return read_score(found["share"]), found["chance"]["value"]
+
+
+def _labels(row: Mapping[str, Any], names: Any) -> tuple[str, str, str]:
+    attack, regime = row["attack"], row["regime"]
+    attacks = names("attacks") or {}
+    victims = names("victims") or {}
+    which = "all" if regime is None else _REGIMES[regime]
+    if attack is not None:
+        which = attacks.get(attack, attack)
+    kind = "successes" if row["kind"] == "success" else "failed attacks"
+    return as_text(victims.get(row["victim"], row["victim"])), as_text(which), kind
+
+
+def heat_maps(summary: Mapping[str, Any]) -> list[HeatMap]:
+    """Return the heat maps that the summary holds."""
+    found = summary.get("explanations") or {}
+    names = summary.get("names") or {}
+    return [heat_map(case, names, f"heat-{i}") for i, case in enumerate(found.get("cases") or ())]
+
+
+def heat_map(case: Mapping[str, Any], names: Mapping[str, Any], id_: str) -> HeatMap:
+    """Return the heat maps of one case of `explanations.cases`."""
+    before, after = case["before"], case["after"]
+    largest = max((abs(v) for side in (before, after) for v in side["values"]), default=0.0)
+    tokens = [list(_tokens(side, largest)) for side in (before, after)]
+    words = {
+        kind: (names.get(f"{kind}s") or {}).get(case[kind], case[kind])
+        for kind in ("attack", "victim")
+    }
+    title = f"{case['item_id']} · {words['attack']} · {words['victim']}"
+    if case["verdict"] != "flipped":
+        title += " · attack failed"
+    return HeatMap(
+        id=id_,
+        title=as_text(title),
+        heads=(_head("Before", before, case), _head("After", after, case)),
+        tops=(_tops(before), _tops(after)),
+        stretches=tuple(_stretches(before["segments"], after["segments"], *tokens)),
+    )
+
+
+def _head(when: str, side: Mapping[str, Any], case: Mapping[str, Any]) -> str:
+    answer, output = side["answer"], side["output"]
+    said = "no readable answer" if answer is None else f"answered {answer}"
+    right = " (right)" if answer == case["key"] else ""
+    what = f"values for {output}: {decimal(side['base'])} → {decimal(side['full'])}"
+    return as_text(f"{when}: {said}{right}; {what}")
+
+
+def _tops(side: Mapping[str, Any]) -> str:
+    order = sorted(range(len(side["values"])), key=lambda i: -side["values"][i])[:N_TOP]
+    named = [
+        f"“{side['tokens'][i].strip() or side['tokens'][i]}” {_signed(side['values'][i])}"
+        for i in order
+        if side["values"][i] > 0
+    ]
+    return as_text(", ".join(named)) or "none"
+
+
+def _signed(value: float) -> str:
+    return ("+" if value > 0 else "") + decimal(value)
+
+
+def _tokens(side: Mapping[str, Any], largest: float) -> Iterator[Token]:
+    edited = [is_edit for _, is_edit, n in side["segments"] for _ in range(n)]
+    for text, value, is_edit in zip(side["tokens"], side["values"], edited, strict=True):
+        level = round(LEVELS * abs(value) / largest) if largest else 0
+        shade = f"{'p' if value > 0 else 'n'}{level}" if level else ""
+        yield Token(text=as_text(text), shade=shade, value=_signed(value), edited=is_edit)
+
+
+def _stretches(
+    first: Sequence[Any], second: Sequence[Any], before: Sequence[Token], after: Sequence[Token]
+) -> Iterator[Stretch]:
+    """Cut both texts where the place changes; segments of both are aligned."""
+    done = [0, 0]
+    parts: list[tuple[str, list[Token], list[Token]]] = []
+    for (place, _, n), (_, _, m) in zip(first, second, strict=True):
+        if not parts or parts[-1][0] != place:
+            parts.append((place, [], []))
+        parts[-1][1].extend(before[done[0] : done[0] + n])
+        parts[-1][2].extend(after[done[1] : done[1] + m])
+        done = [done[0] + n, done[1] + m]
+    for place, old, new in parts:
+        if old or new:
+            yield Stretch(place=as_text(place), before=tuple(old), after=tuple(new))
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("medstress.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=formats.writable,
+    )
+    environment.filters["table"] = html_table
+    return environment

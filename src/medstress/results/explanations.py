@@ -1,0 +1,115 @@
+"""The explanations that a run stores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from medstress.core.rows import TrialRow
+from medstress.metrics.explanations import Explained, Side
+from medstress.results.load import StoredRun
+from medstress.results.rows import trial_rows
+
+PURPOSE = "explain"
+
+
+def explained_trials(run: StoredRun) -> list[Explained]:
+    """Return the explanation of each explained trial, in the order of trials; the last if several.
+
+    The result is kept with the open run: do not change it.
+    """
+    return run.once(_explained_trials)
+
+
+def unexplained(run: StoredRun) -> dict[str, str]:
+    """Return trial id -> why its explanation failed, for trials without one."""
+    notes: dict[str, str] = {}
+    for one in run.inquiries():
+        if one.purpose == PURPOSE:
+            notes.pop(one.spec["trial"], None)
+            if one.note is not None:
+                notes[one.spec["trial"]] = one.note
+    for explained in explained_trials(run):
+        notes.pop(explained.trial.trial_id, None)
+    return notes
+
+
+def _explained_trials(run: StoredRun) -> list[Explained]:
+    found: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+    for one in run.inquiries():
+        if one.purpose == PURPOSE and one.findings:
+            found[one.spec["trial"]] = (one.spec, one.findings)
+    if not found:
+        return []
+    return [
+        _explained(row, *found[row.trial_id]) for row in trial_rows(run) if row.trial_id in found
+    ]
+
+
+def _explained(row: TrialRow, spec: dict[str, Any], found: dict[str, Any]) -> Explained:
+    return Explained(
+        trial=row,
+        outputs=tuple(found["outputs"]),
+        key=found["key"],
+        value=found["value"],
+        units=found["units"],
+        mask=spec["mask"],
+        before=_side(found["before"]),
+        after=_side(found["after"]),
+    )
+
+
+def _side(found: dict[str, Any]) -> Side:
+    return Side(
+        answer=found["answer"],
+        tokens=tuple(found["tokens"]),
+        segments=tuple((place, edited, n) for place, edited, n in found["segments"]),
+        values=np.array(found["values"], dtype=np.float64),
+        base=np.array(found["base"], dtype=np.float64),
+        full=np.array(found["full"], dtype=np.float64),
+        evaluations=found["evaluations"],
+        gap=found["gap"],
+    )
+
+
+def explanation_records(run: StoredRun) -> Iterator[dict[str, Any]]:
+    """Yield the tokens of all explained prompts, for `export --table explanations`."""
+    for one in explained_trials(run):
+        trial = one.trial
+        for name, side in (("before", one.before), ("after", one.after)):
+            answer = one.of(side, side.answer)
+            key = one.of(side, one.key)
+            assert key is not None
+            for i, token in enumerate(side.tokens):
+                yield {
+                    "trial_id": trial.trial_id,
+                    "dataset": trial.dataset,
+                    "item_id": trial.item_id,
+                    "victim": trial.victim,
+                    "attack": trial.attack,
+                    "seed": trial.seed,
+                    "verdict": trial.verdict.value,
+                    "regime": one.regime,
+                    "side": name,
+                    "position": i,
+                    "token": token,
+                    "place": side.places[i],
+                    "edited": bool(side.edited[i]),
+                    "key": one.key,
+                    "answer": side.answer,
+                    "value_key": float(key[i]),
+                    "value_answer": None if answer is None else float(answer[i]),
+                    "values": json.dumps(
+                        dict(zip(one.outputs, side.values[i].tolist(), strict=True))
+                    ),
+                    "value": one.value,
+                    "units": one.units,
+                    "mask": one.mask,
+                    "base_key": float(side.base[one.outputs.index(one.key)]),
+                    "full_key": float(side.full[one.outputs.index(one.key)]),
+                    "evaluations": side.evaluations,
+                    "gap": side.gap,
+                }

@@ -1,0 +1,95 @@
+"""Open a finished run again, to ask more of its models as the user's own experiment file says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from medstress.core.errors import StoreError
+from medstress.experiment.plan import manifest as manifests
+from medstress.experiment.plan.controls import began_without
+from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.targets import check_same_targets, claim_answers
+from medstress.running.opened import opened_victims
+from medstress.running.prepare import Watcher, prepare
+from medstress.store.odd_rows import interpreting
+from medstress.store.reader import RunReader
+from medstress.store.run_store import FILE, RunStore, lock_folder
+from medstress.store.shared_cache import open_shared
+
+
+@contextmanager
+def reopened(
+    folder: Path,
+    experiment: str | Path | Mapping[str, Any],
+    watcher: Watcher,
+    overrides: Sequence[str] = (),
+    complete: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> Iterator[tuple[RunStore, Prepared]]:
+    """Open a run for writing, with its victims and roles; stored answers are used again.
+
+    Models, servers and keys come from the experiment, never from the folder. The folder must be a
+    run of this experiment: its items, victims, roles and attacks are compared by content first.
+
+    Args:
+        folder: the run.
+        experiment: the file, recipe or dict that the folder is a run of.
+        watcher: receives notes on what is being done.
+        overrides: as the command line's --set.
+        complete: fills in what the command decides, before the tables are checked.
+
+    Raises:
+        UsageError: the experiment cannot be used.
+        StoreError: the folder is a run of another experiment.
+    """
+    with interpreting(folder / FILE):
+        reader = RunReader(folder)
+        try:
+            manifest = reader.manifest
+        finally:
+            reader.close()
+    prepared = prepare(
+        experiment, overrides=overrides, watcher=watcher, complete=complete, formats=True
+    )
+    if began_without(prepared.controls, manifest):
+        prepared.drop_controls()
+    keep_prompts(prepared, manifest["parts"]["attacks"])
+    keep_labels(prepared, manifest["parts"]["attacks"])
+    lock = lock_folder(folder)
+    try:
+        with opened_victims(prepared, watcher.note):
+            check_same_targets(prepared, manifest, folder)
+            keep_rules(prepared, manifest)
+            _check_agrees(manifest, prepared, folder)
+            manifests.expect_same_models([*prepared.victims, *prepared.roles], manifest)
+            cache = prepared.experiment.experiment.cache
+            with (
+                open_shared(cache, prepared.base) as shared,
+                RunStore(folder, lock=lock) as store,
+            ):
+                prepared.shared = shared
+                claim_answers(prepared)
+                yield store, prepared
+    finally:
+        lock.release()
+
+
+def _check_agrees(manifest: Mapping[str, Any], prepared: Prepared, folder: Path) -> None:
+    """Raise a StoreError if the folder is a run of another experiment.
+
+    The experiment may have more than the folder: more items, seeds, victims and attacks.
+    """
+    now = manifests.fingerprint_parts(prepared)
+    known = manifest["parts"]
+    # Commands other than `run` record in the settings which part of the experiment they ran.
+    settings = {key: known["settings"].get(key) for key in now["settings"]}
+    differing = manifests.differences({**known, "settings": settings}, now)
+    if differing:
+        raise StoreError(
+            f"{folder} is a run of another experiment: {'; '.join(differing)}"
+            f"{manifests.older_functions(manifest)}. Give --experiment the file that the folder "
+            "was run with, and the same --set"
+        )

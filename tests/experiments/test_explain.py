@@ -1,0 +1,427 @@
+"""`medstress explain` on victims whose answers hang on words that are known."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.api.run import Run
+from medstress.cli.app import medstress_cli
+from medstress.core.outcomes import Verdict
+from medstress.explain.explanation import Settings
+from medstress.explain.plan import Selection
+from medstress.explain.run import run_explanations
+from medstress.metrics.explanations import Explained, change_of, top_places
+from medstress.results.explanations import explained_trials
+from medstress.results.load import open_run
+from medstress.running.prepare import Watcher
+
+VICTIM = '''
+"""A, unless a name of a trap stands in the prompt: then D."""
+
+import json
+import os
+
+
+def _logged(prompts):
+    if log := os.environ.get("LOG"):
+        with open(log, "a", encoding="utf-8") as stream:
+            stream.write("".join(json.dumps(prompt) + "\\n" for prompt in prompts))
+
+
+def letter(prompts):
+    _logged(prompts)
+    return ["D" if "trapicin" in prompt else "A" for prompt in prompts]
+
+
+def scores(prompts):
+    """Additive: every word of a list has its weight, whatever else is shown."""
+    _logged(prompts)
+    found = []
+    for prompt in prompts:
+        d = 0.1 + 0.5 * ("trapicin" in prompt) + 0.05 * ("fever" in prompt)
+        rest = (1 - d) / 4
+        found.append({"scores": {"A": 2 * rest, "B": rest, "C": rest, "D": d}})
+    return found
+
+
+def fails(prompts):
+    """Made for whole prompts."""
+    for prompt in prompts:
+        if "pills" not in prompt:
+            raise ValueError("no pills")
+    return letter(prompts)
+'''
+NAMES = ("trapicin", "calmol", "softine", "mildex", "lentol")
+FILE = """
+[experiment]
+controls = false
+name = "traps"
+seeds = [0, 1]
+[[dataset]]
+name = "jsonl"
+path = "items.jsonl"
+label = "cases"
+[[entities]]
+type = "drugs"
+vocabulary = "names.txt"
+embedding = "ngram"
+[[victim]]
+name = "careful"
+backend = "python"
+target = "victim.py:letter"
+batch_size = 16
+[[attack]]
+name = "entity_substitution"
+label = "random"
+sampler = "random"
+budget = 2
+[[attack]]
+name = "entity_substitution"
+label = "far"
+sampler = "pdws"
+n = 5
+budget = 2
+"""
+SAYS = "One of these drugs caused the fever of case"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An experiment on six questions, all with key A."""
+    rows = []
+    for i in range(6):
+        options = [f"{kind}{i}zumab" for kind in ("tora", "ulo", "vexi", "wara")]
+        rows.append(
+            {
+                "id": f"q{i}",
+                "context": "A man took pills.\r\n  He is  tired, tired, tired.",
+                "stem": f"{SAYS} {i}: which?",
+                "options": options,
+                "answer_idx": "A",
+                "mentions": [
+                    {"field": "ABCD"[j], "start": 0, "end": len(text), "type": "T121"}
+                    for j, text in enumerate(options)
+                ],
+            }
+        )
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "items.jsonl").write_text(text, encoding="utf-8")
+    (tmp_path / "names.txt").write_text("\n".join(NAMES), encoding="utf-8")
+    (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")
+    (tmp_path / "e.toml").write_text(FILE, encoding="utf-8")
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOG", str(tmp_path / "log.jsonl"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(folder: Path, victim: str = "letter") -> None:
+    """Run the experiment with one of the victims."""
+    text = FILE.replace("victim.py:letter", f"victim.py:{victim}")
+    if victim == "fails":
+        text = text.replace("batch_size = 16", "batch_size = 1")
+    (folder / "e.toml").write_text(text, encoding="utf-8")
+    assert medstress_cli(["run", "e.toml", "--out", "run", "--quiet"]) == 0
+    (folder / "log.jsonl").unlink()
+
+
+def explain(folder: Path, *trials: str, **settings: Any) -> list[str]:
+    """Explain, and return what was announced."""
+    told: list[str] = []
+    stopped = run_explanations(
+        folder / "run",
+        folder / "e.toml",
+        Selection(trials=trials),
+        Settings(**settings),
+        Watcher(announce=told.append),
+    )
+    assert stopped is None
+    return told
+
+
+def explained(folder: Path) -> list[Explained]:
+    """What the folder holds."""
+    with open_run(folder / "run") as stored:
+        return explained_trials(stored)
+
+
+def asked(folder: Path) -> list[str]:
+    """The prompts that the victim got since the run."""
+    log = folder / "log.jsonl"
+    return (
+        [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+    )
+
+
+def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(folder: Path) -> None:
+    run(folder)
+    explain(folder)
+    found = explained(folder)
+    successes = [one for one in found if one.trial.verdict is Verdict.FLIPPED]
+    assert 2 <= len(successes) < len(found)
+    assert all(one.holds and one.value == "answer" and one.units == "words" for one in found)
+    for one in successes:
+        (edit,) = json.loads(one.trial.first_success_edits or one.trial.edits)
+        assert edit[3].lower() == "trapicin"
+        assert "".join(one.before.tokens) == one.trial.prompt_before
+        assert "".join(one.after.tokens) == one.trial.prompt_after
+        assert (one.before.answer, one.after.answer) == ("A", "D")
+        values = one.of(one.after, "D")
+        assert values is not None
+        assert values[one.after.edited] == pytest.approx([1.0])
+        assert values[~one.after.edited] == pytest.approx(0.0)
+        assert not one.before.values.any()
+        tops = top_places(one, one.after)
+        assert tops is not None
+        assert (tops["edit"][0], tops["key"][0], tops["elsewhere"][0]) == (1.0, 0.0, 0.0)
+        # The option that was answered is D, wherever the edit was.
+        assert tops["answer"][0] == float(edit[0] == "D")
+        assert tops["edit"][1] == pytest.approx(1 / len(one.after.tokens))
+        change = change_of(one)
+        assert (change.sizes.sum(), change.near_share) == (pytest.approx(1.0), 1.0)
+
+
+def test_a_failed_attack_is_explained_at_its_last_query_and_its_edit_does_not_matter(
+    folder: Path,
+) -> None:
+    run(folder)
+    explain(folder)
+    held = [one for one in explained(folder) if one.trial.verdict is Verdict.HELD]
+    assert held
+    for one in held:
+        edited = "".join(
+            token for token, flag in zip(one.after.tokens, one.after.edited, strict=True) if flag
+        )
+        assert edited.lower() in NAMES[1:]
+        assert not one.after.values.any()
+        tops = top_places(one, one.after)
+        assert tops is not None
+        # Nothing is on top, so the top token lies where chance puts it.
+        assert all(share == pytest.approx(chance) for share, chance in tops.values())
+
+
+def test_an_additive_victim_has_the_values_of_its_words(folder: Path) -> None:
+    run(folder, "scores")
+    explain(folder, evaluations=4000)  # enough for every word in every context
+    successes = [one for one in explained(folder) if one.trial.verdict is Verdict.FLIPPED]
+    assert successes
+    for one in successes:
+        assert one.value == "probability"
+        for side, expected in ((one.before, {"fever": 0.05}), (one.after, None)):
+            expected = expected or {"fever": 0.05, "trapicin": 0.5}
+            values = one.of(side, "D")
+            assert values is not None
+            for word, weight in expected.items():
+                (place,) = [i for i, token in enumerate(side.tokens) if word in token.lower()]
+                assert values[place] == pytest.approx(weight)
+            assert values.sum() == pytest.approx(sum(expected.values()))
+            # Words that stand there several times have no value, each of them.
+            repeated = [i for i, token in enumerate(side.tokens) if "tired" in token]
+            assert len(repeated) == 3
+            assert values[repeated] == pytest.approx(0.0)
+            key = one.of(side, "A")
+            assert key is not None
+            assert key.sum() == pytest.approx(-values.sum() / 2)
+
+
+def test_a_trap_that_is_masked_makes_both_prompts_one_and_nothing_is_asked_twice(
+    folder: Path,
+) -> None:
+    run(folder)
+    explain(folder)
+    prompts = asked(folder)
+    assert Counter(prompts).most_common(1)[0][1] == 1
+    n = sum(one.before.evaluations + one.after.evaluations for one in explained(folder))
+    assert len(prompts) < 0.8 * n
+    # What is explained was asked by the run, so the prompts themselves are not.
+    whole = {"".join(side.tokens) for one in explained(folder) for side in (one.before, one.after)}
+    assert not whole & set(prompts)
+    (folder / "log.jsonl").unlink()
+    explain(folder)
+    assert asked(folder) == []
+
+
+def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Path) -> None:
+    run(folder)
+    explain(folder, evaluations=20)
+    few, first = explained(folder), set(asked(folder))
+    explain(folder, evaluations=60)
+    more = explained(folder)
+    assert max(one.after.evaluations for one in few) <= 21
+    assert max(one.after.evaluations for one in more) > 40
+    assert len(asked(folder)) == len(set(asked(folder)))
+    assert first <= set(asked(folder))
+    explain(folder, mask="")
+    assert {one.mask for one in explained(folder)} == {""}
+    assert any("..." not in prompt for prompt in asked(folder))
+
+
+def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(
+    folder: Path,
+) -> None:
+    run(folder)
+    before = Run(folder / "run").summary()
+    explain(folder)
+    after = Run(folder / "run").summary()
+    for old, new in zip(before["pooled"], after["pooled"], strict=True):
+        assert old["asr"] == new["asr"]
+        assert old["queries"] | {"other": 0} == new["queries"] | {"other": 0}
+    n = len(asked(folder))
+    paid = sum(row["queries"]["other"] for row in after["results"])
+    assert paid >= n
+    assert after["performance"]["calls"] == before["performance"]["calls"] + n
+    with sqlite3.connect(folder / "run" / "run.sqlite") as db:
+        (count,) = db.execute("SELECT COUNT(*) FROM exchanges WHERE purpose = 'explain'").fetchone()
+    assert count == sum(one.before.evaluations + one.after.evaluations for one in explained(folder))
+
+
+def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_chance(
+    folder: Path,
+) -> None:
+    run(folder)
+    explain(folder)
+    summary = Run(folder / "run").summary()
+    found = summary["explanations"]
+    assert (found["n"], found["broken"], found["n_not_explained"]) == (
+        len(explained(folder)),
+        [],
+        0,
+    )
+    rows = {(row["attack"], row["regime"], row["kind"]): row for row in found["rows"]}
+    assert {(None, None, "success"), (None, None, "failed"), (None, "n>0", "success")} <= set(rows)
+    won, lost = rows[None, None, "success"], rows[None, None, "failed"]
+    assert won["n"] == found["n_successes"]
+    assert 0 < lost["n"] <= won["n"]
+    top = won["top_after"]["edit"]
+    assert (top["share"]["value"], top["chance"]["value"] < 0.1) == (1.0, True)
+    assert top["share"]["low"] > top["chance"]["high"]
+    assert top["excess"]["low"] > 0
+    assert lost["top_after"]["edit"]["excess"]["value"] == pytest.approx(0.0)
+    assert won["near"]["share"]["value"] == 1.0
+    assert won["change_near"]["value"] > won["change_far"]["value"] == 0.0
+    assert lost["change"]["value"] == 0.0
+    assert found["cases"][0]["verdict"] == "flipped"
+
+
+def test_tokens_are_exported_one_a_row(folder: Path) -> None:
+    run(folder)
+    explain(folder)
+    to = folder / "rows.jsonl"
+    n = Run(folder / "run").export("explanations", to)
+    rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
+    sides = [(one, side) for one in explained(folder) for side in (one.before, one.after)]
+    assert n == len(rows) == sum(len(side.tokens) for _, side in sides)
+    text = "".join(
+        row["token"]
+        for row in rows
+        if (row["trial_id"], row["side"]) == (sides[0][0].trial.trial_id, "before")
+    )
+    assert text == "".join(sides[0][1].tokens)
+    assert all(set(row["values"]) == set("ABCD") for row in rows)
+    assert Run(folder / "run").export("explanations", folder / "rows.parquet") == n
+
+
+def test_what_failed_is_told_and_not_hidden(folder: Path) -> None:
+    run(folder, "fails")
+    explain(folder)
+    summary = Run(folder / "run").summary()
+    assert explained(folder) == []
+    assert summary["explanations"]["n_not_explained"] > 0
+    assert summary["explanations"]["rows"] == []
+    assert any("could not be explained" in line for line in summary["warnings"])
+
+
+def test_the_command_prints_tables_and_writes_a_page_of_heat_maps(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(folder)
+    args = ["explain", "run", "--experiment", "e.toml", "--quiet"]
+    assert medstress_cli([*args, "--all", "--limit", "2", "--out", "maps.html"]) == 0
+    out = capsys.readouterr()
+    assert "Where the token with the largest Shapley value lies" in out.out
+    assert "2 successes and 2 failed attacks" in out.err
+    page = (folder / "maps.html").read_text("utf-8")
+    assert page.count("<figure") == 4
+    assert "style=" not in page
+    assert "<script" not in page
+    assert "<u>" in page
+    assert medstress_cli([*args, "--all", "--limit", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 4
+    assert len(explained(folder)) == 4
+
+
+def test_a_dry_run_asks_nothing_and_says_how_much_there_is(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(folder)
+    capsys.readouterr()
+    args = ["explain", "run", "--experiment", "e.toml", "--all", "--dry-run", "--max-calls", "50"]
+    assert medstress_cli(args) == 0
+    told = capsys.readouterr().out
+    n = int(told.split(" calls")[0].split()[-1].replace(",", ""))
+    assert n % 100 == 0
+    assert n > 0
+    assert asked(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        (["--all"], "--experiment"),
+        (["--experiment", "e.toml"], "--all"),
+        (["--experiment", "e.toml", "--trial", "zzz"], "zzz"),
+        (["--experiment", "e.toml", "--trial", ""], "--trial"),
+        (["--experiment", "e.toml", "--all", "--limit", "0"], "--limit 0"),
+        (["--experiment", "e.toml", "--all", "--max-calls", "1"], "--max-calls 1"),
+        (["--experiment", "e.toml", "--all", "--out", "x.pdf"], "x.pdf"),
+        (["--experiment", "other.toml", "--all"], "careful"),
+        (["--experiment", "none.toml", "--all"], "none.toml"),
+        (["--experiment", "e.toml", "--all", "--trial", "a"], "--trial"),
+        (["--experiment", "e.toml", "--trial", "already"], "already_wrong"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_asks_nothing(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    said: Callable[..., None],
+    args: list[str],
+    named: str,
+) -> None:
+    run(folder)
+    text = (folder / "e.toml").read_text("utf-8")
+    (folder / "other.toml").write_text(
+        text.replace("victim.py:letter", "victim.py:scores"), "utf-8"
+    )
+    if args[-1] == "already":
+        with sqlite3.connect(folder / "run" / "run.sqlite") as db:
+            db.execute("UPDATE trials SET verdict = 'already_wrong' WHERE id = 1")
+            (trial,) = db.execute("SELECT trial_id FROM trials WHERE id = 1").fetchone()
+        args = [*args[:-1], trial]
+    capsys.readouterr()
+    assert medstress_cli(["explain", "run", *args, "--quiet"]) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    said(told.err.replace(args[-1], "ID") if named == "already_wrong" else told.err, named)
+    assert asked(folder) == []
+
+
+def test_without_a_success_there_is_nothing_to_explain(
+    folder: Path, capsys: pytest.CaptureFixture[str], said: Callable[..., None]
+) -> None:
+    (folder / "names.txt").write_text("\n".join(NAMES[1:]), encoding="utf-8")
+    run(folder)
+    capsys.readouterr()
+    assert medstress_cli(["explain", "run", "--experiment", "e.toml", "--all", "--quiet"]) == 2
+    said(capsys.readouterr().err, "no success")
+    assert asked(folder) == []
+    # A failed attack is explained where it is named.
+    held = next(row for row in Run(folder / "run").rows() if row.verdict is Verdict.HELD)
+    explain(folder, held.trial_id)
+    assert [one.trial.trial_id for one in explained(folder)] == [held.trial_id]

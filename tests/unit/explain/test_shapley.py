@@ -1,0 +1,185 @@
+"""Planted truths: games whose Shapley values are known by hand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import permutations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from medstress.core.errors import UsageError
+from medstress.explain.shapley import Owen, check_installed, owen_values
+from medstress.explain.tree import Tree, tree_of
+from medstress.explain.turns import in_turns
+
+Game = Callable[[NDArray[np.bool_]], list[float]]
+
+
+def owen(game: Game, tree: Tree | None, n: int, **settings: int) -> tuple[Owen, list[int]]:
+    """Values of a game, and how many masks came in each round."""
+    assert tree is not None
+    search, rounds = owen_values(tree, n, **settings), []
+    masks = next(search)
+    while True:
+        rounds.append(len(masks))
+        try:
+            masks = search.send(np.array([game(mask) for mask in masks], dtype=np.float64))
+        except StopIteration as stop:
+            return stop.value, rounds
+
+
+def shapley(game: Game, n: int) -> NDArray[np.float64]:
+    """Shapley values by all orders."""
+    total, orders = np.zeros(n), list(permutations(range(n)))
+    for order in orders:
+        shown = np.zeros(n, dtype=bool)
+        for player in order:
+            before = game(shown)[0]
+            shown[player] = True
+            total[player] += game(shown)[0] - before
+    return total / len(orders)
+
+
+def test_one_token_that_decides_has_all_the_value() -> None:
+    found, _ = owen(lambda shown: [float(shown[5])], tree_of([9]), 9)
+    assert found.values[:, 0].tolist() == pytest.approx([0, 0, 0, 0, 0, 1, 0, 0, 0])
+    assert (found.base.tolist(), found.full.tolist()) == ([0.0], [1.0])
+
+
+def test_additive_games_give_each_token_its_weight_however_the_tree_is() -> None:
+    weights = np.array([0.5, -0.2, 0.0, 0.3, 0.1, -0.4])
+    for sizes in ([6], [1, 2, 3], [1] * 6):
+        found, _ = owen(lambda shown: [float(weights @ shown) + 0.25], tree_of(sizes), 6)
+        assert found.values[:, 0] == pytest.approx(weights)
+        assert found.base == pytest.approx([0.25])
+
+
+@pytest.mark.parametrize(
+    ("game", "expected"),
+    [
+        (lambda a, b: a and b, [0.5, 0.5]),
+        (lambda a, b: a != b, [0.0, 0.0]),
+        (lambda a, b: a or b, [0.5, 0.5]),
+        (lambda a, b: a and not b, [0.5, -0.5]),
+    ],
+)
+def test_two_tokens_share_an_interaction_equally_wherever_they_stand(
+    game: Callable[[bool, bool], bool], expected: list[float]
+) -> None:
+    for first, second in ((0, 1), (0, 6), (3, 4)):
+        found, _ = owen(
+            lambda shown, i=first, j=second: [float(game(shown[i], shown[j]))], tree_of([4, 3]), 7
+        )
+        assert found.values[[first, second], 0].tolist() == pytest.approx(expected)
+        assert found.gap < 1e-9
+
+
+def test_a_group_that_acts_as_one_has_what_one_token_has_in_its_place() -> None:
+    # Of "any of the first three, and the last": the three share what one would have.
+    found, _ = owen(lambda s: [float(s[:3].any() and s[3])], ((0, (1, 2)), 3), 4)
+    assert found.values[:, 0].sum() == pytest.approx(1.0)
+    assert found.values[:3, 0].sum() == pytest.approx(0.5)
+    assert found.values[3, 0] == pytest.approx(0.5)
+
+
+def test_pairs_of_single_tokens_have_the_shapley_value() -> None:
+    rng = np.random.default_rng(3)
+    table = rng.random(4)
+
+    def game(shown: NDArray[np.bool_]) -> list[float]:
+        return [float(table[int(shown[0]) + 2 * int(shown[1])])]
+
+    found, _ = owen(game, (0, 1), 2)
+    assert found.values[:, 0] == pytest.approx(shapley(game, 2))
+
+
+@pytest.mark.parametrize("evaluations", [2, 10, 40, 200])
+@pytest.mark.parametrize("batch", [1, 10, 64])
+def test_values_add_up_for_every_output_however_early_the_search_ends(
+    evaluations: int, batch: int
+) -> None:
+    rng = np.random.default_rng(1)
+    weights = rng.normal(size=(30, 3))
+
+    def game(shown: NDArray[np.bool_]) -> list[float]:
+        return np.tanh(shown @ weights).tolist()
+
+    found, rounds = owen(game, tree_of([10, 1, 19]), 30, evaluations=evaluations, batch=batch)
+    assert found.values.shape == (30, 3)
+    assert found.gap < 1e-9
+    assert found.n_evaluations == sum(rounds) <= max(evaluations, 2) + 1
+
+
+def test_no_mask_is_asked_twice_and_the_first_levels_come_in_one_round() -> None:
+    asked: list[bytes] = []
+
+    def game(shown: NDArray[np.bool_]) -> list[float]:
+        asked.append(shown.tobytes())
+        return [float(shown.sum() ** 2)]
+
+    _, rounds = owen(game, tree_of([16]), 16, evaluations=200, batch=64)
+    assert len(asked) == len(set(asked))
+    assert rounds[0] > 30
+    assert len(rounds) <= 5
+
+
+def test_a_search_is_the_same_every_time_and_leaves_random_numbers_alone() -> None:
+    def masks() -> list[bytes]:
+        asked: list[bytes] = []
+
+        def game(shown: NDArray[np.bool_]) -> list[float]:
+            asked.append(shown.tobytes())
+            return [float(shown[3])]  # most branches are tied at 0
+
+        owen(game, tree_of([40]), 40, evaluations=120, batch=16)
+        return asked
+
+    np.random.seed(5)
+    first = masks()
+    after = np.random.rand()
+    np.random.seed(5)
+    assert np.random.rand() == after
+    assert masks() == first
+
+
+def test_one_token_needs_no_search() -> None:
+    found, rounds = owen(lambda shown: [0.25 + float(shown[0])], 0, 1)
+    assert found.values.tolist() == [[1.0]]
+    assert rounds == [2]
+
+
+def test_what_a_search_raises_reaches_the_caller_and_closing_ends_its_thread() -> None:
+    def fails(ask: Callable[[int], int]) -> int:
+        raise ValueError(str(ask(1)))
+
+    steps = in_turns(fails)
+    assert next(steps) == 1
+    with pytest.raises(ValueError, match="2"):
+        steps.send(2)
+    ended: list[str] = []
+
+    def waits(ask: Callable[[int], int]) -> int:
+        try:
+            return ask(1)
+        finally:
+            ended.append("ended")
+
+    steps = in_turns(waits)
+    next(steps)
+    steps.close()
+    for _ in range(1000):
+        if ended:
+            break
+        import time
+
+        time.sleep(0.001)
+    assert ended == ["ended"]
+
+
+def test_without_shap_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "shap", None)
+    with pytest.raises(UsageError, match=r"pip install 'medstress\[explain\]'"):
+        check_installed()
