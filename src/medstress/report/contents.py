@@ -319,7 +319,7 @@ SECTIONS = (
     ),
     Section(id="distance", title="Success by distance", make=_distance),
     Section(id="attempts", title="Accuracy by attempt", make=_attempts),
-    Section(id="scores", title="Scores before and after", make=_scores),
+    Section(id="before-after", title="Scores before and after", make=_scores),
     Section(id="transfer", title="Transfer to other models", make=_transfer, short="Transfer"),
     Section(id="slicing", title="Slices of the data", make=_slices, short="Slices"),
     Section(id="names", title="Names that break many items", make=_reusable, short="Names"),

@@ -184,11 +184,14 @@ _UNKNOWN = {"value": None, "n": 0, "low": None, "high": None, "method": "not mea
 
 
 def _line(rows: Sequence[Row], field: str, words: Any) -> Iterator[_Dot]:
-    """Yield one line for rows that agree victim by victim, else one for each attack."""
+    """Yield one line for rows that agree victim by victim, else one for each attack.
+
+    More seeds of the same answers have another n and the same value.
+    """
     found = [(row, read_share(row.get(field) or _UNKNOWN)) for row in rows]
-    values: dict[str, set[tuple[Any, ...]]] = {}
+    values: dict[str, set[float | None]] = {}
     for row, estimate in found:
-        values.setdefault(row["victim"], set()).add((estimate.value, estimate.n))
+        values.setdefault(row["victim"], set()).add(estimate.value)
     if all(len(each) == 1 for each in values.values()):
         told: set[str] = set()
         for row, estimate in found:
