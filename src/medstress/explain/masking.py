@@ -24,11 +24,13 @@ _WORD = re.compile(r"\s*\S+")
 def word_cuts(text: str) -> list[int]:
     r"""Return where the words of a text begin, each with the white space before it.
 
+    White space at the end belongs to the last word.
+
     >>> text = "  Take aspirin.\r\nWhy?\n"
     >>> pieces(text, word_cuts)
-    ('  Take', ' aspirin.', '\r\nWhy?', '\n')
+    ('  Take', ' aspirin.', '\r\nWhy?\n')
     """
-    return [place for found in _WORD.finditer(text) for place in found.span()]
+    return [found.start() for found in _WORD.finditer(text)]
 
 
 def pieces(text: str, cuts: Cuts) -> tuple[str, ...]:
@@ -79,7 +81,7 @@ def _runs(tokens: Sequence[str], shown: Mask, mask: str) -> Iterable[str]:
     """Yield shown tokens, and the mask in place of each run of others.
 
     The white space around a run stays, so that words stay apart; without a mask text it goes with
-    the run.
+    the run. A run of nothing but white space stays.
     """
     hidden = ""
     for token, is_shown in zip(tokens, shown, strict=True):
@@ -93,9 +95,11 @@ def _runs(tokens: Sequence[str], shown: Mask, mask: str) -> Iterable[str]:
 
 
 def _masked(run: str, mask: str) -> Iterable[str]:
-    if run and mask:
-        bare = run.strip()
-        start = run.index(bare) if bare else len(run)
+    bare = run.strip()
+    if not bare:
+        yield run  # nothing to hide, and words would be joined
+    elif mask:
+        start = run.index(bare)
         yield run[:start] + mask + run[start + len(bare) :]
 
 

@@ -78,7 +78,8 @@ def segments_of(
     ]
     if found[0] is None or found[1] is None or len(found[0]) != len(found[1]):
         return _differing(before, after)
-    return Pair(tuple(found[0]), tuple(found[1]))
+    pairs = [(a, b) for a, b in zip(found[0], found[1], strict=True) if a.text or b.text]
+    return Pair(tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
 
 
 def _placed(

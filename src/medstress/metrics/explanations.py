@@ -102,6 +102,11 @@ class Explained:
         return self.gap <= TOLERANCE
 
     @property
+    def shows_edit(self) -> bool:
+        """Whether the prompt shows the edit; one that lists no options does not."""
+        return bool(self.before.edited.any() or self.after.edited.any())
+
+    @property
     def regime(self) -> str | None:
         """`n<0` or `n>0` for attacks with an exponent."""
         n = json.loads(self.trial.attack_spec).get("n")
@@ -231,30 +236,31 @@ def _estimates(members: Sequence[Explained]) -> dict[str, Any]:
         tops = [(one, top_places(one, getattr(one, name))) for one in members]
         known = [(one, top) for one, top in tops if top is not None]
         found[f"top_{name}"] = {
-            place: {
-                "share": _share([(one, top[place][0]) for one, top in known]),
-                "chance": _share([(one, top[place][1]) for one, top in known]),
-                "excess": _share(
-                    [(one, top[place][0] - top[place][1]) for one, top in known], -1.0
-                ),
-            }
+            place: _beside_chance(
+                [(one, *top[place]) for one, top in known if place != "edit" or one.shows_edit]
+            )
             for place in TOPS
         }
     changes = [(one, change_of(one)) for one in members]
-    shares = [(one, change, change.near_share) for one, change in changes]
-    known_shares = [(one, change, share) for one, change, share in shares if share is not None]
+    shares = [
+        (one, share, float(change.near.mean()))
+        for one, change in changes
+        if (share := change.near_share) is not None and one.shows_edit
+    ]
     return found | {
         "change": _mean([(one, fmean(change.sizes)) for one, change in changes]),
         "change_near": _mean(_means(changes, lambda change: change.sizes[change.near])),
         "change_far": _mean(_means(changes, lambda change: change.sizes[~change.near])),
-        "near": {
-            "share": _share([(one, share) for one, _, share in known_shares]),
-            "chance": _share([(one, float(change.near.mean())) for one, change, _ in known_shares]),
-            "excess": _share(
-                [(one, share - float(change.near.mean())) for one, change, share in known_shares],
-                -1.0,
-            ),
-        },
+        "near": _beside_chance(shares),
+    }
+
+
+def _beside_chance(values: Sequence[tuple[Explained, float, float]]) -> dict[str, Any]:
+    """Estimate shares, what chance would give, and the difference."""
+    return {
+        "share": _share([(one, share) for one, share, _ in values]),
+        "chance": _share([(one, chance) for one, _, chance in values]),
+        "excess": _share([(one, share - chance) for one, share, chance in values], -1.0),
     }
 
 

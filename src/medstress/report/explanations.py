@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
@@ -253,18 +253,32 @@ def _tokens(side: Mapping[str, Any], largest: float) -> Iterator[Token]:
 def _stretches(
     first: Sequence[Any], second: Sequence[Any], before: Sequence[Token], after: Sequence[Token]
 ) -> Iterator[Stretch]:
-    """Cut both texts where the place changes; segments of both are aligned."""
+    """Cut both texts where the place changes; segments of both are aligned.
+
+    A part of nothing but white space, as between options, joins the part before it.
+    """
     done = [0, 0]
     parts: list[tuple[str, list[Token], list[Token]]] = []
     for (place, _, n), (_, _, m) in zip(first, second, strict=True):
-        if not parts or parts[-1][0] != place:
-            parts.append((place, [], []))
-        parts[-1][1].extend(before[done[0] : done[0] + n])
-        parts[-1][2].extend(after[done[1] : done[1] + m])
+        old, new = before[done[0] : done[0] + n], after[done[1] : done[1] + m]
         done = [done[0] + n, done[1] + m]
-    for place, old, new in parts:
-        if old or new:
-            yield Stretch(place=as_text(place), before=tuple(old), after=tuple(new))
+        is_blank = not any(token.text.strip() for token in (*old, *new))
+        if not parts or (parts[-1][0] != place and not is_blank):
+            parts.append((place, [], []))
+        parts[-1][1].extend(old)
+        parts[-1][2].extend(new)
+    for place, *texts in parts:
+        if any(texts):
+            shown = (tuple(_without_breaks(text)) for text in texts)
+            yield Stretch(place=as_text(place), before=next(shown), after=next(shown))
+
+
+def _without_breaks(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Yield tokens without the line breaks at both ends of a cell."""
+    for i, token in enumerate(tokens):
+        text = token.text
+        text = text.lstrip("\r\n") if i == 0 else text
+        yield replace(token, text=text.rstrip() if i == len(tokens) - 1 else text)
 
 
 @lru_cache(maxsize=1)

@@ -26,6 +26,7 @@ def describe_explanations(run: StoredRun) -> dict[str, Any] | None:
         "n": len(explained),
         "n_successes": sum(is_flipped(one.trial) for one in explained),
         "n_not_explained": len(lost),
+        "n_edit_not_shown": sum(not one.shows_edit for one in explained),
         "values": sorted({one.value for one in explained}),
         "units": sorted({one.units for one in explained}),
         "masks": sorted({one.mask for one in explained}),
@@ -53,6 +54,11 @@ def about_explanations(found: dict[str, Any] | None) -> list[str]:
         warnings.append(
             f"{n} trials could not be explained, because a call failed: run again with "
             "--retry-failed, then explain again."
+        )
+    if n := found["n_edit_not_shown"]:
+        warnings.append(
+            f"the edit is not in the prompt of {n} explained trials, because the prompt does not "
+            "list the options; they are left out where the edit is looked for."
         )
     return warnings
 

@@ -154,7 +154,7 @@ def _shade(value: float) -> str | None:
     """Return the colour of a share of the largest value; None for nearly nothing.
 
     >>> _shade(0.0), _shade(1.0)
-    (None, '#61a7d0')
+    (None, '#61a8cf')
     """
     strength = _STRONGEST * min(abs(value), 1.0)
     if strength < 0.03:
