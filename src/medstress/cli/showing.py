@@ -23,6 +23,7 @@ from medstress.results.names import Names
 from medstress.results.rows import trial_rows
 from medstress.results.table import Table
 from medstress.summary.summary import summarise_run
+from medstress.summary.verdict import sentences_of
 
 _MOST_WARNINGS = 12
 """Warnings that are printed before the tables."""
@@ -150,9 +151,9 @@ def print_first(summary: dict[str, Any], out: Screen, *, wide: bool) -> None:
         out: where.
         wide: whether all warnings are printed, and what each control changes.
     """
-    said = summary["verdict"]
-    out.say(said["sentence"], "bold")
-    for sentence in (*said["others"], *said["primary"], *said["caveats"]):
+    first, *others = sentences_of(summary)
+    out.say(first, "bold")
+    for sentence in others:
         out.say(sentence)
     for sentence in summary["headlines"] if wide else ():
         out.say(sentence)

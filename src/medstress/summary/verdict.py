@@ -63,6 +63,12 @@ def verdict_of(
     }
 
 
+def sentences_of(summary: Mapping[str, Any]) -> list[str]:
+    """Return the first sentences in the order in which they are read."""
+    said = summary["verdict"]
+    return [said["sentence"], *said["others"], *said["primary"], *said["caveats"]]
+
+
 def _worst_by_victim(arms: Sequence[Arm]) -> list[Arm]:
     """Return the arm that takes most of each victim, most first."""
     by_victim: dict[str, Arm] = {}
