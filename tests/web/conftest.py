@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
-import shutil
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+
+from chromium import chromium
 from medstress.report import render_report
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
 SAMPLES = Path(__file__).parents[1] / "unit" / "report" / "samples.py"
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-dev-shm-usage",
-)  # fmt: skip
 
 
 def without_browser(reason: str) -> None:
@@ -30,70 +31,107 @@ def without_browser(reason: str) -> None:
     pytest.skip(reason)
 
 
-class Browser:
-    """What the tests ask of a browser."""
+@dataclass
+class Tab:
+    """A page that is open, and what came of opening it."""
 
-    def __init__(self, driver: Any) -> None:
-        self._driver = driver
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    """What the console of the page holds, errors of its scripts included."""
+    requests: list[str] = field(default_factory=list)
+    """Every address the page asked for, its own included."""
 
-    def look(self, width: int = 1440, mode: str = "light", scripts: bool = True) -> None:
-        """Set the width in CSS pixels, the colour scheme, and whether scripts run."""
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        feature = {"name": "prefers-color-scheme", "value": mode}
-        self._command("Emulation.setDeviceMetricsOverride", size)
-        self._command("Emulation.setEmulatedMedia", {"features": [feature]})
-        self._command("Emulation.setScriptExecutionDisabled", {"value": not scripts})
-        # Without a window in front an element has the focus and does not show it.
-        self._command("Emulation.setFocusEmulationEnabled", {"enabled": True})
+    def ask(self, script: str, argument: object = None) -> Any:
+        """Evaluate an expression or a function of one argument in the page."""
+        return self.page.evaluate(script, argument)
 
-    def open(self, path: Path) -> None:
-        for kind in ("browser", "performance"):
-            self._driver.get_log(kind)
-        self._driver.get(path.as_uri())
+    def count(self, selector: str) -> int:
+        """How many elements of the page one can see."""
+        return self.page.locator(selector).filter(visible=True).count()
 
-    def ask(self, script: str, *arguments: object) -> Any:
-        """Run a function body in the page and return what it returns."""
-        return self._driver.execute_script(script, *arguments)
+    def faults(self, *without: str) -> dict[str, list[str]]:
+        """What axe finds serious or critical: elements by rule, without the rules named."""
+        from axe_core_python.base import AXE_SCRIPT
 
-    def complaints(self) -> list[str]:
-        """What the console of the page holds."""
-        return [entry["message"] for entry in self._driver.get_log("browser")]
-
-    def requests(self) -> list[str]:
-        """Every address the page asked for, its own included."""
-        messages = [
-            json.loads(entry["message"])["message"] for entry in self._driver.get_log("performance")
-        ]
-        return [
-            message["params"]["request"]["url"]
-            for message in messages
-            if message["method"] == "Network.requestWillBeSent"
-        ]
-
-    def _command(self, name: str, arguments: dict[str, Any]) -> None:
-        self._driver.execute_cdp_cmd(name, arguments)
+        self.page.evaluate(AXE_SCRIPT)
+        found = self.page.evaluate(
+            "rules => axe.run({resultTypes: ['violations'], rules})",
+            {rule: {"enabled": False} for rule in without},
+        )
+        return {
+            each["id"]: [node["html"] for node in each["nodes"]]
+            for each in found["violations"]
+            if each["impact"] in ("serious", "critical")
+        }
 
 
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if importlib.util.find_spec("selenium") is None:
-        without_browser("selenium is not installed (pip install selenium)")
-    chromium, driver_path = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver_path is None:
-        without_browser("chromium is missing (apt-get install chromium chromium-driver)")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
+class Tabs:
+    """Opens pages, each in a profile of its own; one test's pages close together."""
 
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(driver_path))
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._contexts: list[BrowserContext] = []
+
+    def open(
+        self,
+        address: Path | str,
+        *,
+        width: int = 1440,
+        height: int = 900,
+        mode: str = "light",
+        scripts: bool = True,
+        medium: str = "screen",
+    ) -> Tab:
+        """Open a file or an address.
+
+        Args:
+            address: where the page is.
+            width: in CSS pixels, as is the height.
+            height: of the window.
+            mode: `light` or `dark`.
+            scripts: whether scripts run.
+            medium: `screen` or `print`.
+        """
+        context = self._browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme=mode,  # type: ignore[arg-type]
+            java_script_enabled=scripts,
+            reduced_motion="reduce",
+            accept_downloads=True,
+        )
+        self._contexts.append(context)
+        context.set_default_timeout(10_000)
+        page = context.new_page()
+        page.emulate_media(media=medium)  # type: ignore[arg-type]
+        tab = Tab(page)
+        page.on("console", lambda message: tab.complaints.append(message.text))
+        page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+        page.on("request", lambda request: tab.requests.append(request.url))
+        page.goto(address.as_uri() if isinstance(address, Path) else address)
+        return tab
+
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()
+        self._contexts.clear()
+
+
+# Not for the session: while Playwright runs, no other test of this process may run an event loop.
+@pytest.fixture(scope="module")
+def tabs() -> Iterator[Tabs]:
+    if importlib.util.find_spec("playwright") is None:
+        without_browser("playwright is not installed (pip install playwright)")
     try:
-        yield Browser(driver)
-    finally:
-        driver.quit()
+        with chromium() as started:
+            yield Tabs(started)
+    except LookupError as error:
+        without_browser(str(error))
+
+
+@pytest.fixture
+def browser(tabs: Tabs) -> Iterator[Tabs]:
+    yield tabs
+    tabs.close()
 
 
 @pytest.fixture(scope="session")

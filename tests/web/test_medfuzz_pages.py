@@ -22,25 +22,25 @@ SCRIPT = ["He works as a clerk.", "He lives and works in an old lighthouse by th
 attacker = scripted_attacker(ITEMS, SCRIPT)
 judge = scripted_judge(ITEMS)
 """
-OVERFLOW = """
+OVERFLOW = """() => {
 const width = document.documentElement.clientWidth;
 return [...document.querySelectorAll('body *')].filter(element =>
   !element.closest('.scroll, pre, .skip, select') && element.checkVisibility() &&
   element.getBoundingClientRect().right > width + 1).map(element => element.outerHTML);
-"""
-LETTERS = """
+}"""
+LETTERS = """() => {
 return [...document.querySelectorAll('svg text')].filter(text => text.checkVisibility())
   .map(text => {
     const { a, b } = text.getScreenCTM();
     return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b);
   });
-"""
-INSIDE = """
+}"""
+INSIDE = """() => {
 return [...document.querySelectorAll('svg text')].filter(text => {
   const own = text.getBoundingClientRect(), svg = text.closest('svg').getBoundingClientRect();
   return own.left < svg.left - 1 || own.right > svg.right + 1 || own.bottom > svg.bottom + 1;
 }).map(text => text.textContent);
-"""
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -75,24 +75,22 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("width", [1440, 420])
 @pytest.mark.parametrize("name", ["report", "cases"])
 def test_nothing_sticks_out_and_the_letters_of_plots_can_be_read(browser, fuzzed, name, width):
-    browser.look(width)
-    browser.open(fuzzed[name])
-    assert browser.ask(OVERFLOW) == []
-    assert browser.ask(INSIDE) == []
-    heights = browser.ask(LETTERS)
+    tab = browser.open(fuzzed[name], width=width)
+    assert tab.ask(OVERFLOW) == []
+    assert tab.ask(INSIDE) == []
+    heights = tab.ask(LETTERS)
     assert heights
     assert min(heights) >= 8
     assert max(heights) <= 20
-    assert browser.complaints() == []
+    assert tab.complaints == []
 
 
 def test_the_report_says_what_the_victim_was_asked_and_what_it_reasoned(browser, fuzzed):
-    browser.look()
-    browser.open(fuzzed["report"])
-    shown = browser.ask("return document.querySelector('#examples').innerText;")
+    tab = browser.open(fuzzed["report"])
+    shown = tab.page.locator("#examples").inner_text()
     assert "Not sent so" in shown
     assert "It matters here: lighthouse." in shown
-    assert browser.ask("return document.querySelectorAll('#examples del').length;") == 0
-    tests = browser.ask("return document.querySelector('#tests-of-successes').innerText;")
+    assert tab.page.locator("#examples del").count() == 0
+    tests = tab.page.locator("#tests-of-successes").inner_text()
     assert "20/20" not in tests
     assert "share correct" in tests
