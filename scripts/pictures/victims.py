@@ -1,14 +1,16 @@
 """Two victims with planted weaknesses, for pictures and tests of pages: no model is asked.
 
-A name that is spelt like the right one draws them away from it, and so does one that shares no letters
-with it: success over n has two regimes. Both know the questions of the sample; `hasty` knows fewer, and a
-harmless edit unsettles it more often.
+A name that is spelt like the right one draws them away from it, and so does one that shares no
+letters with it: success over n has two regimes. Both know the questions of the sample; `hasty`
+knows fewer, and a harmless edit unsettles it more often.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -41,7 +43,11 @@ _HASTY = _Mind(name="hasty", knows=1.1, near=4, far=8, unsettled=0.2)
 
 
 def careful(prompts: list[str]) -> list[dict[str, dict[str, float]]]:
-    """Answer every prompt with a probability for each letter."""
+    """Answer every prompt with a probability for each letter.
+
+    `VICTIM_DELAY` in the environment is how many seconds that takes: something to watch.
+    """
+    time.sleep(float(os.environ.get("VICTIM_DELAY", "0")))
     return [_answer(prompt, _CAREFUL) for prompt in prompts]
 
 
@@ -53,7 +59,7 @@ def hasty(prompts: list[str]) -> list[dict[str, dict[str, float]]]:
 def unlike(anchor: str, names: list[str]) -> NDArray[np.float64]:
     """Return how unlike the anchor each name is spelt, from 0 to 1."""
     alike = cdist([_plain(anchor)], [_plain(name) for name in names], scorer=ratio)[0]
-    return 1 - alike.astype(np.float64) / 100
+    return np.asarray(1 - alike / 100, dtype=np.float64)
 
 
 def _answer(prompt: str, mind: _Mind) -> dict[str, dict[str, float]]:
