@@ -73,9 +73,12 @@ FAILED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --write-sentences."""
+    """Add --write-sentences and --approve-pictures."""
     parser.addoption(
         "--write-sentences", action="store_true", help="store the messages that the tests get"
+    )
+    parser.addoption(
+        "--approve-pictures", action="store_true", help="store how the pages look in tests/web"
     )
 
 

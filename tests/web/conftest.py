@@ -5,13 +5,18 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from matplotlib import get_data_path
+from PIL import Image
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
@@ -22,6 +27,39 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 SAMPLES = Path(__file__).parents[1] / "unit" / "report" / "samples.py"
+
+
+FONT = Path(get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
+"""The same on every machine, for it comes with matplotlib."""
+APPROVED = Path(__file__).with_name("approved")
+SHRINK = 2
+"""Pictures are compared at this part of their width and height: letters are grey, boxes stand."""
+COLOUR_DISTANCE = 0.15
+"""Of pixelmatch, 0 to 1: from where on a pixel counts as different."""
+MOST_DIFFERENT = 0.005
+"""Share of different pixels from which on two pictures differ."""
+
+
+@lru_cache(maxsize=1)
+def _pinned() -> str:
+    """A style sheet that sets all text in `FONT` and stills everything."""
+    data = b64encode(FONT.read_bytes()).decode()
+    return (
+        f"@font-face{{font-family:Pinned;src:url(data:font/ttf;base64,{data})}}"
+        "*,*::before,*::after{font-family:Pinned!important;caret-color:transparent!important;"
+        "animation:none!important;transition:none!important}"
+    )
+
+
+def different(one: Image.Image, other: Image.Image) -> float:
+    """Share of pixels that differ; 1 for pictures of another size."""
+    from pixelmatch.contrib.PIL import pixelmatch
+
+    if one.size != other.size:
+        return 1.0
+    if one.tobytes() == other.tobytes():
+        return 0.0
+    return pixelmatch(one, other, threshold=COLOUR_DISTANCE) / (one.width * one.height)
 
 
 def without_browser(reason: str) -> None:
@@ -81,6 +119,7 @@ class Tabs:
         mode: str = "light",
         scripts: bool = True,
         medium: str = "screen",
+        pinned: bool = False,
     ) -> Tab:
         """Open a file or an address.
 
@@ -91,6 +130,7 @@ class Tabs:
             mode: `light` or `dark`.
             scripts: whether scripts run.
             medium: `screen` or `print`.
+            pinned: whether all text is in `FONT`; the page's policy is then not obeyed.
         """
         context = self._browser.new_context(
             viewport={"width": width, "height": height},
@@ -98,6 +138,7 @@ class Tabs:
             java_script_enabled=scripts,
             reduced_motion="reduce",
             accept_downloads=True,
+            bypass_csp=pinned,
         )
         self._contexts.append(context)
         context.set_default_timeout(10_000)
@@ -108,6 +149,9 @@ class Tabs:
         page.on("pageerror", lambda error: tab.complaints.append(str(error)))
         page.on("request", lambda request: tab.requests.append(request.url))
         page.goto(address.as_uri() if isinstance(address, Path) else address)
+        if pinned:
+            page.add_style_tag(content=_pinned())
+            page.evaluate("document.fonts.ready")
         return tab
 
     def close(self) -> None:
@@ -132,6 +176,33 @@ def tabs() -> Iterator[Tabs]:
 def browser(tabs: Tabs) -> Iterator[Tabs]:
     yield tabs
     tabs.close()
+
+
+@pytest.fixture
+def looks_as_approved(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., None]:
+    """Compare the window of a tab with its approved picture, or approve what it shows."""
+
+    def check(tab: Tab, name: str, hidden: str = "") -> None:
+        if hidden:
+            tab.page.add_style_tag(content=f"{hidden}{{visibility:hidden!important}}")
+        seen = Image.open(BytesIO(tab.page.screenshot())).convert("RGB")
+        seen = seen.resize((seen.width // SHRINK, seen.height // SHRINK), Image.Resampling.BOX)
+        path = APPROVED / f"{name}.png"
+        if request.config.getoption("--approve-pictures"):
+            APPROVED.mkdir(exist_ok=True)
+            seen.quantize(64).save(path, optimize=True)
+            return
+        approved = Image.open(path).convert("RGB")
+        share = different(approved, seen.quantize(64).convert("RGB"))
+        if share > MOST_DIFFERENT:
+            seen.save(tmp_path / path.name)
+            pytest.fail(
+                f"{share:.2%} of the pixels of {path.name} differ, at most {MOST_DIFFERENT:.1%} "
+                f"may: look at {tmp_path / path.name}; if it is as it should be, run "
+                "pytest tests/web/test_pictures.py --approve-pictures"
+            )
+
+    return check
 
 
 @pytest.fixture(scope="session")
