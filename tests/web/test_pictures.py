@@ -30,5 +30,5 @@ def test_a_page_that_is_three_pixels_lower_does_not_look_as_approved(
         pytest.skip("this picture is not to be approved")
     tab = browser.open(pages["ordinary"], width=390, height=844, pinned=True)
     tab.page.add_style_tag(content="body{padding-top:3px}")
-    with pytest.raises(pytest.fail.Exception, match="of the pixels of report-phone-light.png"):
+    with pytest.raises(pytest.fail.Exception, match="of the pixels of report-phone-light"):
         looks_as_approved(tab, "report-phone-light")
