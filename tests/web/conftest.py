@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
+import tomllib
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,6 +23,8 @@ from PIL import Image
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 from chromium import chromium
+from medstress.api.run import run
+from medstress.cli.app import medstress_cli
 from medstress.report import render_report
 
 if TYPE_CHECKING:
@@ -141,7 +145,7 @@ class Tabs:
             bypass_csp=pinned,
         )
         self._contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(5_000)
         page = context.new_page()
         page.emulate_media(media=medium)  # type: ignore[arg-type]
         tab = Tab(page)
@@ -231,3 +235,51 @@ def pages(samples: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict
         paths[name] = folder / f"{name}.html"
         paths[name].write_text(render_report(*given), encoding="utf-8")
     return paths
+
+
+@dataclass(frozen=True)
+class Example:
+    """The run of scripts/pictures/example.toml on fewer questions and with fewer attacks."""
+
+    folder: Path
+    report: Path
+    rows: list[dict[str, Any]]
+    """Its trials, as exported."""
+
+    @property
+    def flipped(self) -> list[dict[str, Any]]:
+        return [row for row in self.rows if row["verdict"] == "flipped" and row["arm"] == "attack"]
+
+
+@pytest.fixture(scope="session")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
+    pictures = Path(__file__).resolve().parents[2] / "scripts" / "pictures"
+    experiment = tomllib.loads((pictures / "example.toml").read_text("utf-8"))
+    experiment["dataset"][0]["limit"] = 40
+    for table in (*experiment["victim"], *experiment["entities"]):
+        for key in {"target", "distance"} & set(table):
+            table[key] = f"{pictures}/{table[key]}"
+    random_names, weighted = experiment["attack"]
+    experiment["attack"] = [random_names, weighted | {"n": [-20, 20]}]
+    folder = tmp_path_factory.mktemp("example")
+    done = run(experiment, folder / "run")
+    (folder / "report.html").write_text(done.report(), encoding="utf-8")
+    return Example(folder / "run", folder / "report.html", list(read_rows(folder / "run", folder)))
+
+
+@pytest.fixture(scope="session")
+def reported(example: Example) -> Path:
+    """The report of the example."""
+    return example.report
+
+
+@pytest.fixture(scope="session")
+def flipped(example: Example) -> list[dict[str, Any]]:
+    """The successes of the example, as exported."""
+    return example.flipped
+
+
+def read_rows(run_folder: Path, folder: Path) -> Iterator[dict[str, Any]]:
+    to = folder / "trials.jsonl"
+    assert medstress_cli(["export", str(run_folder), "--table", "trials", "--to", str(to)]) == 0
+    return map(json.loads, to.read_text("utf-8").splitlines())
