@@ -1,10 +1,9 @@
 """Size and first paint of the report of a run of 10,000 trials, and of one of 100,000.
 
-Makes the runs with an instant victim that errs on six of a hundred prompts, so that a fifth of the
-attacks succeed (cases of 120 words, four attacks and their controls, two victims), renders the
-report as `medstress report` does and opens it in Chromium, each time in a new profile:
+Makes the runs as report_size.py does (no model is asked), renders the report as `medstress report`
+does and opens it in Chromium, each time in a new profile:
 
-    python benchmarks/report_page.py                 # both; about ten minutes on 2 cores
+    python benchmarks/report_page.py                 # both
     python benchmarks/report_page.py --trials 10000
     python benchmarks/report_page.py --page runs/mine/report.html
 
@@ -18,50 +17,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from bench import machine
+from report_size import LIMITS, plant
+
+from medstress.cli.app import medstress_cli
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "scripts"))
 
 RESULTS = ROOT / "benchmarks" / "results" / "report_page.json"
-BOUNDS_MB = {10_000: 5.0, 100_000: 20.0}
 PAINT_SECONDS = 1.0
-ATTACKS = (-20, None, 5, 20)
-"""Exponents n; None is the random draw."""
-VICTIMS = ("first", "second")
-TRIALS_AN_ITEM = 2 * len(ATTACKS) * len(VICTIMS)
-"""An attack and its control, for every victim."""
-N_NAMES = 1000
-VICTIM = """
-import re
-from hashlib import sha256
-
-
-def answer(prompts):
-    return [_answer(prompt) for prompt in prompts]
-
-
-def _answer(prompt):
-    key = "ABCD"[int(re.search(r"case ([0-9]+)", prompt)[1]) % 4]
-    luck = sha256(re.sub(r"\\W+", "", prompt).lower().encode()).digest()[0] / 256
-    best = key if luck > 0.06 else "ABCD"["BCDA".index(key)]
-    return {"scores": {letter: 0.55 if letter == best else 0.15 for letter in "ABCD"}}
-"""
-WORDS = (
-    "a man woman child of old years comes to the clinic with pain in left right chest knee back "
-    "after two three days weeks fever cough nausea and no history smoking takes daily tablets for "
-    "pressure sugar sleep examination shows soft abdomen clear lungs normal gait mild swelling "
-    "blood count within limits ultrasound reveals small stone scan unremarkable she he reports"
-)
+WORDS, SHARE = 120, 0.4
+"""Of a vignette, as in MedQA; of the trials that succeed."""
 
 
 def measure(page: Path, repeats: int) -> dict[str, Any]:
@@ -95,57 +69,12 @@ PAINT = """() => new Promise(resolve => new PerformanceObserver((list, observer)
 
 def make_report(folder: Path, n_trials: int) -> tuple[Path, float]:
     """Make a run of so many trials and its report; returns it and the seconds of rendering."""
-    import medstress as ms
-
-    (folder / "victim.py").write_text(VICTIM, "utf-8")
-    names = sorted({_name(random.Random(i)) for i in range(2 * N_NAMES)})[:N_NAMES]
-    (folder / "names.txt").write_text("".join(f"{name}\n" for name in names), "utf-8")
-    with (folder / "questions.jsonl").open("w", encoding="utf-8") as file:
-        for row in _questions(-(-n_trials // TRIALS_AN_ITEM), names):
-            file.write(json.dumps(row) + "\n")
-    victim = {"backend": "python", "target": f"{folder / 'victim.py'}:answer"}
-    attack = {"name": "entity_substitution", "budget": 4}
-    run = ms.run(
-        {
-            "experiment": {"name": f"trials-{n_trials}", "seeds": [0], "flip_check": False},
-            "dataset": {"name": "jsonl", "path": str(folder / "questions.jsonl")},
-            "entities": {
-                "type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram",
-            },
-            "victim": [{"name": name, "version": name, **victim} for name in VICTIMS],
-            "attack": [
-                attack | ({"sampler": "random"} if n is None else {"sampler": "pdws", "n": n})
-                for n in ATTACKS
-            ],
-        },
-        folder / "run",
-    )  # fmt: skip
+    run_folder = plant(folder, n_trials, WORDS, SHARE)
     page = folder / "report.html"
     start = time.perf_counter()
-    page.write_text(run.report(), encoding="utf-8")
+    if medstress_cli(["report", str(run_folder), "--to", str(page)]):
+        sys.exit(f"no report of {run_folder}")
     return page, time.perf_counter() - start
-
-
-def _questions(n: int, names: list[str]) -> Iterator[dict[str, Any]]:
-    for i in range(n):
-        draw = random.Random(i)
-        options = draw.sample(names, 4)
-        yield {
-            "id": f"case-{i}",
-            "context": " ".join(draw.choice(WORDS.split()) for _ in range(110)) + ".",
-            "stem": f"Which drug is best in case {i}?",
-            "options": options,
-            "answer_idx": "ABCD"[i % 4],
-            "mentions": [
-                {"field": letter, "start": 0, "end": len(option), "type": "T121"}
-                for letter, option in zip("ABCD", options, strict=True)
-            ],
-        }
-
-
-def _name(draw: random.Random) -> str:
-    syllables = ("ba", "cor", "dex", "flu", "gra", "hep", "ivo", "lam", "met", "nor", "pra", "zol")
-    return "".join(draw.choice(syllables) for _ in range(3)) + draw.choice(("in", "ol", "ide"))
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -158,19 +87,19 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.page:
         return int(missed)
     for n_trials in arguments.trials:
+        most = LIMITS.get(n_trials)
         with tempfile.TemporaryDirectory() as folder:
             page, seconds = make_report(Path(folder), n_trials)
             line = {
                 "trials": n_trials,
                 **measure(page, arguments.repeats),
                 "rendered_seconds": round(seconds, 1),
-                "bound_megabytes": BOUNDS_MB.get(n_trials),
+                "bound_megabytes": most and most / 1e6,
                 "bound_first_paint_seconds": PAINT_SECONDS,
             }
         print(json.dumps(line), flush=True)
-        most = line["bound_megabytes"]
         missed |= line["first_paint_seconds"] > PAINT_SECONDS
-        missed |= most is not None and line["megabytes"] > most
+        missed |= most is not None and line["megabytes"] > most / 1e6
         found.append(line)
     written = {"machine": machine(), "pages": found}
     RESULTS.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
@@ -179,7 +108,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--trials", type=int, nargs="+", default=list(BOUNDS_MB))
+    parser.add_argument("--trials", type=int, nargs="+", default=list(LIMITS))
     parser.add_argument("--page", type=Path, nargs="+", default=[])
     parser.add_argument("--repeats", type=int, default=5)
     sys.exit(main(parser.parse_args()))

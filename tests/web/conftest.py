@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
+import subprocess
 import sys
 import tomllib
 from base64 import b64encode
@@ -283,3 +285,43 @@ def read_rows(run_folder: Path, folder: Path) -> Iterator[dict[str, Any]]:
     to = folder / "trials.jsonl"
     assert medstress_cli(["export", str(run_folder), "--table", "trials", "--to", str(to)]) == 0
     return map(json.loads, to.read_text("utf-8").splitlines())
+
+
+class Served:
+    """Commands that serve pages, each in a process of its own."""
+
+    def __init__(self) -> None:
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def __call__(self, command: str, folder: Path, *arguments: str) -> str:
+        """Start `medstress COMMAND DIR` and return the address that it prints."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "medstress", command, folder, *arguments, "--no-browser"],
+            stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
+        self._processes.append(process)
+        assert process.stdout is not None
+        for line in process.stdout:
+            if found := re.search(r"http://\S+", line):
+                return found[0]
+        pytest.fail(f"medstress {command} ended with code {process.wait()} and no address")
+
+    def kill(self) -> None:
+        """Kill the last one, as the system would."""
+        self._processes[-1].kill()
+        self._processes[-1].wait()
+
+    def end(self) -> None:
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.wait(timeout=20)
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    started = Served()
+    yield started
+    started.end()
