@@ -14,11 +14,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pyte
 
-COLUMNS, LINES = 80, 24
+COLUMNS, LINES = 80, 30
 MOST_WAITING = 1.5
 """Longer waits are cut to so many seconds."""
 _CELL, _ROW, _EDGE = 8.4, 19.0, 14.0
@@ -47,6 +48,7 @@ def record(
     command: Sequence[str],
     *,
     shown: str,
+    folder: Path,
     environment: Mapping[str, str],
     most_seconds: float,
     rest_seconds: float = 4.0,
@@ -57,6 +59,7 @@ def record(
     Args:
         command: what runs.
         shown: how the prompt writes it.
+        folder: where it runs.
         environment: of the command.
         most_seconds: after so long the command is told to end, as by Ctrl+C.
         rest_seconds: how long the last picture stays.
@@ -68,7 +71,7 @@ def record(
     yield Frame(_lines(screen), 1.2)
     stream.feed(b"\r\n")
     before, since = _lines(screen), 0.0
-    for received, seconds in _received(command, environment, most_seconds, lines):
+    for received, seconds in _received(command, folder, environment, most_seconds, lines):
         since += seconds
         stream.feed(received)
         after = _lines(screen)
@@ -79,7 +82,11 @@ def record(
 
 
 def _received(
-    command: Sequence[str], environment: Mapping[str, str], most_seconds: float, lines: int
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    most_seconds: float,
+    lines: int,
 ) -> Iterator[tuple[bytes, float]]:
     """Yield what a command writes to its terminal, and how long that took to come."""
     ours, theirs = pty.openpty()
@@ -87,7 +94,7 @@ def _received(
     own = {"TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(lines)}
     process = subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env={**environment, **own},
-        start_new_session=True,
+        start_new_session=True, cwd=folder,
     )  # fmt: skip
     os.close(theirs)
     end = time.monotonic() + most_seconds

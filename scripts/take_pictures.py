@@ -1,0 +1,252 @@
+"""Take the pictures of docs/images: report, case, regimes, review room, terminal.
+
+    medstress demo --out runs/demo
+    python scripts/take_pictures.py runs/demo
+
+Makes the example run of scripts/pictures in a temporary folder, has two raters judge it in the
+browser, and drives Chromium and a pseudo-terminal. A few minutes; the pictures are compressed to
+fewer colours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+from chromium import chromium
+
+sys.path.append(str(Path(__file__).with_name("pictures")))
+
+from terminal import Frame, as_svg, record
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "scripts" / "pictures"
+IMAGES = ROOT / "docs" / "images"
+NAMES = ("report", "case", "regimes", "review", "terminal")
+WINDOW = {"width": 1440, "height": 900}
+N_COLOURS = 128
+RATERS = {"Ada": ("y", "y", "y", "n"), "Ben": ("y", "n", "y", "n")}
+"""What each answers to the four questions of every case."""
+SAMPLE = ("--sample", "12", "--controls", "2")
+
+
+class Folder:
+    """A folder in which commands run, so that no path of this machine is in a picture."""
+
+    def __init__(self, path: Path, demo: Path) -> None:
+        self.path = path
+        (path / "runs").mkdir()
+        shutil.copytree(demo, path / "runs" / "demo")
+        for name in ("example.toml", "victims.py"):
+            shutil.copy(PICTURES / name, path / name)
+
+    def medstress(self, *arguments: str) -> str:
+        """Run a command and return what it prints.
+
+        Raises:
+            SystemExit: it fails.
+        """
+        done = subprocess.run(
+            [sys.executable, "-m", "medstress", *arguments],
+            cwd=self.path, check=False, text=True, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        if done.returncode:
+            sys.exit(f"medstress {' '.join(arguments)} ended with exit code {done.returncode}")
+        return done.stdout
+
+    def success(self, run: str, attack: str) -> dict[str, Any]:
+        """Return the first success of an attack, as exported."""
+        self.medstress("export", run, "--table", "trials", "--to", "trials.jsonl")
+        rows = map(json.loads, (self.path / "trials.jsonl").read_text("utf-8").splitlines())
+        found: dict[str, Any] = next(
+            row for row in rows if row["verdict"] == "flipped" and row["attack"] == attack
+        )
+        return found
+
+    def page(self, run: str) -> str:
+        """Return the address of the report of a run."""
+        self.medstress("report", run, "--out", "report.html")
+        return (self.path / "report.html").as_uri()
+
+
+@contextmanager
+def opened(browser: Browser, address: str) -> Iterator[Page]:
+    """Open an address in a profile of its own."""
+    context = browser.new_context(viewport=WINDOW, reduced_motion="reduce")  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto(address)
+    try:
+        yield page
+    finally:
+        context.close()
+
+
+def keep(picture: bytes, to: Path) -> None:
+    """Write a picture in fewer colours."""
+    image = Image.open(BytesIO(picture)).convert("RGB")
+    image.quantize(N_COLOURS, dither=Image.Dither.NONE).save(to, optimize=True)
+
+
+def framed(page: Page, part: Locator, margin: int = 24) -> bytes:
+    """Return a part of a page with a margin, no wider than the window and at most 1000 high."""
+    part.scroll_into_view_if_needed()
+    page.wait_for_timeout(1000)  # the plots draw themselves when seen
+    box = part.bounding_box()
+    if box is None:
+        sys.exit(f"nothing to see of {part}")
+    top = page.evaluate("scrollY")
+    return page.screenshot(
+        full_page=True,
+        clip={
+            "x": max(0.0, box["x"] - margin),
+            "y": max(0.0, box["y"] + top - margin),
+            "width": min(box["width"] + 2 * margin, WINDOW["width"]),
+            "height": min(box["height"] + 2 * margin, 1000),
+        },
+    )
+
+
+def take_report(browser: Browser, folder: Folder, to: Path) -> None:
+    """The first screen of the demo's report."""
+    with opened(browser, folder.page("runs/demo")) as page:
+        page.wait_for_timeout(1000)
+        keep(page.screenshot(), to / "report.png")
+
+
+def take_case(browser: Browser, folder: Folder, to: Path) -> None:
+    """A success of the demo in the case browser."""
+    identifier = folder.success("runs/demo", "near names")["trial_id"].rpartition(":")[2][:12]
+    with opened(browser, f"{folder.page('runs/demo')}#case-{identifier}") as page:
+        page.locator("#case-detail .prompt").first.wait_for()
+        keep(framed(page, page.locator(".case-panes")), to / "case.png")
+
+
+def take_regimes(browser: Browser, folder: Folder, to: Path) -> None:
+    """Success over n, near and far, of the planted victims."""
+    with opened(browser, folder.page("runs/example")) as page:
+        plots = page.locator("section:has(> #distance) figure")
+        keep(framed(page, plots.first), to / "regimes.png")
+
+
+def take_review(browser: Browser, folder: Folder, to: Path) -> None:
+    """A case of the review room, half judged."""
+    room = (folder.path / "room.html").as_uri()
+    folder.medstress("review", "runs/example", *SAMPLE, "--export", "room.html")
+    with opened(browser, room) as page:
+        enter(page, "Ada")
+        for key in ("y", "y", "n"):
+            page.keyboard.press(key)
+        keep(page.screenshot(full_page=True), to / "review.png")
+
+
+def enter(page: Page, rater: str) -> None:
+    """Enter the review room under a name."""
+    page.get_by_label("Your name or initials").fill(rater)
+    page.get_by_role("button", name="Start").click()
+    page.locator("#case-title").wait_for()
+
+
+def review(browser: Browser, folder: Folder) -> None:
+    """Have two raters judge the sample of the example, and import what they say."""
+    folder.medstress("review", "runs/example", *SAMPLE, "--export", "room.html")
+    for rater, keys in RATERS.items():
+        with opened(browser, (folder.path / "room.html").as_uri()) as page:
+            enter(page, rater)
+            while page.locator("#judging").is_visible():
+                for key in (*keys, "ArrowRight"):
+                    page.keyboard.press(key)
+            with page.expect_download() as started:
+                page.get_by_role("button", name="Download my answers").click()
+            started.value.save_as(folder.path / f"{rater}.json")
+        folder.medstress("review", "runs/example", "--import", f"{rater}.json")
+
+
+def take_terminal(folder: Folder, to: Path) -> None:
+    """Record summary, watch and case."""
+    trial = folder.success("runs/demo", "near names")["trial_id"].rpartition(":")[2][:12]
+    frames = [*recorded(folder, "summary", "runs/demo", rest_seconds=7)]
+    with running(folder):
+        frames += recorded(folder, "watch", "runs/slow", most_seconds=9, rest_seconds=1)
+    frames += recorded(folder, "case", "runs/demo", trial, rest_seconds=7)
+    (to / "terminal.svg").write_text(
+        as_svg(frames, "medstress summary, watch and case in a terminal"), encoding="utf-8"
+    )
+
+
+def recorded(
+    folder: Folder, *arguments: str, most_seconds: float = 60, rest_seconds: float
+) -> list[Frame]:
+    """Record one command."""
+    command = [sys.executable, "-m", "medstress", *arguments]
+    shown = " ".join(["medstress", *arguments])
+    return list(
+        record(
+            command, shown=shown, folder=folder.path, environment=os.environ,
+            most_seconds=most_seconds, rest_seconds=rest_seconds,
+        )
+    )  # fmt: skip
+
+
+@contextmanager
+def running(folder: Folder) -> Iterator[None]:
+    """Keep a slow run going that can be watched."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "medstress", "run", "example.toml", "--out", "runs/slow"],
+        cwd=folder.path, env=os.environ | {"VICTIM_DELAY": "0.4"},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    store = folder.path / "runs" / "slow" / "run.sqlite"
+    try:
+        while not store.exists() and process.poll() is None:
+            pass
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Take the pictures that are wished for."""
+    if not (arguments.demo / "run.sqlite").is_file():
+        sys.exit(f"{arguments.demo}: no run folder; make it with: medstress demo --out runs/demo")
+    with tempfile.TemporaryDirectory() as temporary, chromium() as browser:
+        folder = Folder(Path(temporary), arguments.demo)
+        if {"regimes", "review"} & set(arguments.only):
+            folder.medstress("run", "example.toml", "--out", "runs/example")
+            review(browser, folder)
+        for name, take in (
+            ("report", take_report), ("case", take_case), ("regimes", take_regimes),
+            ("review", take_review),
+        ):  # fmt: skip
+            if name in arguments.only:
+                take(browser, folder, arguments.to)
+        if "terminal" in arguments.only:
+            take_terminal(folder, arguments.to)
+    for name in arguments.only:
+        for path in arguments.to.glob(f"{name}.*"):
+            print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("demo", type=Path, help="finished folder of medstress demo")
+    parser.add_argument("--to", type=Path, default=IMAGES, help="folder of the pictures")
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES))
+    main(parser.parse_args())
