@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "scripts" / "pictures"
 IMAGES = ROOT / "docs" / "images"
 NAMES = ("report", "case", "regimes", "review", "terminal")
-WINDOW = {"width": 1440, "height": 900}
+HEIGHT = 900
 N_COLOURS = 128
 RATERS = {"Ada": ("y", "y", "y", "n"), "Ben": ("y", "n", "y", "n")}
 """What each answers to the four questions of every case."""
@@ -85,9 +85,11 @@ class Folder:
 
 
 @contextmanager
-def opened(browser: Browser, address: str) -> Iterator[Page]:
-    """Open an address in a profile of its own."""
-    context = browser.new_context(viewport=WINDOW, reduced_motion="reduce")  # type: ignore[arg-type]
+def opened(browser: Browser, address: str, width: int = 1440) -> Iterator[Page]:
+    """Open an address in a profile of its own, with windows of a size."""
+    context = browser.new_context(
+        viewport={"width": width, "height": HEIGHT}, reduced_motion="reduce"
+    )
     page = context.new_page()
     page.goto(address)
     try:
@@ -103,7 +105,7 @@ def keep(picture: bytes, to: Path) -> None:
 
 
 def framed(page: Page, part: Locator, margin: int = 24) -> bytes:
-    """Return a part of a page with a margin, no wider than the window and at most 1000 high."""
+    """Return a part of a page with a margin, at most as high as the window."""
     part.scroll_into_view_if_needed()
     page.wait_for_timeout(1000)  # the plots draw themselves when seen
     box = part.bounding_box()
@@ -115,8 +117,8 @@ def framed(page: Page, part: Locator, margin: int = 24) -> bytes:
         clip={
             "x": max(0.0, box["x"] - margin),
             "y": max(0.0, box["y"] + top - margin),
-            "width": min(box["width"] + 2 * margin, WINDOW["width"]),
-            "height": min(box["height"] + 2 * margin, 1000),
+            "width": box["width"] + 2 * margin,
+            "height": min(box["height"] + 2 * margin, HEIGHT),
         },
     )
 
@@ -147,7 +149,7 @@ def take_review(browser: Browser, folder: Folder, to: Path) -> None:
     """A case of the review room, half judged."""
     room = (folder.path / "room.html").as_uri()
     folder.medstress("review", "runs/example", *SAMPLE, "--export", "room.html")
-    with opened(browser, room) as page:
+    with opened(browser, room, width=900) as page:
         enter(page, "Ada")
         for key in ("y", "y", "n"):
             page.keyboard.press(key)

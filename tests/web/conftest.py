@@ -247,6 +247,8 @@ class Example:
     report: Path
     rows: list[dict[str, Any]]
     """Its trials, as exported."""
+    experiment: dict[str, Any]
+    """What `run` makes it from."""
 
     @property
     def flipped(self) -> list[dict[str, Any]]:
@@ -266,7 +268,8 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
     folder = tmp_path_factory.mktemp("example")
     done = run(experiment, folder / "run")
     (folder / "report.html").write_text(done.report(), encoding="utf-8")
-    return Example(folder / "run", folder / "report.html", list(read_rows(folder / "run", folder)))
+    rows = list(read_rows(folder / "run", folder))
+    return Example(folder / "run", folder / "report.html", rows, experiment)
 
 
 @pytest.fixture(scope="session")
