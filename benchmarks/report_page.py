@@ -72,7 +72,7 @@ def make_report(folder: Path, n_trials: int) -> tuple[Path, float]:
     run_folder = plant(folder, n_trials, WORDS, SHARE)
     page = folder / "report.html"
     start = time.perf_counter()
-    if medstress_cli(["report", str(run_folder), "--to", str(page)]):
+    if medstress_cli(["report", str(run_folder), "--out", str(page)]):
         sys.exit(f"no report of {run_folder}")
     return page, time.perf_counter() - start
 

@@ -20,8 +20,8 @@ from xml.etree import ElementTree
 import pyte
 
 COLUMNS, LINES = 80, 30
-MOST_WAITING = 1.5
-"""Longer waits are cut to so many seconds."""
+LEAST_SEEN, MOST_WAITING = 0.2, 1.5
+"""Seconds: what is seen for less joins the next picture; longer waits are cut."""
 _CELL, _ROW, _EDGE = 8.4, 19.0, 14.0
 _NAMED = {
     "default": "#d7dde4", "black": "#59636e", "red": "#ff8f87", "green": "#7ee2a0",
@@ -70,14 +70,13 @@ def record(
     stream.feed(f"\x1b[32m$\x1b[0m {shown}".encode())
     yield Frame(_lines(screen), 1.2)
     stream.feed(b"\r\n")
-    before, since = _lines(screen), 0.0
+    since = 0.0
     for received, seconds in _received(command, folder, environment, most_seconds, lines):
         since += seconds
+        if since >= LEAST_SEEN:
+            yield Frame(_lines(screen), min(since, MOST_WAITING))
+            since = 0.0
         stream.feed(received)
-        after = _lines(screen)
-        if after != before and since >= 0.2:
-            yield Frame(before, min(since, MOST_WAITING))
-            before, since = after, 0.0
     yield Frame(_lines(screen), rest_seconds)
 
 
