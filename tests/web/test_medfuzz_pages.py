@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ judge = scripted_judge(ITEMS)
 OVERFLOW = """() => {
 const width = document.documentElement.clientWidth;
 return [...document.querySelectorAll('body *')].filter(element =>
-  !element.closest('.scroll, pre, .skip, select') && element.checkVisibility() &&
+  !element.closest('.scroll, pre, .skip, select, svg *') && element.checkVisibility() &&
   element.getBoundingClientRect().right > width + 1).map(element => element.outerHTML);
 }"""
 LETTERS = """() => {
@@ -37,6 +38,7 @@ return [...document.querySelectorAll('svg text')].filter(text => text.checkVisib
 }"""
 INSIDE = """() => {
 return [...document.querySelectorAll('svg text')].filter(text => {
+  if (!text.checkVisibility()) return false;
   const own = text.getBoundingClientRect(), svg = text.closest('svg').getBoundingClientRect();
   return own.left < svg.left - 1 || own.right > svg.right + 1 || own.bottom > svg.bottom + 1;
 }).map(text => text.textContent);
@@ -87,10 +89,15 @@ def test_nothing_sticks_out_and_the_letters_of_plots_can_be_read(browser, fuzzed
 
 def test_the_report_says_what_the_victim_was_asked_and_what_it_reasoned(browser, fuzzed):
     tab = browser.open(fuzzed["report"])
-    shown = tab.page.locator("#examples").inner_text()
-    assert "Not sent so" in shown
+    case = tab.page.locator("#case-detail")
+    case.locator(".prompt").first.wait_for()
+    assert "Not sent in this form" in case.inner_text()
+    case.get_by_text("What was sent to the model, exactly").click()
+    case.get_by_text(re.compile("^Attempt 2: answer B")).click()
+    shown = case.inner_text()
     assert "It matters here: lighthouse." in shown
-    assert tab.page.locator("#examples del").count() == 0
-    tests = tab.page.locator("#tests-of-successes").inner_text()
+    assert "old lighthouse by the sea" in case.locator("ins").first.inner_text()
+    assert tab.complaints == []
+    tests = tab.page.locator("#tests-of-successes").text_content()
     assert "20/20" not in tests
     assert "share correct" in tests
