@@ -98,7 +98,7 @@ def test_the_server_shows_it_as_text(browser, folder, served):
 
 def test_the_review_room_shows_it_as_text(browser, folder):
     page = folder / "room.html"
-    wish = ["review", str(folder / "run"), "--controls", "0", "--export", str(page)]
+    wish = ["review", str(folder / "run"), "--export", str(page)]
     assert medstress_cli(wish) == 0
     tab = browser.open(page, width=390)
     tab.page.get_by_label("Your name or initials").fill(BAD[0])

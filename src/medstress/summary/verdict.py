@@ -114,7 +114,8 @@ def _numbers(
 
 def _n_open(row: Row) -> int:
     """Return how many right answers may be lost or not: no readable answer, or none at all."""
-    known = [int(attack) for attack, _ in (row.get("control_open") or {}).values()]
+    # None of a control that was not asked.
+    known = [int(each[0]) for each in (row.get("control_open") or {}).values() if each]
     return max([int(row["n_failed"]), *known])
 
 
