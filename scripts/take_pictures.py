@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
@@ -69,14 +69,13 @@ class Folder:
             sys.exit(f"medstress {' '.join(arguments)} ended with exit code {done.returncode}")
         return done.stdout
 
-    def success(self, run: str, attack: str) -> dict[str, Any]:
-        """Return the first success of an attack, as exported."""
+    def success(self, run: str, attack: str, victim: str) -> str:
+        """Return the short id of the first success of an attack on a victim."""
         self.medstress("export", run, "--table", "trials", "--to", "trials.jsonl")
         rows = map(json.loads, (self.path / "trials.jsonl").read_text("utf-8").splitlines())
-        found: dict[str, Any] = next(
-            row for row in rows if row["verdict"] == "flipped" and row["attack"] == attack
-        )
-        return found
+        wanted = {"verdict": "flipped", "attack": attack, "victim": victim}
+        found = next(row for row in rows if wanted.items() <= row.items())
+        return str(found["trial_id"]).rpartition(":")[2][:12]
 
     def page(self, run: str) -> str:
         """Return the address of the report of a run."""
@@ -132,7 +131,7 @@ def take_report(browser: Browser, folder: Folder, to: Path) -> None:
 
 def take_case(browser: Browser, folder: Folder, to: Path) -> None:
     """A success of the demo in the case browser."""
-    identifier = folder.success("runs/demo", "near names")["trial_id"].rpartition(":")[2][:12]
+    identifier = folder.success("runs/demo", "near names", "closed_book")
     with opened(browser, f"{folder.page('runs/demo')}#case-{identifier}") as page:
         page.locator("#case-detail .prompt").first.wait_for()
         keep(framed(page, page.locator(".case-panes")), to / "case.png")
@@ -180,11 +179,11 @@ def review(browser: Browser, folder: Folder) -> None:
 
 def take_terminal(folder: Folder, to: Path) -> None:
     """Record summary, watch and case."""
-    trial = folder.success("runs/demo", "near names")["trial_id"].rpartition(":")[2][:12]
+    case = folder.success("runs/demo", "near names", "closed_book")
     frames = [*recorded(folder, "summary", "runs/demo", rest_seconds=7)]
     with running(folder):
         frames += recorded(folder, "watch", "runs/slow", most_seconds=9, rest_seconds=1)
-    frames += recorded(folder, "case", "runs/demo", trial, rest_seconds=7)
+    frames += recorded(folder, "case", "runs/demo", case, rest_seconds=7)
     (to / "terminal.svg").write_text(
         as_svg(frames, "medstress summary, watch and case in a terminal"), encoding="utf-8"
     )

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 import pyte
 
-COLUMNS, LINES = 80, 30
+COLUMNS, LINES = 80, 50
 LEAST_SEEN, MOST_WAITING = 0.2, 1.5
 """Seconds: what is seen for less joins the next picture; longer waits are cut."""
 _CELL, _ROW, _EDGE = 8.4, 19.0, 14.0
