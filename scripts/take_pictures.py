@@ -3,9 +3,8 @@
     medstress demo --out runs/demo
     python scripts/take_pictures.py runs/demo
 
-Makes the example run of scripts/pictures in a temporary folder, has two raters judge it in the
-browser, and drives Chromium and a pseudo-terminal. A few minutes; the pictures are compressed to
-fewer colours.
+Makes the example run of scripts/pictures in a temporary folder, and drives Chromium and a
+pseudo-terminal. A minute or two; pictures have few colours, to be small.
 """
 
 from __future__ import annotations
@@ -40,8 +39,6 @@ IMAGES = ROOT / "docs" / "images"
 NAMES = ("report", "case", "regimes", "review", "terminal")
 HEIGHT = 900
 N_COLOURS = 128
-RATERS = {"Ada": ("y", "y", "y", "n"), "Ben": ("y", "n", "y", "n")}
-"""What each answers to the four questions of every case."""
 SAMPLE = ("--sample", "12", "--controls", "2")
 
 
@@ -140,7 +137,7 @@ def take_case(browser: Browser, folder: Folder, to: Path) -> None:
 def take_regimes(browser: Browser, folder: Folder, to: Path) -> None:
     """Success over n, near and far, of the planted victims."""
     with opened(browser, folder.page("runs/example")) as page:
-        plots = page.locator("section:has(> #distance) figure")
+        plots = page.locator("section:has(> #regimes) figure")
         keep(framed(page, plots.first), to / "regimes.png")
 
 
@@ -160,21 +157,6 @@ def enter(page: Page, rater: str) -> None:
     page.get_by_label("Your name or initials").fill(rater)
     page.get_by_role("button", name="Start").click()
     page.locator("#case-title").wait_for()
-
-
-def review(browser: Browser, folder: Folder) -> None:
-    """Have two raters judge the sample of the example, and import what they say."""
-    folder.medstress("review", "runs/example", *SAMPLE, "--export", "room.html")
-    for rater, keys in RATERS.items():
-        with opened(browser, (folder.path / "room.html").as_uri()) as page:
-            enter(page, rater)
-            while page.locator("#judging").is_visible():
-                for key in (*keys, "ArrowRight"):
-                    page.keyboard.press(key)
-            with page.expect_download() as started:
-                page.get_by_role("button", name="Download my answers").click()
-            started.value.save_as(folder.path / f"{rater}.json")
-        folder.medstress("review", "runs/example", "--import", f"{rater}.json")
 
 
 def take_terminal(folder: Folder, to: Path) -> None:
@@ -229,7 +211,6 @@ def main(arguments: argparse.Namespace) -> None:
         folder = Folder(Path(temporary), arguments.demo)
         if {"regimes", "review"} & set(arguments.only):
             folder.medstress("run", "example.toml", "--out", "runs/example")
-            review(browser, folder)
         for name, take in (
             ("report", take_report), ("case", take_case), ("regimes", take_regimes),
             ("review", take_review),
