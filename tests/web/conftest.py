@@ -9,17 +9,14 @@ import re
 import subprocess
 import sys
 import tomllib
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from matplotlib import get_data_path
 from PIL import Image
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
@@ -35,8 +32,6 @@ if TYPE_CHECKING:
 SAMPLES = Path(__file__).parents[1] / "unit" / "report" / "samples.py"
 
 
-FONT = Path(get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
-"""The same on every machine, for it comes with matplotlib."""
 APPROVED = Path(__file__).with_name("approved")
 SHRINK = 2
 """Pictures are compared at this part of their width and height: letters are grey, boxes stand."""
@@ -44,17 +39,6 @@ COLOUR_DISTANCE = 0.15
 """Of pixelmatch, 0 to 1: from where on a pixel counts as different."""
 MOST_DIFFERENT = 0.005
 """Share of different pixels from which on two pictures differ."""
-
-
-@lru_cache(maxsize=1)
-def _pinned() -> str:
-    """A style sheet that sets all text in `FONT` and stills everything."""
-    data = b64encode(FONT.read_bytes()).decode()
-    return (
-        f"@font-face{{font-family:Pinned;src:url(data:font/ttf;base64,{data})}}"
-        "*,*::before,*::after{font-family:Pinned!important;caret-color:transparent!important;"
-        "animation:none!important;transition:none!important}"
-    )
 
 
 def different(one: Image.Image, other: Image.Image) -> float:
@@ -125,7 +109,6 @@ class Tabs:
         mode: str = "light",
         scripts: bool = True,
         medium: str = "screen",
-        pinned: bool = False,
     ) -> Tab:
         """Open a file or an address.
 
@@ -136,7 +119,6 @@ class Tabs:
             mode: `light` or `dark`.
             scripts: whether scripts run.
             medium: `screen` or `print`.
-            pinned: whether all text is in `FONT`; the page's policy is then not obeyed.
         """
         context = self._browser.new_context(
             viewport={"width": width, "height": height},
@@ -144,7 +126,6 @@ class Tabs:
             java_script_enabled=scripts,
             reduced_motion="reduce",
             accept_downloads=True,
-            bypass_csp=pinned,
         )
         self._contexts.append(context)
         context.set_default_timeout(5_000)
@@ -155,9 +136,6 @@ class Tabs:
         page.on("pageerror", lambda error: tab.complaints.append(str(error)))
         page.on("request", lambda request: tab.requests.append(request.url))
         page.goto(address.as_uri() if isinstance(address, Path) else address)
-        if pinned:
-            page.add_style_tag(content=_pinned())
-            page.evaluate("document.fonts.ready")
         return tab
 
     def close(self) -> None:
@@ -168,11 +146,11 @@ class Tabs:
 
 # Not for the session: while Playwright runs, no other test of this process may run an event loop.
 @pytest.fixture(scope="module")
-def tabs() -> Iterator[Tabs]:
+def tabs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tabs]:
     if importlib.util.find_spec("playwright") is None:
         without_browser("playwright is not installed (pip install playwright)")
     try:
-        with chromium() as started:
+        with chromium(tmp_path_factory.mktemp("fonts")) as started:
             yield Tabs(started)
     except LookupError as error:
         without_browser(str(error))
@@ -188,9 +166,7 @@ def browser(tabs: Tabs) -> Iterator[Tabs]:
 def looks_as_approved(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., None]:
     """Compare the window of a tab with its approved picture, or approve what it shows."""
 
-    def check(tab: Tab, name: str, hidden: str = "") -> None:
-        if hidden:
-            tab.page.add_style_tag(content=f"{hidden}{{visibility:hidden!important}}")
+    def check(tab: Tab, name: str) -> None:
         seen = Image.open(BytesIO(tab.page.screenshot())).convert("RGB")
         seen = seen.resize((seen.width // SHRINK, seen.height // SHRINK), Image.Resampling.BOX)
         path = APPROVED / f"{name}.png"
