@@ -33,8 +33,12 @@ FONTS = """<?xml version="1.0"?>
 <fontconfig>
 <dir>{folder}/fonts/ttf</dir>
 <cachedir>{cache}</cachedir>
-<alias binding="same"><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
-<match target="pattern"><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match>
+<alias binding="same">
+<family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer>
+</alias>
+<match target="pattern">
+<edit name="family" mode="append_last"><string>DejaVu Sans</string></edit>
+</match>
 <match target="font"><edit name="hinting" mode="assign"><bool>false</bool></edit></match>
 </fontconfig>
 """

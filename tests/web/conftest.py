@@ -202,8 +202,17 @@ def pages(samples: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict
     """Reports on disk: an ordinary one, a hostile one, and one of a run without trials."""
     empty = samples.summary(results=[], pooled=[], tests=[], performance={})
     warnings = ["smollm2 is not above chance: its success rate cannot be told from guessing."]
+    verdict = {
+        "sentence": "smollm2 lost 29 of 51 right answers (57 %, 43 to 70) after one wrong option "
+        "was renamed; not net of any control.",
+        "others": [],
+        "caveats": ["No validity was measured: nobody checked that the key is still right."],
+        "primary": [],
+        "arms": [],
+    }
+    summary = samples.summary(warnings=warnings, verdict=verdict)
     arguments = {
-        "ordinary": (samples.summary(warnings=warnings), samples.trials(), samples.manifest()),
+        "ordinary": (summary, samples.trials(), samples.manifest()),
         "hostile": samples.hostile(),
         "empty": (empty, [], {}),
     }
