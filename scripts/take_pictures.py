@@ -137,7 +137,7 @@ def take_case(browser: Browser, folder: Folder, to: Path) -> None:
 def take_regimes(browser: Browser, folder: Folder, to: Path) -> None:
     """Success over n, near and far, of the planted victims."""
     with opened(browser, folder.page("runs/example")) as page:
-        plots = page.locator("section:has(> #regimes) figure")
+        plots = page.locator("section:has(> #near-far) figure")
         keep(framed(page, plots.first), to / "regimes.png")
 
 
