@@ -44,7 +44,7 @@ def test_the_server_pages_through_every_case_and_writes_nothing(browser, example
     assert contents(example.folder) == before
 
 
-def test_a_run_in_progress_is_followed(browser, example, served, tmp_path):
+def test_a_run_in_progress_is_followed_until_the_server_ends(browser, example, served, tmp_path):
     folder = tmp_path / "run"
     run(example.experiment, folder, limit=30)
     tab = browser.open(served("view", folder))
@@ -60,11 +60,6 @@ def test_a_run_in_progress_is_followed(browser, example, served, tmp_path):
     tab.page.get_by_role("button", name="Show its new numbers").click()
     tab.page.wait_for_selector(LINES)
     assert tab.complaints == []
-
-
-def test_that_the_server_has_ended_is_said(browser, example, served):
-    tab = browser.open(served("view", example.folder))
-    tab.page.wait_for_selector(LINES)
     served.kill()
     told = tab.page.locator("[role=status]", has_text="start medstress view again")
     told.wait_for(timeout=15_000)
