@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import shutil
+
 import pytest
+
+from medstress.cli.app import medstress_cli
 
 pytestmark = pytest.mark.web
 
@@ -167,3 +171,25 @@ def test_every_control_can_be_reached_and_shows_its_focus(browser, pages):
     assert tab.page.locator(".skip").bounding_box()["y"] >= 0
     rows = "[...document.querySelectorAll('.scroll, pre')].filter(e => e.tabIndex < 0).length"
     assert tab.ask(rows) == 0
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_runs_side_by_side_fit_the_window(browser, side_by_side, width):
+    tab = browser.open(side_by_side, width=width)
+    drawn(tab)
+    assert tab.ask(OVERFLOW) == [0, []]
+    assert tab.faults("color-contrast") == {}
+    assert tab.ask(TWICE) == []
+    assert tab.requests == [side_by_side.as_uri()]
+    assert tab.complaints == []
+
+
+@pytest.fixture(scope="module")
+def side_by_side(example, tmp_path_factory):
+    """The example beside itself under another name."""
+    folder = tmp_path_factory.mktemp("beside")
+    other = shutil.copytree(example.folder, folder / "other")
+    page = folder / "report.html"
+    wish = ["report", str(example.folder), str(other), "--out", str(page)]
+    assert medstress_cli(wish) == 0
+    return page
