@@ -6,9 +6,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from medstress.core.hashing import digest
 from medstress.core.items import Question
@@ -18,8 +15,9 @@ from medstress.core.validity import VOUCHERS
 from medstress.kinds import kind_of
 from medstress.metrics.counts import success_edits, success_repeats, success_valid
 from medstress.papers.arms import METHODS, Arm
-from medstress.results.formats import clean, decimal, writable
+from medstress.results.formats import clean, decimal
 from medstress.results.latex import PACKAGES, escape
+from medstress.results.pages import templates
 
 PER_ARM = 3
 """Cases per method and place in Appendix E."""
@@ -105,7 +103,7 @@ def cases_of(arms: Sequence[Arm], items: Items, per_arm: int = PER_ARM) -> list[
 
 def as_html(cases: Sequence[Case], heading: str, notes: Iterable[str]) -> str:
     """Return a self-contained HTML page."""
-    page = _environment().get_template("cases.html")
+    page = templates("medstress.papers").get_template("cases.html")
     return page.render(cases=cases, heading=heading, notes=list(notes))
 
 
@@ -243,15 +241,3 @@ def _marked(pieces: Iterable[Piece], colour: str) -> str:
 
 def _check(chosen: bool) -> str:
     return r" $\checkmark$" if chosen else ""
-
-
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("medstress.papers"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=writable,
-    )

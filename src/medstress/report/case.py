@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from medstress.core.items import LETTERS, TEXTS, Question
 from medstress.core.text import Edit
-from medstress.results import formats
+from medstress.results.pages import templates
 
 WIDTH, HEIGHT, MARGIN = 260, 110, 22
 _TOP = 5.0
@@ -158,20 +157,16 @@ def render_sheet(cases: Sequence[Case], name: str, form: Sequence[tuple[str, str
         name: of the run.
         form: (column of the CSV, question, allowed values).
     """
-    environment = Environment(
-        loader=PackageLoader("medstress.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=formats.writable,
-    )
     css = (files("medstress.report") / "templates" / "review.css").read_text("utf-8")
     plots = [confidence_plot(case.attempts, case.item) for case in cases]
-    return environment.get_template("review.html").render(
-        name=name,
-        pairs=list(zip(cases, plots, strict=True)),
-        form=form,
-        css=Markup(css),
-        letters=LETTERS,
+    return (
+        templates("medstress.report")
+        .get_template("review.html")
+        .render(
+            name=name,
+            pairs=list(zip(cases, plots, strict=True)),
+            form=form,
+            css=Markup(css),
+            letters=LETTERS,
+        )
     )

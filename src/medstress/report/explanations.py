@@ -5,17 +5,14 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from medstress.results import formats
 from medstress.results.formats import as_text, decimal
-from medstress.results.html import html_table
+from medstress.results.pages import templates
 from medstress.results.table import Format, Table, Value, as_row, columns
 from medstress.stats.estimates import read_score
 
@@ -85,7 +82,7 @@ def explanation_section(summary: Mapping[str, Any]) -> Markup | None:
     """
     if not summary.get("explanations"):
         return None
-    template = _environment().get_template("explanations.html")
+    template = templates("medstress.report").get_template("explanations.html")
     return Markup(template.render(tables=explanation_tables(summary), maps=heat_maps(summary)))
 
 
@@ -96,7 +93,7 @@ def explanation_page(summary: Mapping[str, Any]) -> str:
         for name in ("page.css", "explanations.css")
     )
     return (
-        _environment()
+        templates("medstress.report")
         .get_template("explanations_page.html")
         .render(
             name=as_text(summary["experiment"]["name"]),
@@ -279,17 +276,3 @@ def _without_breaks(tokens: Sequence[Token]) -> Iterator[Token]:
         text = token.text
         text = text.lstrip("\r\n") if i == 0 else text
         yield replace(token, text=text.rstrip() if i == len(tokens) - 1 else text)
-
-
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("medstress.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=formats.writable,
-    )
-    environment.filters["table"] = html_table
-    return environment

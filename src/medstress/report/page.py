@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
@@ -21,6 +19,7 @@ from medstress.report.first_screen import first_screen
 from medstress.report.labels import FACTORS
 from medstress.report.section import Source, environment
 from medstress.results.names import Names
+from medstress.results.pages import source_hash
 
 
 def render_report(
@@ -111,8 +110,7 @@ def _closed(script: str) -> str:
 
 def _hashes(texts: Iterable[str]) -> str:
     """Return the sources of a policy that allow these texts."""
-    found = (b64encode(sha256(text.encode()).digest()).decode() for text in texts)
-    return " ".join(f"'sha256-{digest}'" for digest in found)
+    return " ".join(f"'{source_hash(text)}'" for text in texts)
 
 
 def _keys(names: Names) -> dict[str, dict[str, str]]:

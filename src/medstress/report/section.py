@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from medstress.core.rows import TrialRow
 from medstress.report import charts, sections
 from medstress.report.cases.page import Browser
 from medstress.report.labels import Row, in_words, trials_in_words
-from medstress.results import formats
 from medstress.results.html import html_table
 from medstress.results.names import Names
+from medstress.results.pages import templates
 from medstress.results.table import Table
 
 MOST_ROWS = 500
@@ -127,16 +127,8 @@ def rendered(template: str, **values: Any) -> Markup:
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """Return the templates of the report, with the filters that they use."""
-    found = Environment(
-        loader=PackageLoader("medstress.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=formats.writable,
-    )
-    found.filters["shorten"] = formats.shorten
-    found.filters["count"] = formats.count
+    found = templates("medstress.report").overlay()
+    found.filters = {**found.filters}
     found.filters["table"] = shown_table
     found.filters["json"] = json_block
     found.filters["unbroken"] = unbroken

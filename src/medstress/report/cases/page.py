@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from medstress.report.cases.building import Cases
@@ -16,6 +14,7 @@ from medstress.report.cases.embedding import embed
 from medstress.report.cases.record import CaseRecord
 from medstress.report.cases.words import repeats_words, validity_words, verdict_words
 from medstress.results import formats
+from medstress.results.pages import templates
 
 STYLES, SCRIPTS = ("cases.css",), ("cases.js",)
 """Names in `templates` of what the browser needs on its page."""
@@ -65,7 +64,7 @@ def _html(
     n_cases: int,
     n_successes: int,
 ) -> Markup:
-    made = _environment().get_template("cases.html")
+    made = templates("medstress.report").get_template("cases.html")
     html = made.render(
         data=Markup(script), notes=notes, shown=shown, n_cases=n_cases, n_successes=n_successes
     )
@@ -84,18 +83,3 @@ def _shown(record: CaseRecord) -> dict[str, Any]:
         "before": formats.decimal(record.confidence),
         "after": formats.decimal(record.confidence_after),
     }
-
-
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("medstress.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=formats.writable,
-    )
-    environment.filters["shorten"] = formats.shorten
-    environment.filters["count"] = formats.count
-    return environment
