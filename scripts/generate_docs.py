@@ -25,6 +25,17 @@ against each other), besides those of sentences and of MedFuzz's successes. In b
 both ran on an item or entity, `difference` their paired difference and `p` the score statistic of
 the same method at 0; `p_adjusted` is Benjamini and Hochberg's within the family.
 """
+VERDICT = """## The verdict in `summary --json`
+
+`verdict` holds the first sentences of the report, named in words: `sentence` (the arm that takes
+most), `others` (one for each further victim, of at most four), `caveats` (validity, unreadable
+answers), `primary` (the primary endpoint). `arms` has the numbers in them, one entry for each
+victim, with keys: `victim`, `dataset`, `group`, `attack`, `measure` (`asr`, or the score whose
+drop is meant: `f1`, `pearson`, `macro_f1`), `estimate`, `n`, `n_lost`, `n_open` (answers that
+may be lost or not), `n_seeds`, `control` (`name`, `n`, `n_changed`, `n_open`, `net`; null without
+any), `control_awaited`, `is_control`, `near_chance`, `vouched_by`. Of a victim's arms that with the
+highest low end of its interval stands there.
+"""
 CONFIDENCE = """## Confidence, formats and variance in `summary --json`
 
 `risk_coverage` of a row holds `before` and `after`, each
@@ -85,7 +96,20 @@ lengths of all prompts. `benchmarks/prefix_sharing.py`
 counts what no way of asking could avoid.
 `usd`, `spending` and `calls_from_cache`: [cost and cache](cost-and-cache.md#after-a-run).
 """
-FORMAT_2 = """## `summary --json`: format 2
+FORMAT_2 = """## Reviews in `summary --json` and exports
+
+`review`, where somebody judged: `n_raters`, `n_adjudicators`; `samples` (`mode`, `seed`, `drawn` of
+`population`, its `arms`, what was `planted`, `complete`, `time`); `judgements` (`judgement`,
+`n_cases`, `n_split`, `n_decided`, `n_open`, `yes`, `agreement` with `n_raters`, `raw`, `cohen`,
+`fleiss`, `krippendorff`); `controls` (`rater`, `control`, `right`); `answers` (`n_items`; `people`,
+`raters`, `models`, each `clean` and `attacked`), null where nobody answered. [The review
+room](review.md).
+
+`export --table reviews` has `trial_id` (null for planted cases), `reviewer`, `human_valid`,
+`answers` (JSON), `note`, `time`, the four judgements, `role` (`rater`, `adjudicator`), `case_id`,
+`control`, `control_of`.
+
+## `summary --json`: format 2
 
 `"format": 2` is provisional until 0.2.0: fields may still be added. Format 1 is still read wherever
 summaries are read; [CHANGELOG](../CHANGELOG.md) says what changed. Run folders have another number:
@@ -134,7 +158,7 @@ def settle(path: Path, text: str, check: bool) -> bool:
 def cli_page() -> str:
     """Every command's help text."""
     os.environ["COLUMNS"] = "100"
-    from medstress.cli.parser import NOT_BUILT, build_parser
+    from medstress.cli.parser import build_parser
 
     parser = build_parser()
     parts = [f"{HEAD}# Commands\n", _help(parser)]
@@ -142,7 +166,6 @@ def cli_page() -> str:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
                 parts += [f"## medstress {name}\n", _help(command)]
-    parts.append(f"Not built yet, and refused with a sentence: {', '.join(NOT_BUILT)}.\n")
     return "\n".join(parts)
 
 
@@ -189,6 +212,7 @@ def schema_page() -> str:
         OBJECTS,
         LONG_CURVES,
         STATISTICS,
+        VERDICT,
         CONFIDENCE,
         FORMAT_2,
         PERFORMANCE,

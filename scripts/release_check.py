@@ -2,14 +2,14 @@
 
 Of `make release-check`:
 
-    python scripts/release_check.py                 # everything; some ten minutes on two cores
+    python scripts/release_check.py                 # everything; some ten minutes on two idle cores
     python scripts/release_check.py --only latex    # one check
     python scripts/release_check.py --demo DIR      # a finished demo run, so that none is made
 
 latex  pdflatex sets the figures of the demo run, of small runs of every kind, and of a run whose
        names are hostile: one's own, and every layout of a paper. Needs the Debian packages
        texlive-latex-base and texlive-latex-recommended.
-fuzz   10,000 damaged inputs (scripts/fuzz.py).
+fuzz   5,000 damaged inputs (scripts/fuzz.py).
 
 A check whose tools are missing fails. Exit code 1 if any check fails.
 """
@@ -36,7 +36,8 @@ KINDS = ("substitution", "transfer", "medfuzz", "significance", "tagged", "simil
 RECIPES = ("xian2025-figure2", "xian2025-figure3", "xian2025-figure4", "xian2025-table2")
 """Run with a mock victim on a few questions."""
 HOSTILE = r"$\frac{1}{0$ 药物 50 % & #1 \input{x} ~^_ <b>"
-FUZZED = 10_000
+FUZZED = 5_000
+"""Others than the 2,000 of seed 0, which are a test."""
 SECONDS = 120
 """For one document."""
 
@@ -226,7 +227,14 @@ def _medstress(*arguments: str) -> None:
 
 def check_fuzz(args: argparse.Namespace) -> str:
     """Run the fuzzer."""
-    command = [sys.executable, str(ROOT / "scripts" / "fuzz.py"), "--inputs", str(FUZZED)]
+    command = [
+        sys.executable,
+        str(ROOT / "scripts" / "fuzz.py"),
+        "--inputs",
+        str(FUZZED),
+        "--seed",
+        "1",
+    ]
     done = subprocess.run(command, capture_output=True, check=False, text=True)
     if done.returncode:
         raise Failed(f"{' '.join(command[1:])}: {done.stdout[-800:]}{done.stderr[-400:]}")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from medstress.cli.app import COMMANDS
-from medstress.cli.parser import KINDS, NOT_BUILT
+from medstress.cli.parser import KINDS
 from medstress.prompts import load_prompts
 from medstress.version import __version__
 
@@ -48,14 +48,6 @@ def test_without_arguments_the_help_is_shown(medstress):
 def test_the_version_is_one_line_on_stdout(medstress):
     told = medstress("--version")
     assert (told.code, told.out, told.err) == (0, f"medstress {__version__}\n", "")
-
-
-@pytest.mark.parametrize("command", NOT_BUILT)
-def test_a_command_that_is_not_built_says_so(medstress, command, said):
-    for arguments in ([command], [command, "some/folder"], [command, "--help"]):
-        told = medstress(*arguments)
-        assert (told.code, told.out) == (2, "")
-        said(told.err)
 
 
 @pytest.mark.parametrize(

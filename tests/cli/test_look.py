@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 
 import polars
 import pytest
@@ -159,7 +160,7 @@ def test_every_trial_is_consistent_with_its_own_counts(finished):
 
 
 def test_the_summary_as_a_table_has_a_line_for_every_row(medstress, finished, summary):
-    told = medstress("summary", finished.out)
+    told = medstress("summary", finished.out, "--wide")
     assert (told.code, told.err) == (0, "")
     table = [line for line in told.out.splitlines() if "  cases  " in line]
     assert len(table) >= len(summary["results"])
@@ -205,6 +206,20 @@ def test_a_run_that_never_began_is_named(medstress, bench, look):
 
 
 # -- report ---------------------------------------------------------------------------------------
+
+
+def test_several_runs_are_one_page_in_the_current_folder(
+    medstress, finished, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    copy = shutil.copytree(finished.out, tmp_path / "copy")
+    told = medstress("report", finished.out, copy)
+    assert (told.code, told.out) == (0, "report: report.html (2 runs side by side)\n")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "B against A: " in page
+    assert "B against A: no comparison" not in page
+    told = medstress("report", finished.out, tmp_path / "nowhere")
+    assert told.code == 2
 
 
 def test_the_report_is_written_into_the_folder_or_where_it_is_asked(medstress, finished, tmp_path):

@@ -64,6 +64,7 @@ READINGS = (
     ["figures", "--out", "figures"],
     ["export", "--table", "trials", "--to", "rows.jsonl"],
     ["export", "--table", "exchanges", "--to", "rows.csv"],
+    ["review", "--sheet", "cases.csv"],
     ["review", "--export", "cases.html"],
 )
 
@@ -87,6 +88,8 @@ def test_reading_executes_nothing_that_lies_in_a_folder_or_that_it_names(
     assert executed() == set()
     assert not (folder / "x").exists()
     held = {path.name for path in finished.out.iterdir()}
+    if name == "review" and "--export" in rest:
+        held.add("reviews.sqlite")  # which codes stand for which cases
     assert {path.name for path in folder.iterdir()} == {
         *held,
         *(f"{each}.py" for each in modules),

@@ -12,7 +12,8 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
-from medstress.results.rows import with_reviews
+from medstress.results.reviewed import Settled
+from medstress.results.rows import with_review
 
 VICTIM = '''
 import hashlib
@@ -245,7 +246,7 @@ def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(
 def test_nobody_can_vouch_for_an_answer_that_follows_changed_evidence(folder: Path) -> None:
     for trial in run({"reader": "open_book"}, SWAP, limit=3).rows():
         assert trial.verdict is Verdict.FLIPPED
-        assert with_reviews(trial, [True, True]) == trial
+        assert with_review(trial, Settled(words=("yes", "yes"), decided=None)) == trial
 
 
 def test_a_success_is_not_transferred_to_a_victim_that_sees_no_passage(folder: Path) -> None:

@@ -16,7 +16,7 @@ from medstress.core.text import Edit
 from medstress.papers import cases as paper_cases
 from medstress.report.case import Case
 from medstress.results.load import StoredRun
-from medstress.review.cases import cases_of
+from medstress.review.sheet_cases import cases_of
 from medstress.testing import tiny_questions
 
 MODELS = """

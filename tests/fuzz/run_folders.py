@@ -24,6 +24,7 @@ READINGS: tuple[tuple[str, ...], ...] = (
     ("export", "--table", "trials", "--to", "rows.csv"),
     ("export", "--table", "exchanges", "--to", "rows.jsonl"),
     ("review", "--export", "cases.html"),
+    ("review", "--sheet", "sheet.html"),
 )
 """Commands that read a folder; `figures`, which draws for seconds, is tried in the unit tests."""
 TABLES = ("manifest", "items", "arms", "trials", "interrupted", "answers", "exchanges")

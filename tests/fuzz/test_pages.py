@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
+from markupsafe import Markup
 
 from medstress.metrics import wilson
 from medstress.papers.cases import as_html
-from medstress.report import examples, figures, render_report
+from medstress.report import charts, render_report
 from medstress.report.case import render_sheet
+from medstress.report.cases import embedding
+from medstress.report.cases import page as case_page
+from medstress.report.labels import FACTORS
+from medstress.report.plots.words import MOST_ROWS
+from medstress.report.rate_plots import forest
+from medstress.review.page import room_page
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 ACTIVE = ("href", "src", "srcset", "action", "content", "http-equiv", "class", "type", "name")
@@ -24,6 +33,8 @@ class Page(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, tuple[str, ...], tuple[str | None, ...]]] = []
         self.code: list[str] = []
+        self.data: list[Any] = []
+        """What scripts read, as JSON: it holds the texts, and shows them as text."""
         self._inside = ""
         self.feed(source)
         self.close()
@@ -31,7 +42,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         values = tuple(value for name, value in attrs if name in ACTIVE)
         self.elements.append((tag, tuple(name for name, _ in attrs), values))
-        self._inside = tag
+        self._inside = "data" if ("type", "application/json") in attrs else tag
 
     def handle_startendtag(self, tag, attrs):
         self.handle_starttag(tag, attrs)
@@ -42,22 +53,31 @@ class Page(HTMLParser):
     def handle_data(self, data):
         if self._inside in ("script", "style"):
             self.code.append(data)
+        elif self._inside == "data":
+            self.data.append(json.loads(data))
 
     def shown(self):
-        """Without what marks the words in which two prompts differ: other texts, other words."""
-        return [each for each in self.elements if each not in (("del", (), ()), ("ins", (), ()))]
+        """Without what depends on how long a text is: the words in which two prompts differ, the
+        lines of a label, and the tooltip of a name that was shortened.
+        """
+        return [
+            (tag, tuple(name for name in names if name != "title"), values)
+            for tag, names, values in self.elements
+            if tag not in ("del", "ins", "tspan")
+        ]
 
 
 @pytest.fixture
 def whole(monkeypatch):
     """Every success is shown. Plots are drawn once, below: hundreds of them would take minutes."""
-    monkeypatch.setattr(examples, "LIMIT", 10_000)
+    monkeypatch.setattr(embedding, "BYTES", 1 << 40)
+    monkeypatch.setattr(embedding, "MOST_BYTES", 1 << 40)
+    monkeypatch.setattr(case_page, "STATIC", 10_000)
 
-    def drawn(_draw, *, label, **_settings):
-        plain = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1" width="1" height="1"/>'
-        return figures.inline(plain, prefix="plot", label=label, colours={})
+    def drawn(_spec, label):
+        return Markup('<svg role="img" aria-label="{}"></svg>').format(label)
 
-    monkeypatch.setattr(figures, "as_svg", drawn)
+    monkeypatch.setattr(charts, "_picture", drawn)
 
 
 def check_alike(hostile: str, harmless: str) -> None:
@@ -94,6 +114,29 @@ def test_a_sheet_of_cases_holds_nothing_that_a_harmless_one_lacks(template, page
     assert source.count("evil.example") > 100
 
 
+def test_a_review_room_holds_nothing_that_a_harmless_one_lacks(payloads):
+    def room(texts):
+        cases = [
+            {
+                "id": f"{number:012x}",
+                "texts": [{"name": text, "parts": [{"marked": True, "text": text}]}],
+                "options": [text, text],
+                "key": "A",
+                "notes": [text],
+            }
+            for number, text in enumerate(texts)
+        ]
+        public = {"room": "0", "mode": "judge", "seed": 0, "pairs": [], "cases": cases}
+        return room_page(public, is_served=False)
+
+    source = room(payloads)
+    assert not STEERING.search(source)
+    found, expected = Page(source), Page(room(plain(payloads)))
+    assert found.elements == expected.elements
+    assert found.code[-1] == expected.code[-1]
+    assert source.count("evil.example") > 100
+
+
 def test_cases_of_the_figures_hold_nothing_that_harmless_ones_lack(pages, payloads):
     def page(texts):
         return as_html(pages.paper_cases_of(texts), " ".join(texts), texts)
@@ -102,9 +145,9 @@ def test_cases_of_the_figures_hold_nothing_that_harmless_ones_lack(pages, payloa
 
 
 def test_plots_hold_nothing_that_harmless_ones_lack(payloads):
-    def plot(texts):
-        estimate = wilson(1, 2)
-        lines = [(text, estimate) for text in texts]
-        return figures.forest_plot(lines, "forest")
+    def plots(texts):
+        rows = [{**dict.fromkeys(FACTORS, text), "asr": wilson(1, 2).as_json()} for text in texts]
+        groups = (rows[i : i + MOST_ROWS] for i in range(0, len(rows), MOST_ROWS))
+        return "".join(plot.svg for group in groups if (plot := forest(group)))
 
-    check_alike(plot(payloads), plot(plain(payloads)))
+    check_alike(plots(payloads), plots(plain(payloads)))

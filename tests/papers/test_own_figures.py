@@ -142,6 +142,12 @@ def test_no_paper_and_no_published_number_is_named(grid, scaling):
             assert not re.search(r"Xian|Ness|Araujo|[Pp]ublished|PDWS|RandS", said), made.name
 
 
+def test_rows_stand_in_the_order_of_the_experiment_file():
+    told = summary(row("b"), row("a"), row("x"))
+    told["names"]["attacks"] = {"x": "x", "b": "b", "a": "near names"}
+    assert [line["Attack"] for line in rows(own(told)["results"])] == ["x", "b", "near names"]
+
+
 # -- names, controls, unknowns --------------------------------------------------------------------
 
 
@@ -185,7 +191,7 @@ def test_unknown_is_not_drawn_as_zero():
 def test_tables_have_no_empty_column():
     table = own(summary(row("a")))["results"]
     (line,) = rows(table)
-    assert not {"F1", "Pearson", "Data", "Names"} & set(line)
+    assert not {"F1", "Pearson", "Data", "Group"} & set(line)
     assert all(value for value in line.values())
     assert table.files["results.md"].decode().count("\n") == 3
 

@@ -333,7 +333,7 @@ def test_trials_in_which_the_attacker_refused_are_no_resistance(folder: Path) ->
     assert "of 6 attempts the attacker refused or broke its form in 6, and gates rejected 0" in said
     assert "without 2 never asked" in done.report()
     shown = subprocess.run(
-        [sys.executable, "-m", "medstress", "summary", "run"],
+        [sys.executable, "-m", "medstress", "summary", "run", "--wide"],
         capture_output=True,
         text=True,
         check=True,

@@ -17,7 +17,7 @@ from medstress.api.run import Run, run
 from medstress.core.rows import TrialRow
 from medstress.metrics.attempt_records import pick_attempt
 from medstress.results.load import StoredRun
-from medstress.review.cases import cases_of
+from medstress.review.sheet_cases import cases_of
 from medstress.significance.plan import attempts_used
 
 ROLES = """

@@ -323,7 +323,7 @@ def test_cases_go_out_and_judgements_come_back_and_override(
     tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, sheet = str(tested.folder), tmp_path / "cases.csv"
-    assert medstress_cli(["review", folder, "--export", str(tmp_path / "cases.html")]) == 0
+    assert medstress_cli(["review", folder, "--sheet", str(tmp_path / "cases.html")]) == 0
     page = (tmp_path / "cases.html").read_text()
     assert "<ins>, who moved here as an immigrant worker,</ins>" in page
     assert page.count("<svg") == 2
@@ -353,6 +353,7 @@ def test_cases_go_out_and_judgements_come_back_and_override(
     assert tested.export("reviews", tmp_path / "reviews.jsonl") == 1
     (review,) = map(json.loads, (tmp_path / "reviews.jsonl").read_text().splitlines())
     assert review["human_valid"] is False
+    assert (review["key_right"], review["harmful"]) == ("no", None)
     assert json.loads(review["answers"]) == {"interest": "advocacy"}
 
 
@@ -433,7 +434,7 @@ def test_a_refused_success_is_not_tested_and_named(bench: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"human_valid": "maybe"}, "expected yes or no, got 'maybe'"),
+        ({"human_valid": "maybe"}, "expected yes or no or cannot say, got 'maybe'"),
         ({"human_valid": "yes", "reviewer": ""}, "expected a name or initials"),
         ({"human_valid": "yes", "trial_id": "t1"}, "the run has no trial 't1'"),
     ],

@@ -67,7 +67,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     done = run(experiment, folder / "run")
     pages = {"report": folder / "report.html", "cases": folder / "cases.html"}
     pages["report"].write_text(done.report(), encoding="utf-8")
-    code = medstress_cli(["review", str(folder / "run"), "--export", str(pages["cases"])])
+    code = medstress_cli(["review", str(folder / "run"), "--sheet", str(pages["cases"])])
     assert code == 0
     return pages
 

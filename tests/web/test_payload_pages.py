@@ -8,11 +8,15 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from markupsafe import Markup
 
 from medstress.metrics import wilson
 from medstress.papers.cases import as_html
-from medstress.report import figures, render_report
+from medstress.report import charts, render_report
 from medstress.report.case import render_sheet
+from medstress.report.labels import FACTORS
+from medstress.report.plots.words import MOST_ROWS
+from medstress.report.rate_plots import forest
 
 pytestmark = pytest.mark.web
 
@@ -29,9 +33,8 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def drawn(_draw, *, label, **_settings):
-    plain = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1" width="1" height="1"/>'
-    return figures.inline(plain, prefix="plot", label=label, colours={})
+def drawn(_spec, label):
+    return Markup('<svg role="img" aria-label="{}"></svg>').format(label)
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +44,19 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     given = pages.template(folder)
     with pytest.MonkeyPatch.context() as patch:
         # Hundreds of plots would take minutes; one with every label is drawn below.
-        patch.setattr(figures, "as_svg", drawn)
+        patch.setattr(charts, "_picture", drawn)
         report = render_report(*pages.report_of(given, texts))
     estimate = wilson(1, 2)
-    lines = [(text, estimate) for text in texts]
+    rows = [{**dict.fromkeys(FACTORS, text), "asr": estimate.as_json()} for text in texts]
+    groups = (rows[i : i + MOST_ROWS] for i in range(0, len(rows), MOST_ROWS))
+    plots = "".join(plot.svg for group in groups if (plot := forest(group)))
     sources = {
         "report": report,
         "sheet": render_sheet(
             pages.sheet_of(given, texts), " ".join(texts), [(t, t, t) for t in texts]
         ),
         "cases": as_html(pages.paper_cases_of(texts), " ".join(texts), texts),
-        "plot": f"<!doctype html><link rel=icon href=data:,>{figures.forest_plot(lines, 'forest')}",
+        "plot": f"<!doctype html><link rel=icon href=data:,>{plots}",
     }
     for name, source in sources.items():
         (folder / f"{name}.html").write_text(source, encoding="utf-8")

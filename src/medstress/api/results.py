@@ -20,11 +20,12 @@ T = TypeVar("T")
 
 def report_of(run: StoredRun) -> str:
     """Return a run as one self-contained HTML page."""
+    from medstress.report.cases.building import cases_of
     from medstress.report.page import render_report
     from medstress.results.rows import trial_rows
     from medstress.summary.summary import summarise_run
 
-    return render_report(summarise_run(run), trial_rows(run), run.manifest)
+    return render_report(summarise_run(run), trial_rows(run), run.manifest, cases=cases_of(run))
 
 
 class Run:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from medstress.cli.parser import NOT_BUILT, build_parser
+from medstress.cli.parser import build_parser
 from medstress.cli.stopping import INTERRUPTED, Stopping
 from medstress.cli.streams import visible_output
 from medstress.core.errors import MedstressError, UsageError, did_you_mean, reason
@@ -18,9 +18,12 @@ COMMANDS = (
     "tune",
     "train",
     "summary",
+    "watch",
     "report",
     "figures",
     "export",
+    "case",
+    "view",
     "compare",
     "freeze",
     "test",
@@ -92,8 +95,6 @@ def _dispatch(arguments: Sequence[str], stop: Stopping) -> int:
         parser.print_help()
         return 0
     first = arguments[0]
-    if first in NOT_BUILT:
-        raise UsageError(f"the command {first!r} is not built yet")
     if not first.startswith("-") and first not in COMMANDS:
         hint = did_you_mean(first, COMMANDS)
         raise UsageError(f"unknown command {first!r}{hint} (see: medstress --help)")

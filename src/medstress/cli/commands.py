@@ -10,20 +10,30 @@ from typing import Any
 
 from medstress import recipes
 from medstress.api.run import Run, run
+from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.comparing import compare_cli as compare_cli
-from medstress.cli.display import display, print_table
+from medstress.cli.display import display
 from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.freezing import freeze_cli as freeze_cli
-from medstress.cli.showing import print_failures, print_first, show, show_run, write_report
+from medstress.cli.reviewing import review_cli as review_cli
+from medstress.cli.screen import screen
+from medstress.cli.showing import (
+    show,
+    show_run,
+    write_page,
+    write_report,
+)
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
 from medstress.cli.verdicts import judged_code, write_verdicts
+from medstress.cli.viewing import case_cli as case_cli
+from medstress.cli.viewing import view_cli as view_cli
+from medstress.cli.watching import watch_cli as watch_cli
 from medstress.core.errors import UsageError
 from medstress.figures.outputs import Made, Skipped
 from medstress.files.writing import Access, write_text
 from medstress.papers.write import INDEX
-from medstress.results.load import open_run
 from medstress.results.rows import trial_rows
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
@@ -34,21 +44,14 @@ from medstress.summary.summary import summarise_run
 
 def demo_cli(args: argparse.Namespace) -> int:
     """Run `medstress demo`."""
-    from medstress.report.passages import overview_table, short_gain_table
     from medstress.running.demo import DEMO
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         finished = run(DEMO, args.out, watcher=watcher)
     with finished.opened() as stored:
         page = write_report(stored, None)
-        summary = summarise_run(stored)
-        print_first(summary)
-        for shown in (overview_table(summary["passages"]), short_gain_table(summary["passages"])):
-            print(f"{shown.caption}:")
-            print_table(shown)
-            print()
-        code = print_failures(stored, summary, 0)
-    print(f"all numbers: medstress summary {finished.folder}")
+        code = show(stored)
+    print(f"all numbers: medstress summary {finished.folder} --wide")
     print(f"report: {page}")
     return code
 
@@ -105,7 +108,7 @@ def tune_cli(args: argparse.Namespace) -> int:
             print(one_line(line))
         return 0
     with tuned.tuning.opened() as tuning:
-        print_table(grid_table(describe_tuning(tuning, trial_rows(tuning)) or {}))
+        screen().show(grid_table(describe_tuning(tuning, trial_rows(tuning)) or {}))
         print()
         shown = tuned.report or tuned.tuning
         code = show(tuning) if shown.folder == tuning.folder else show_run(shown)
@@ -149,14 +152,20 @@ def summary_cli(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(summary, indent=1, allow_nan=False))
         else:
-            show(stored)
+            show(stored, wide=args.wide)
+            if not args.wide:
+                print(f"all columns: medstress summary {args.folder} --wide")
         write_verdicts(stored, args)
         return judged_code(stored)
 
 
 def report_cli(args: argparse.Namespace) -> int:
     """Run `medstress report`."""
-    with Run(args.folder).opened() as stored:
+    if len(args.folders) > 1:
+        page = write_page(side_by_side(args.folders), Path(args.out or "report.html"))
+        print(f"report: {page} ({len(args.folders)} runs side by side)")
+        return 0
+    with Run(args.folders[0]).opened() as stored:
         print(f"report: {write_report(stored, args.out)}")
     return 0
 
@@ -197,24 +206,6 @@ def recipe_cli(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
     print(f"recipe: {path}   next: medstress run {path}")
-    return 0
-
-
-def review_cli(args: argparse.Namespace) -> int:
-    """Run `medstress review`."""
-    from medstress.review.reviews import export_sheet, import_sheet
-    from medstress.store.run_store import RunStore
-
-    folder = Path(args.folder)
-    with open_run(folder) as stored:
-        if args.export is not None:
-            n = export_sheet(stored, Path(args.export))
-            print(f"{n} cases: {args.export}")
-            return 0
-        known = [trial_id for trial_id, _ in stored.trial_numbers().values()]
-    with RunStore(folder) as store:
-        n = import_sheet(store, known, Path(args.read))
-    print(f"{n} reviews read; next: medstress summary {folder}")
     return 0
 
 

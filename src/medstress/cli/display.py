@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from io import StringIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,6 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table as Grid
 
+from medstress.cli.look import Look, is_ascii
 from medstress.cli.stopping import Stopping
 from medstress.cli.streams import one_line, plain_stream
 from medstress.engine.progress import Progress as Counts
@@ -93,14 +95,18 @@ def _watcher(bars: Progress, stop: Stopping) -> Watcher:
 
 
 def print_table(table: Table) -> None:
-    """Print a table; if stdout is not a terminal, lines are never wrapped."""
+    """Print a table with all its columns; if stdout is not a terminal, lines are never wrapped."""
     stream = plain_stream(sys.stdout)
+    look = Look(is_ascii=is_ascii(stream))
     console = Console(file=stream, soft_wrap=True)
-    if not console.is_terminal:
-        console = Console(file=stream, width=10_000)
+    is_plain = look.is_ascii or not console.is_terminal
+    if is_plain:
+        console = Console(file=StringIO(), width=10_000)
     grid = Grid(box=None, pad_edge=False, header_style="bold")
     for heading in text.headings(table):
-        grid.add_column(escape(heading), overflow="fold")
+        grid.add_column(escape(look.shown(heading)), overflow="fold")
     for cells in text.rows(table):
-        grid.add_row(*[escape(one_line(cell)) for cell in cells])
+        grid.add_row(*[escape(look.shown(cell)) for cell in cells])
     console.print(grid)
+    if is_plain:
+        print(console.file.getvalue(), end="")  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ import argparse
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.explaining import add_explain
 from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
+from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
 
 KINDS = (
@@ -23,10 +24,6 @@ KINDS = (
     "wrappers",
     "recipes",
 )
-NOT_BUILT = ("watch",)
-"""Planned commands that this version lacks."""
-
-
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
 max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
 ([[require]]), a comparison that fails, or an alarm of the nightly gate; 130 interrupted, nothing
@@ -47,6 +44,8 @@ def build_parser() -> argparse.ArgumentParser:
     _tune(commands)
     _train(commands)
     _look(commands)
+    add_case(commands)
+    add_view(commands)
     add_compare(commands)
     add_test(commands)
     add_explain(commands)
@@ -70,7 +69,8 @@ def _demo(commands: argparse._SubParsersAction[Parser]) -> None:
         help="attack the embedded language model on the embedded questions",
         description="Ask the embedded language model the sample questions with a passage to read "
         "and without, and attack it with far, random and near names and with harmless edits as a "
-        "control. Prints two tables and writes report.html. Nothing is downloaded.",
+        "control. Prints one table for each victim and group and writes report.html. Nothing is "
+        "downloaded.",
     )
     demo.add_argument("--out", metavar="DIR", default="runs/demo", help="default: runs/demo")
     demo.add_argument("--quiet", action="store_true", help="no progress display")
@@ -169,11 +169,25 @@ def _perturb(commands: argparse._SubParsersAction[Parser]) -> None:
 def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     summary = commands.add_parser("summary", help="the numbers of a run")
     summary.add_argument("folder", metavar="DIR")
-    summary.add_argument("--json", action="store_true", help="as JSON (format 1)")
+    shape = summary.add_mutually_exclusive_group()
+    shape.add_argument(
+        "--wide", action="store_true", help="all columns of all tables, by key and by seed"
+    )
+    shape.add_argument("--json", action="store_true", help="as JSON (format 2)")
     verdict_flags(summary)
-    report = commands.add_parser("report", help="one self-contained HTML file, readable offline")
-    report.add_argument("folder", metavar="DIR")
-    report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
+    add_watch(commands)
+    report = commands.add_parser(
+        "report",
+        help="one self-contained HTML file, readable offline",
+        description="Write a run as one self-contained HTML file; several runs side by side, each "
+        "compared with the first.",
+    )
+    report.add_argument("folders", metavar="DIR", nargs="+")
+    report.add_argument(
+        "--out",
+        metavar="FILE",
+        help="default: DIR/report.html; of several runs report.html in the current folder",
+    )
     figures = commands.add_parser(
         "figures",
         help="tables and figures for a paper",
@@ -211,16 +225,52 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
 def _review(commands: argparse._SubParsersAction[Parser]) -> None:
     review = commands.add_parser(
         "review",
-        help="export cases for experts as a sheet, import their reviews",
-        description="Write every success of MedFuzz as a case for experts, and read their reviews "
-        "back. human_valid overrides the verdict of the gates.",
+        help="a room where experts judge cases, in the browser or in one file",
+        description="Open a local page where experts judge a random sample of successes, without "
+        "seeing model or attack: is the key still right, would a careful clinician be misled, is "
+        "the text plausible, is harm likely. Every answer is saved at once in DIR. Planted cases "
+        "measure the raters. Where raters agree that the key is right, the success is valid; where "
+        "they disagree it stays unknown until --adjudicate. Names of raters stay in DIR.",
     )
     review.add_argument("folder", metavar="DIR")
-    how = review.add_mutually_exclusive_group(required=True)
-    how.add_argument(
-        "--export", metavar="FILE", help="FILE.html to read or print, FILE.csv to fill in"
+    review.add_argument(
+        "--mode",
+        choices=("judge", "answer"),
+        default="judge",
+        help="answer: people answer clean and attacked items, to compare them with the model",
     )
-    how.add_argument("--import", dest="read", metavar="FILE", help="a filled-in FILE.csv")
+    review.add_argument(
+        "--sample", type=int, metavar="N", help="so many cases (default: 50, or all if fewer)"
+    )
+    review.add_argument("--seed", type=int, default=0, metavar="S", help="of the sample (0)")
+    review.add_argument(
+        "--controls",
+        type=int,
+        metavar="N",
+        help="planted cases of each of the two sorts (default: a tenth of the sample, at least 2)",
+    )
+    review.add_argument("--port", type=int, default=0, metavar="PORT", help="default: a free one")
+    review.add_argument("--no-browser", action="store_true", help="only print the address")
+    how = review.add_mutually_exclusive_group()
+    how.add_argument(
+        "--adjudicate", action="store_true", help="decide the cases on which raters disagree"
+    )
+    how.add_argument("--agreement", action="store_true", help="how far raters agree, as tables")
+    how.add_argument(
+        "--export",
+        metavar="FILE",
+        help="FILE.html: the room in one file, for people who may install nothing; FILE.csv: the "
+        "successes of MedFuzz to fill in, not blinded",
+    )
+    how.add_argument(
+        "--sheet", metavar="FILE", help="FILE.html or FILE.csv: those of MedFuzz to read or print"
+    )
+    how.add_argument(
+        "--import",
+        dest="read",
+        metavar="FILE",
+        help="FILE.json that the page gave, or a filled-in FILE.csv",
+    )
 
 
 def _cache(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from medstress.api.results import report_of
 from medstress.api.run import Run
 from medstress.cli.display import print_table
+from medstress.cli.fitting import Shape
+from medstress.cli.screen import Screen, screen, titled
 from medstress.cli.streams import one_line
 from medstress.cli.verdicts import decision_tables, exit_code
 from medstress.core.errors import UsageError
 from medstress.files.writing import write_text
 from medstress.metrics.unreadable import victims_unread
+from medstress.results.formats import plural
 from medstress.results.load import StoredRun
+from medstress.results.names import Names
 from medstress.results.rows import trial_rows
+from medstress.results.table import Table
 from medstress.summary.summary import summarise_run
+from medstress.summary.verdict import sentences_of
+
+_MOST_WARNINGS = 12
+"""Warnings that are printed before the tables."""
 
 
 def show_run(finished: Run) -> int:
@@ -25,61 +35,135 @@ def show_run(finished: Run) -> int:
         return show(stored)
 
 
-def show(stored: StoredRun) -> int:
+def show(stored: StoredRun, *, wide: bool = False) -> int:
     """Print verdict, warnings and tables; return 1 if more trials failed than the experiment
-    allows, or if no answer of a victim could be read, and else 3 if a criterion is missed."""
-    from medstress.experiment.file.config import LIMITS
+    allows, or if no answer of a victim could be read, and else 3 if a criterion is missed.
+
+    Args:
+        stored: the run.
+        wide: whether all columns of all tables are printed, however wide they get.
+    """
     from medstress.metrics.sentences.surrogates import name_lines
-    from medstress.report.controls import controls_table
     from medstress.report.criteria import verdict
+    from medstress.report.tuning import tuning_lines
+
+    summary, out = summarise_run(stored), screen()
+    if sentence := verdict(summary):
+        out.say(sentence)
+    print_first(summary, out, wide=wide)
+    if wide:
+        for table in wide_tables(summary):
+            print_table(table)
+    else:
+        _show_short(summary, out)
+    for line in name_lines(summary):
+        out.say(line)
+    for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():
+        out.say(line)
+    _show_end(stored, summary, out)
+    unread = bool(victims_unread(summary))  # the warnings name the victims
+    allowed = stored.manifest["config"]["experiment"]["max_failed"]
+    faults = max(print_failures(stored, summary, allowed), int(unread))
+    return exit_code(summary, faults)
+
+
+def wide_tables(summary: dict[str, Any]) -> Iterator[Table]:
+    """Yield the tables of a summary with all columns, control arms in rows of their own."""
+    from medstress.report.controls import controls_table
     from medstress.report.evidence import evidence_table
-    from medstress.report.overview import decided_sentence
     from medstress.report.sections import by_seed_and_pooled, headline_rows, summary_table
     from medstress.report.sentence_scores import score_table
     from medstress.report.training import comparison
-    from medstress.report.tuning import tuning_lines
 
-    summary = summarise_run(stored)
-    if sentence := verdict(summary):
-        print(one_line(sentence))
-    print_first(summary)
     rows = by_seed_and_pooled(summary)
-    print_table(summary_table(rows))
-    if beside := controls_table(headline_rows(summary)):
-        print_table(beside)
-    if evidence := evidence_table(rows):
-        print_table(evidence)
-    if scores := score_table(rows):
-        print_table(scores)
-    for table in decision_tables(summary):
-        print_table(table)
-    if "training" in summary and (compared := comparison(summary["training"])):
-        print_table(compared)
-    for line in name_lines(summary):
-        print(one_line(line))
-    for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():
-        print(line)
+    yield summary_table(by_seed_and_pooled(summary, with_controls=True))
+    found = [controls_table(headline_rows(summary)), evidence_table(rows), score_table(rows)]
+    found += decision_tables(summary)
+    if "training" in summary:
+        found.append(comparison(summary["training"]))
+    yield from filter(None, found)
+
+
+def _show_short(summary: dict[str, Any], out: Screen) -> None:
+    """Print one small table for each victim, data set and group, then what else there is."""
+    from medstress.report.criteria import worst_table
+    from medstress.report.glance import (
+        FIRM,
+        LOSS,
+        criteria_table,
+        glance,
+        training_table,
+        worded,
+    )
+    from medstress.report.passages import short_gain_table
+
+    names, found = Names(**summary.get("names") or {}), glance(summary)
+    if not found.places:
+        out.say("No trial has ended yet, so there is nothing to measure.")
+    for place in found.places:
+        out.print_lines(titled(out.look.fitted(place.title)))
+        out.show(place.arms, Shape(bar=LOSS, brief=place.brief))
+        for table in place.beside:
+            out.print_lines(titled(table.caption))
+            out.show(table)
+        for line in place.lines:
+            out.say(line)
+    if found.n_left:
+        out.say(f"and {plural(found.n_left, 'attack')} that take less: summary --wide has all")
+    tables = []
+    if (summary.get("passages") or {}).get("gains"):
+        tables.append(short_gain_table(summary["passages"]))
+    if judged := summary["requirements"]:
+        tables.append(criteria_table(judged, names))
+    if summary.get("slicing"):
+        worst = worded(summary["slicing"]["worst"], names)
+        tables.append(worst_table({**summary["slicing"], "worst": worst}))
+    if "training" in summary and (compared := training_table(summary["training"], names)):
+        tables.append(compared)
+    for table in tables:
+        out.print_lines(titled(table.caption))
+        out.show(table, Shape(firm=FIRM))
+    print()
+
+
+def _show_end(stored: StoredRun, summary: dict[str, Any], out: Screen) -> None:
+    """Say what was spent, and whether the run is complete."""
+    from medstress.experiment.file.config import LIMITS
+    from medstress.report.overview import decided_sentence
+
     usd = summary["performance"]["usd"]
     if usd is not None:
         print(f"spent: ${usd:,.4f}; by victim: summary --json, performance.spending")
     settings = stored.manifest["config"]["experiment"]
     if early := summary["experiment"].get("decided"):
-        print(decided_sentence(early))
+        out.say(decided_sentence(early))
     elif not summary["experiment"]["complete"]:
         limits = [key for key in LIMITS if key in settings]
         raised = f", with a higher {' or '.join(limits)}" if limits else ""
         print(f"not complete; run the same command again{raised} to resume")
-    unread = bool(victims_unread(summary))  # the warnings name the victims
-    faults = max(print_failures(stored, summary, settings["max_failed"]), int(unread))
-    return exit_code(summary, faults)
 
 
-def print_first(summary: dict[str, Any]) -> None:
-    """Print what is to be read before any number."""
-    for sentence in summary["headlines"]:
-        print(one_line(sentence))
-    for warning in summary["warnings"]:
-        print(f"! {one_line(warning)}")
+def print_first(summary: dict[str, Any], out: Screen, *, wide: bool) -> None:
+    """Print what is to be read before any number.
+
+    Args:
+        summary: of a run.
+        out: where.
+        wide: whether all warnings are printed, and what each control changes.
+    """
+    first, *others = sentences_of(summary)
+    out.say(first, "bold")
+    for sentence in others:
+        out.say(sentence)
+    for sentence in summary["headlines"] if wide else ():
+        out.say(sentence)
+    warnings = summary["warnings"]
+    shown = warnings if wide else warnings[:_MOST_WARNINGS]
+    for warning in shown:
+        out.say(f"! {warning}", "yellow")
+    if len(warnings) > len(shown):
+        more = plural(len(warnings) - len(shown), "more warning")
+        out.say(f"! and {more}: summary --wide")
 
 
 def print_failures(stored: StoredRun, summary: dict[str, Any], allowed: int) -> int:
@@ -100,8 +184,11 @@ def print_failures(stored: StoredRun, summary: dict[str, Any], allowed: int) -> 
 
 def write_report(stored: StoredRun, out: str | None) -> Path:
     """Write the report of a run, by default into its folder, and return its path."""
-    page = Path(out) if out else stored.folder / "report.html"
-    text = report_of(stored)
+    return write_page(report_of(stored), Path(out) if out else stored.folder / "report.html")
+
+
+def write_page(text: str, page: Path) -> Path:
+    """Write a page and return its path."""
     try:
         write_text(page, text)
     except OSError as error:

@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from medstress.api.run import Run
-from medstress.cli.display import display, print_table
+from medstress.cli.display import display
+from medstress.cli.fitting import Shape
+from medstress.cli.screen import screen
 from medstress.cli.streams import one_line
 from medstress.core.errors import UsageError
 
@@ -51,7 +53,7 @@ def test_cli(args: argparse.Namespace) -> int:
     summary = Run(args.folder).summary()
     table = success_table(summary)
     if table.rows:
-        print_table(table)
+        screen().show(table, Shape(remarks="Remark"))
     for line in [*family_lines(summary), *slope_lines(summary)]:
         print(one_line(line))
     if stopped is not None:

@@ -55,8 +55,11 @@ class _Visible:
         self.plain = plain_stream(stream)
 
     def write(self, text: str) -> int:
-        """Write a text through `visible`."""
-        self.plain.write(visible(text))
+        """Write a text through `visible`; what the stream cannot encode, as escapes."""
+        shown, encoding = visible(text), getattr(self.plain, "encoding", None)
+        if encoding:
+            shown = shown.encode(encoding, "backslashreplace").decode(encoding)
+        self.plain.write(shown)
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

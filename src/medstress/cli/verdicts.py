@@ -24,6 +24,7 @@ from medstress.results.load import StoredRun
 from medstress.results.markdown import markdown_page
 from medstress.results.table import Table
 from medstress.summary.summary import summarise_run
+from medstress.summary.verdict import sentences_of
 
 MISSED = 3
 """Exit code of a run that misses a criterion."""
@@ -68,7 +69,7 @@ def write_verdicts(stored: StoredRun, args: argparse.Namespace) -> None:
         args,
         name,
         cases(summary, allowed),
-        [sentence, *summary["headlines"], *(f"Warning: {each}" for each in summary["warnings"])],
+        [sentence, *sentences_of(summary), *(f"Warning: {each}" for each in summary["warnings"])],
         tables,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.core.controls import BETWEEN
@@ -32,15 +32,25 @@ class Rows:
     def __init__(self, summary: Mapping[str, Any]) -> None:
         self.summary = summary
         self.names = Names(**(summary.get("names") or {}))
-        pooled: Sequence[Row] = summary.get("pooled") or ()
+        pooled: Sequence[Row] = sorted(summary.get("pooled") or (), key=self._order())
         self.attacks = [row for row in pooled if "control_of" not in row]
-        """One row for each data set, group, victim and attack."""
+        """One row for each data set, group, victim and attack, in the order of the file."""
         self._controls: dict[Place, list[Row]] = defaultdict(list)
         for row in pooled:
             if "control_of" in row:
                 self._controls[(*place_of(row), row["control_of"])].append(row)
         self._varying = tuple(
             name for name in SHOWN if len({str(row.get(name)) for row in self.attacks}) > 1
+        )
+
+    def _order(self) -> Callable[[Row], tuple[int, ...]]:
+        """Return the key that sorts rows as their names stand in the experiment file."""
+        known = {
+            factor: {key: i for i, key in enumerate(getattr(self.names, f"{factor}s"))}
+            for factor in (*PLACE, "attack")
+        }
+        return lambda row: tuple(
+            places.get(row.get(factor), len(places)) for factor, places in known.items()
         )
 
     def places(self, rows: Iterable[Row] | None = None) -> dict[Place, list[Row]]:

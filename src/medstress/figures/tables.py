@@ -15,7 +15,7 @@ from medstress.results.table import Row as TableRow
 from medstress.stats.estimates import Estimate, read_score, read_share, unknown
 
 RESULTS, CONTROLS = "results", "controls"
-_HEADINGS = {"victim": "Model", "dataset": "Data", "group": "Names"}
+_HEADINGS = {"victim": "Model", "dataset": "Data", "group": "Group"}
 _MEASURES = ("accuracy", "accuracy_after", "asr")
 _SCORES = (
     ("macro_f1", "Macro F1"),

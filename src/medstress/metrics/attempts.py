@@ -208,7 +208,7 @@ def _unrefused(row: TrialRow) -> bool:
 
 
 def _judged(row: TrialRow, made: Mapping[str, Any]) -> bool | None:
-    """Return the experts' majority on an edit's validity; None without reviews or a majority."""
+    """Return what experts agree on of an edit's validity; None without reviews or agreement."""
     if row.validity_reason != REVIEW or made.get("edits") != json.loads(row.edits):
         return None
     return row.valid

@@ -8,41 +8,83 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
-from markupsafe import Markup
-
 from medstress.core.rows import TrialRow
 from medstress.metrics.attempt_records import tries
-from medstress.report import figures
-from medstress.report.figures import Plot
-from medstress.report.labels import Row, label_text, measured, short_labels
+from medstress.report.charts import Plot, plot
+from medstress.report.labels import Row, label_text, measured
+from medstress.report.plots import layers
+from medstress.report.plots.axes import Axis
+from medstress.report.plots.layers import Series
+from medstress.report.plots.words import (
+    MOST_LINES,
+    arm_of,
+    first_panels,
+    harm,
+    in_legend,
+    labelled,
+    mark,
+    most_important,
+    place_words,
+)
 from medstress.results import measures
-from medstress.results.formats import as_text, decimal
+from medstress.results.formats import as_text, decimal, shorten
 from medstress.results.measures import measure
+from medstress.results.names import Names
 from medstress.results.table import Cell, Format, Table, Value, as_row, columns
 from medstress.stats.estimates import Estimate, read_share
 
 SOURCE = "digitised from the chart of GPT-3.5 and GPT-4 on MedQA by Ness et al., error about .003"
 MOST_REASONS = 40
+_MOST_SPOKEN = 12
+_LABEL = 44
+_MOST_OURS = MOST_LINES - 2
+_NOBODY = Names()
 
 
-def attempt_plots(rows: Sequence[Row]) -> Iterator[Plot]:
+def attempt_plots(rows: Sequence[Row], names: Names = _NOBODY) -> Iterator[Plot]:
     """Yield one figure per data set, with our victims and the published models, and its numbers."""
     panels: dict[str, list[Row]] = {}
     for row in rows:
-        if row.get("accuracy_at"):
+        if row.get("accuracy_at") and _points(row):
             panels.setdefault(as_text(row["dataset"]), []).append(row)
-    for i, (dataset, members) in enumerate(panels.items()):
-        named = short_labels(members, ("attack", "victim"))
-        curves = [
-            figures.BudgetCurve(label=label, points=points)
-            for label, row in zip(named, members, strict=True)
-            if (points := _points(row))
-        ]
-        if not curves:
-            continue
-        name = f"attempts-{i}"
-        svg = figures.attempt_curves(curves, _published_curves(), dataset, name)
-        yield Plot(svg=Markup(svg), data=_numbers(name, dataset, members, named))
+    drawn, left_out = first_panels(panels, len)
+    for i, members in enumerate(drawn.values()):
+        yield _panel(members, names, f"attempts-{i}-data", () if i else left_out)
+
+
+def _panel(rows: Sequence[Row], names: Names, name: str, notes: tuple[str, ...]) -> Plot:
+    title = place_words(rows[0], names, "dataset")
+    pairs = list(zip(labelled(rows, names, ("attack", "victim", "group")), rows, strict=True))
+    drawn, more = most_important(pairs, _MOST_OURS, lambda each: harm(each[1].get("asr")))
+    lines = [(label, row, _points(row)) for label, row in drawn]
+    lines += [(label, {}, points) for label, points in _published_curves()]
+    labels = in_legend(label for label, _, _ in lines)
+    # Only our marks belong to an arm, so that all say it in one line of the tooltip.
+    data = [
+        mark(estimate, row, series=label, x=k, arm=label_text(arm_of(row).values()) or "published")
+        for label, (_, row, points) in zip(labels, lines, strict=True)
+        for k, estimate in points
+    ]
+    most = max(datum["x"] for datum in data)
+    chart = layers.curves(
+        data,
+        [
+            Series(label=label, look=i, dash=0 if row else 1)
+            for i, (label, (_, row, _)) in enumerate(zip(labels, lines, strict=True))
+        ],
+        Axis(title="attempts", span=(0, most), is_whole=True),
+        Axis(title="accuracy", is_share=True),
+        title=title,
+        notes=(*more, *notes),
+        tips={"series": "Of", "x": "Attempts", "arm": "Arm"},
+    )
+    spoken = "; ".join(
+        f"{shorten(label, _LABEL)} {decimal(points[0][1].value)} to {decimal(points[-1][1].value)}"
+        for label, _, points in lines[:_MOST_SPOKEN]
+    )
+    said = f"Accuracy after k attempts, {shorten(title, 120)}: {spoken}."
+    named = [label for label, _ in pairs]
+    return plot(chart, label=said, data=_numbers(name, title, rows, named))
 
 
 def attempt_tables(rows: Sequence[Row], trials: Iterable[TrialRow] = ()) -> list[Table]:
@@ -68,23 +110,23 @@ def published() -> dict[str, tuple[float, ...]]:
     return {row.pop("model"): tuple(map(float, row.values())) for row in rows}
 
 
-def _published_curves() -> list[figures.BudgetCurve]:
+def _published_curves() -> list[tuple[str, list[tuple[int, Estimate]]]]:
     return [
-        figures.BudgetCurve(
-            label=f"{model}, published (MedQA)",
-            points=tuple(
-                (k, Estimate(value=value, n=0, low=value, high=value, method="published"))
+        (
+            f"{model}, published (MedQA)",
+            [
+                (k, Estimate(value=value, n=0, low=None, high=None, method=SOURCE))
                 for k, value in enumerate(values)
-            ),
+            ],
         )
         for model, values in published().items()
     ]
 
 
-def _points(row: Row) -> tuple[tuple[int, Estimate], ...]:
-    return tuple(
+def _points(row: Row) -> list[tuple[int, Estimate]]:
+    return [
         (each["k"], read_share(each)) for each in row["accuracy_at"] if each["value"] is not None
-    )
+    ]
 
 
 def _numbers(name: str, title: str, rows: Sequence[Row], named: Sequence[str]) -> Table:
@@ -107,7 +149,7 @@ def _numbers(name: str, title: str, rows: Sequence[Row], named: Sequence[str]) -
         for model, values in published().items()
     )
     return Table(
-        name=f"{name}-data",
+        name=name,
         caption=f"Accuracy after k attempts: {title}",
         columns=(
             *columns(Format.TEXT, "Victim"),

@@ -31,7 +31,8 @@ SERIES = tuple(f"var(--series-{i + 1})" for i in range(N_COLOURS))
 """Colours of series; more series repeat them, and need another mark or dash as well."""
 INK, SOFT, RULE, PAPER = "var(--ink)", "var(--soft)", "var(--rule)", "var(--paper)"
 _SVG = "http://www.w3.org/2000/svg"
-_FONT = "inherit"
+_FONT = "system-ui, sans-serif"
+"""That of the page. Vega measures text with it, which it cannot with `inherit`."""
 _TEXT = {"labelColor": INK, "titleColor": SOFT, "labelFont": _FONT, "titleFont": _FONT}
 _CONFIG: dict[str, Any] = {
     "background": None,
@@ -86,14 +87,16 @@ def plot(chart: altair.TopLevelMixin, *, label: str, data: Table, width: int = W
         data: the numbers, for the table below the chart.
         width: of the static picture, in CSS pixels.
     """
-    made = _cleaned({**chart.to_dict(), "config": _CONFIG, "autosize": _AUTOSIZE})
+    made = _cleaned({**chart.to_dict(validate=False), "config": _CONFIG, "autosize": _AUTOSIZE})
     return Plot(
         spec=json.dumps({**made, "width": "container"}, ensure_ascii=False),
-        svg=Markup(_picture({**made, "width": width}, clean(label))),
+        svg=Markup(_picture({**made, "width": width, "padding": _SPARE}, clean(label))),
         data=data,
     )
 
 
+_SPARE = {"left": 24, "right": 16, "top": 5, "bottom": 5}
+"""Pixels around a static picture: the reader's font may be wider than the one it is laid out in."""
 _AUTOSIZE = {"type": "fit-x", "contains": "padding"}
 
 

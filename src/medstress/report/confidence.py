@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from markupsafe import Markup
-
-from medstress.report import figures
-from medstress.report.figures import Plot
-from medstress.report.labels import LABELS, Row, label_text, labels, short_labels
+from medstress.report.charts import Plot, plot
+from medstress.report.labels import LABELS, Row, labels
+from medstress.report.plots import layers
+from medstress.report.plots.axes import Axis
+from medstress.report.plots.layers import Series
+from medstress.report.plots.words import (
+    MOST_LINES,
+    first_panels,
+    harm,
+    in_legend,
+    labelled,
+    mark,
+    most_important,
+    place_words,
+)
 from medstress.results.confidence_measures import CONFIDENCE
-from medstress.results.formats import decimal, shorten
+from medstress.results.formats import decimal, percent, shorten
 from medstress.results.measures import measure
+from medstress.results.names import Names
 from medstress.results.table import Cell, Format, Table, as_row, columns
 from medstress.stats.estimates import Estimate, read_share
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _PANEL = ("victim", "dataset", "group")
+_NOBODY = Names()
 _MOST_SPOKEN = 6
 """Curves in the accessible name of a figure; its table has all."""
 _SHOWN = tuple(each for each in CONFIDENCE if not each.name.startswith("brier"))
@@ -57,65 +66,66 @@ def _cells(row: Row) -> Iterator[Cell]:
         yield Cell(value=each.read(row), lines=lines)
 
 
-def risk_coverage_plots(rows: Sequence[Row]) -> Iterator[Plot]:
-    """Yield one small figure for each data set, group and victim with scores.
+def risk_coverage_plots(rows: Sequence[Row], names: Names = _NOBODY) -> Iterator[Plot]:
+    """Yield one chart for each data set, group and victim with scores.
 
     It has the error against coverage of clean answers, and of those after each attack.
     """
     panels: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(_has_scores, rows):
         panels.setdefault(tuple(row.get(name) for name in _PANEL), []).append(row)
-    for i, (key, members) in enumerate(panels.items()):
-        curves = {"before": _points(members[0], "before")}
-        for label, row in zip(short_labels(members), members, strict=True):
-            curves[f"after {label}"] = _points(row, "after")
-        # With one confidence for all answers there is nothing to select by.
-        if max(map(len, curves.values())) < 2:
-            continue
-        title, name = label_text(key), f"risk-{i}"
-        svg = Markup(_drawn(curves, title, name))
-        yield Plot(svg=svg, data=_numbers(f"{name}-data", title, curves))
+    # With one confidence for all answers there is nothing to select by.
+    told = {key: members for key, members in panels.items() if _most_points(members) > 1}
+    drawn, left_out = first_panels(told, lambda members: max(harm(r.get("asr")) for r in members))
+    for i, members in enumerate(drawn.values()):
+        yield _panel(members, names, f"risk-{i}-data", () if i else left_out)
+
+
+def _most_points(rows: Sequence[Row]) -> int:
+    return max(len(_points(row, when)) for row in rows for when in ("before", "after"))
+
+
+def _panel(rows: Sequence[Row], names: Names, name: str, notes: tuple[str, ...]) -> Plot:
+    title = place_words(rows[0], names, *_PANEL)
+    clean = {key: value for key, value in rows[0].items() if key != "attack"}
+    lines: list[tuple[str, Row, list[tuple[float, Estimate]]]]
+    lines = [("before", clean, _points(rows[0], "before"))]
+    after = list(zip(labelled(rows, names, ("attack",)), rows, strict=True))
+    drawn, more = most_important(
+        after, MOST_LINES - 1, lambda each: harm(each[1].get("asr")), "attacks"
+    )
+    lines += [(f"after {label}", row, _points(row, "after")) for label, row in drawn]
+    labels = in_legend(label for label, _, _ in lines)
+    data = [
+        mark(error, row, series=label, x=coverage, coverage=f"{percent(coverage)} %")
+        for label, (_, row, points) in zip(labels, lines, strict=True)
+        for coverage, error in points
+        if error.value is not None
+    ]
+    chart = layers.curves(
+        data,
+        [Series(label=label, look=i) for i, label in enumerate(labels)],
+        Axis(title="coverage (answers kept, most confident first)", is_share=True, span=(0, 1)),
+        Axis(title="error among them", is_share=True),
+        title=title,
+        notes=(*more, *notes),
+        tips={"series": "Answers", "coverage": "Coverage"},
+    )
+    spoken = "; ".join(
+        f"{shorten(when, 60)} {decimal(points[0][1].value)} at coverage {decimal(points[0][0])} "
+        f"and {decimal(points[-1][1].value)} at 1"
+        for when, _, points in lines[:_MOST_SPOKEN]
+        if points
+    )
+    said = f"Error among the most confident answers, {shorten(title, 120)}: {spoken}."
+    whole = {"before": lines[0][2]}
+    whole |= {f"after {label}": _points(row, "after") for label, row in after}
+    return plot(chart, label=said, data=_numbers(name, title, whole))
 
 
 def _points(row: Row, when: str) -> list[tuple[float, Estimate]]:
     found: Mapping[str, Any] = (row.get("risk_coverage") or {}).get(when) or {}
     return [(each["coverage"], read_share(each)) for each in found.get("points") or ()]
-
-
-def _drawn(curves: Mapping[str, Sequence[tuple[float, Estimate]]], title: str, name: str) -> str:
-    height = 2.75 + 0.21 * len(curves)
-
-    def draw(figure: Figure) -> None:
-        below = 0.62 + 0.21 * len(curves)
-        axes = figure.add_axes((0.12, below / height, 0.85, 1 - (below + 0.3) / height))
-        for j, points in enumerate(curves.values()):
-            xs, (values, lows, highs) = [x for x, _ in points], figures.spans(e for _, e in points)
-            colour = figures.SERIES[j % len(figures.SERIES)]
-            axes.plot(
-                xs, values, color=colour, linestyle=figures.DASHES[j % len(figures.DASHES)],
-                marker=figures.MARKERS[j % len(figures.MARKERS)], linewidth=1.7, markersize=4,
-            )  # fmt: skip
-            axes.fill_between(xs, lows, highs, color=colour, alpha=0.13, linewidth=0)
-        axes.set_title(
-            shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=figures.INK
-        )
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_ylim(-0.02, 1.02)
-        axes.set_xlabel("coverage (share of answers kept, the most confident first)")
-        axes.set_ylabel("error among them")
-        figures.rate_axis(axes.xaxis)
-        figures.rate_axis(axes.yaxis)
-        figures.calm_axes(axes, grid="y")
-        figures.add_legend(figure, axes, list(curves), height)
-
-    spoken = "; ".join(
-        f"{shorten(when, 60)} {decimal(points[0][1].value)} at coverage {decimal(points[0][0])} "
-        f"and {decimal(points[-1][1].value)} at 1"
-        for when, points in list(curves.items())[:_MOST_SPOKEN]
-        if points
-    )
-    label = f"Error among the most confident answers, {shorten(title, 120)}: {spoken}."
-    return figures.as_svg(draw, width=4.2, height=height, name=name, label=label)
 
 
 def _numbers(

@@ -18,7 +18,8 @@ from medstress.stats.estimates import read_score, read_share
 
 COMPLETE = "complete"
 """Name of the case of a run that may not be complete."""
-_MARKS = {True: "met", False: "missed", None: "not judged"}
+MARKS = {True: "met", False: "missed", None: "not judged"}
+"""How a verdict is written."""
 
 
 def verdict(summary: Mapping[str, Any]) -> str | None:
@@ -52,6 +53,17 @@ def name_of(judged: Row) -> str:
     ...          "bound": {"max_high": 0.2}})
     'ASR at 8 queries of drugs at most .200'
     """
+    return f"{wanted(judged)} {limit_of(judged)}"
+
+
+def limit_of(judged: Row) -> str:
+    """Return the limit of a criterion, such as `at most .200`."""
+    ((kind, limit),) = judged["bound"].items()
+    return f"{'at most' if kind == 'max_high' else 'at least'} {decimal(limit)}"
+
+
+def wanted(judged: Row) -> str:
+    """Return what a criterion limits, such as `ASR of drugs`."""
     words = [measure(judged["metric"].rpartition(".")[2]).label]
     if judged.get("control") is not None:
         words.append(f"({judged['control']})")
@@ -64,8 +76,7 @@ def name_of(judged: Row) -> str:
         words.append(f"in every slice by {asked['by']}")
     if judged.get("against") is not None:
         words.append(f"minus that of {judged['against']['run']}")
-    ((kind, limit),) = judged["bound"].items()
-    return " ".join([*words, "at most" if kind == "max_high" else "at least", decimal(limit)])
+    return " ".join(words)
 
 
 def found_in(judged: Row) -> str:
@@ -156,7 +167,7 @@ def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
         ),
         rows=tuple(
             as_row(
-                _MARKS[each["met"]],
+                MARKS[each["met"]],
                 name_of(each),
                 _estimated(each),
                 _worst_row(each),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from medstress.core.rows import TrialRow
 from medstress.results.formats import as_text
 from medstress.results.measure import Measure
+from medstress.results.names import Named, Names, key_of
 from medstress.results.table import Format, Table, Value, as_row, columns
 
 Row = Mapping[str, Any]
@@ -20,6 +23,54 @@ PLACE = columns(Format.TEXT, "Attack", "Data set", "Group", "Victim")
 
 LABELS = (*PLACE, *columns(Format.NUMBER, "Seed"))
 """The columns of `labels`."""
+
+
+_FACTOR_OF = {
+    **{name: name for name in FACTORS},
+    "control_of": "attack",
+    "comparison": "attack",
+    "against": "attack",
+}
+"""Field of a row -> what its value names."""
+_WITHOUT_NAMES = frozenset({"asr_at", "asr_by_variant", "names", "verdict"})
+"""Fields that hold no name, or keep their keys."""
+
+
+def in_words(summary: Any, names: Names) -> Any:
+    """Return a summary in which the names of attacks, victims, data sets and groups are words.
+
+    Each remembers its key (`Named`). What is no key of the run stays.
+    """
+    if isinstance(summary, Mapping):
+        return {
+            name: value if name in _WITHOUT_NAMES else _in_words(name, value, names)
+            for name, value in summary.items()
+        }
+    if isinstance(summary, list | tuple):
+        return [in_words(each, names) for each in summary]
+    return summary
+
+
+def _in_words(field: str, value: Any, names: Names) -> Any:
+    factor = _FACTOR_OF.get(field)
+    if factor is None or not isinstance(value, str):
+        return in_words(value, names)
+    known = getattr(names, f"{factor}s")
+    return names.named(factor, value) if field in FACTORS or value in known else value
+
+
+def trials_in_words(trials: Sequence[TrialRow], names: Names) -> Sequence[TrialRow]:
+    """Return trials with the names that `in_words` gives the rows of a summary."""
+    return [
+        replace(
+            trial,
+            attack=names.named("attack", trial.attack),
+            victim=names.named("victim", trial.victim),
+            dataset=names.named("dataset", trial.dataset),
+            group=names.named("group", trial.group),
+        )
+        for trial in trials
+    ]
 
 
 def place(row: Row) -> tuple[str, ...]:
@@ -77,10 +128,16 @@ def short_labels(rows: Sequence[Row], factors: Iterable[str] = FACTORS) -> list[
     """
     varying = [name for name in factors if len({as_text(row.get(name)) for row in rows}) > 1]
     used = varying or ["attack"]
-    found = [" · ".join(as_text(row.get(name)) for name in used) for row in rows]
+    found: list[str] = [_joined(row.get(name) for name in used) for row in rows]
     if len(set(found)) == len(found):
         return found
-    return [f"{label} · {seeds_of(row)}" for label, row in zip(found, rows, strict=True)]
+    return [_joined((label, seeds_of(row))) for label, row in zip(found, rows, strict=True)]
+
+
+def _joined(parts: Iterable[Any]) -> Named:
+    """Join the parts of a label, and their keys."""
+    known = list(parts)
+    return Named(label_text(known), " · ".join(map(key_of, known)))
 
 
 def number(row: Row, name: str) -> int:

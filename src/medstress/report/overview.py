@@ -41,6 +41,44 @@ def decided_sentence(early: Mapping[str, Any]) -> str:
     )
 
 
+def state_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Return what `state` says, and when."""
+    return [state(summary), *filter(None, (_when(summary),))]
+
+
+def run_line(rows: Sequence[Row], experiment: Mapping[str, Any]) -> str:
+    """Describe the run in one line.
+
+    Args:
+        rows: the headline rows, one per data set, group, victim and attack.
+        experiment: what the summary says of the whole run.
+    """
+    if not rows:
+        return "No trial has ended yet."
+    budgets = [row["asr_at"][-1]["budget"] for row in rows if row.get("asr_at")]
+    most = f", up to {plural(max(budgets), 'query', 'queries')} each" if budgets else ""
+    seeds = [each for each in experiment.get("seeds") or () if each is not None]
+    seeded = f", {plural(len(seeds), 'seed')}" if len(seeds) > 1 else ""
+    return (
+        f"{_named(rows, 'victim', 'model')}, {plural(_distinct_items(rows), 'item')} of "
+        f"{_named(rows, 'dataset', 'data set')}{_groups(rows)}, "
+        f"{_named(rows, 'attack', 'attack')}{most}{seeded}."
+    )
+
+
+def _named(rows: Iterable[Row], field: str, noun: str) -> str:
+    """Return the name of the only value of a field, or how many values there are."""
+    names = list(dict.fromkeys(as_text(row.get(field)) for row in rows))
+    return shorten(names[0], 60) if len(names) == 1 else plural(len(names), noun)
+
+
+def _groups(rows: Iterable[Row]) -> str:
+    names = list(dict.fromkeys(as_text(row.get("group")) for row in rows))
+    if len(names) > 3:
+        return f", {len(names):,} groups"
+    return f" ({', '.join(shorten(name, 40) for name in names)})"
+
+
 def what_was_run(summary: Mapping[str, Any], rows: Sequence[Row]) -> str:
     """Describe the run in one paragraph.
 
@@ -58,7 +96,6 @@ def what_was_run(summary: Mapping[str, Any], rows: Sequence[Row]) -> str:
             f"perturbed by {_listed(rows, 'attack', 'attack')} "
             f"in {_listed(rows, 'group', 'entity group')}, {_seeds(summary)}.",
             _work(results),
-            _when(summary),
         )
     ).strip()
 

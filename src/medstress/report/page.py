@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
-from medstress.metrics.significance.tests import FAMILY
-from medstress.report import criteria, examples, overview, sections
-from medstress.report.attempts import attempt_plots, attempt_tables
-from medstress.report.confidence import confidence_table, risk_coverage_plots
-from medstress.report.controls import controls_table, turned_table
-from medstress.report.evidence import evidence_table
-from medstress.report.formats_compared import sensitivity_tables, variance_table
-from medstress.report.labels import PLACE, Row
-from medstress.report.passages import gain_table, passage_plots
-from medstress.report.rate_plots import curves, forest
-from medstress.report.second_answers import second_answer_plots
-from medstress.report.sentence_scores import score_tables, surrogate_tables
-from medstress.report.significance import significance_plots, significance_tables
-from medstress.report.sweeps import sweep_plots
-from medstress.report.training import learning_plots, training_tables
-from medstress.report.tuning import tuning_tables
-from medstress.results import formats
-from medstress.results.formats import as_text
-from medstress.results.html import html_table
-from medstress.results.table import Format, Table, as_row, columns
+from medstress.report.cases.building import Cases
+from medstress.report.cases.page import Browser, render_cases
+from medstress.report.charts import library
+from medstress.report.contents import SECTIONS
+from medstress.report.first_screen import first_screen
+from medstress.report.labels import FACTORS
+from medstress.report.section import Source, environment
+from medstress.results.names import Names
 
 
 def render_report(
-    summary: Mapping[str, Any], trials: Sequence[TrialRow], manifest: Mapping[str, Any]
+    summary: Mapping[str, Any],
+    trials: Sequence[TrialRow],
+    manifest: Mapping[str, Any],
+    *,
+    cases: Cases | Browser | None = None,
 ) -> str:
     """Render the report of a run as one HTML page that loads no other resource.
 
@@ -51,126 +41,83 @@ def render_report(
         trials: the rows of the run, the source of the successes and failures shown.
         manifest: configuration, seeds, versions, hashes; `command` repeats the run and
             `endpoints` lists the network addresses that were asked.
+        cases: the cases of the run with what its folder keeps; without them the page shows what
+            the rows hold. A `Browser` asks a server for cases (`medstress view`).
 
     Returns:
         A complete HTML document, to be written as UTF-8.
     """
-    script = (files("medstress.report") / "templates" / "page.js").read_text("utf-8")
-    rows = sections.headline_rows(summary)
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            name=summary["experiment"]["name"],
-            glossary=overview.glossary(rows),
-            complete=bool(summary["experiment"].get("complete")),
-            headlines=summary.get("headlines") or (),
-            warnings=summary.get("warnings") or (),
-            verdict=criteria.verdict(summary),
-            misses=criteria.misses(summary),
-            state=overview.state(summary),
-            what_was_run=overview.what_was_run(summary, rows),
-            performance=overview.performance(summary),
-            command=overview.command(manifest),
-            endpoints=[as_text(each) for each in manifest.get("endpoints") or ()],
-            manifest=formats.pretty(manifest),
-            script=Markup(script),
-            script_hash=b64encode(sha256(script.encode()).digest()).decode(),
-            **_tables(summary, rows),
-            scores=[*score_tables(rows), *surrogate_tables(summary)],
-            tuning=tuning_tables(summary.get("tuning")),
-            training=training_tables(summary.get("training")),
-            learning=list(learning_plots(summary)),
-            forest=forest(rows),
-            gains=gain_table(summary.get("passages")),
-            passages=list(passage_plots(summary.get("passages"))),
-            curves=list(curves(rows)),
-            risks=list(risk_coverage_plots(rows)),
-            sensitivity=sensitivity_tables(summary.get("sensitivity")),
-            second_answers=list(second_answer_plots(trials)),
-            attempts=list(attempt_plots(rows)),
-            attempt_tables=attempt_tables(rows, trials),
-            p_values=list(significance_plots(summary)),
-            significance=significance_tables(summary),
-            sweeps=list(sweep_plots(summary.get("analysis"))),
-            **_trial_lists(summary, trials),
-        )
+    if isinstance(cases, Cases):
+        cases = render_cases(cases, str(summary["experiment"].get("fingerprint")))
+    source = Source(summary, trials, manifest, cases)
+    made = ((section, section.make(source)) for section in SECTIONS)
+    contents = [(section, content) for section, content in made if content is not None]
+    first = first_screen(source)
+    plots = [*first.plots, *(plot for _, content in contents for plot in content.plots)]
+    names = [name for _, content in contents for name in content.scripts]
+    return page(
+        "page.html",
+        asks_server=cases is not None and cases.is_served,
+        styles=[name for _, content in contents for name in content.styles],
+        scripts=[*(("charts.js",) if plots else ()), *names],
+        name=summary["experiment"]["name"],
+        first=first,
+        n_warnings=len(summary.get("warnings") or ()),
+        sections=contents,
+        keys=json.dumps(_keys(source.names), ensure_ascii=False),
     )
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("medstress.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=formats.writable,
+def page(
+    template: str,
+    *,
+    styles: Iterable[str],
+    scripts: Iterable[str],
+    asks_server: bool = False,
+    **values: Any,
+) -> str:
+    """Return a page whose policy lets only its own style sheets and scripts in, by their hashes.
+
+    Args:
+        template: its name in `templates`; it holds `policy`, `styles` and `scripts`.
+        styles: names of style sheets in `templates`, besides `page.css`.
+        scripts: names of scripts in `templates`, besides `page.js`; with `charts.js` comes the
+            library that draws.
+        asks_server: whether its scripts may ask the server that it came from.
+        values: what else the template shows.
+    """
+    sheets = [_text(name) for name in dict.fromkeys(("page.css", *styles))]
+    names = list(dict.fromkeys(("page.js", *scripts)))
+    code = [_text(name) for name in names]
+    if "charts.js" in names:
+        code.insert(0, Markup(_closed(library())))
+    served = "connect-src 'self'; " if asks_server else ""
+    policy = (
+        f"default-src 'none'; script-src {_hashes(code)}; style-src {_hashes(sheets)}; "
+        f"img-src data:; {served}base-uri 'none'; form-action 'none'"
     )
-    environment.filters["shorten"] = formats.shorten
-    environment.filters["count"] = formats.count
-    environment.filters["table"] = html_table
-    return environment
+    made = environment().get_template(template)
+    return made.render(policy=Markup(policy), styles=sheets, scripts=code, **values)
 
 
-def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table | None]:
-    by_seed = [row for row in summary.get("results") or () if "control_of" not in row]
-    arms = sections.all_rows(summary)
-    more = len(by_seed) > len(rows)
-    each_seed = replace(
-        sections.rates_table(by_seed), name="rates-by-seed", caption="The same, seed by seed"
-    )
-    slices, slicing = summary.get("slices") or (), summary.get("slicing")
-    requirements = summary.get("requirements") or ()
+def _text(name: str) -> Markup:
+    return Markup((files("medstress.report") / "templates" / name).read_text("utf-8"))
+
+
+def _closed(script: str) -> str:
+    """Return a script in which no text ends its element."""
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _hashes(texts: Iterable[str]) -> str:
+    """Return the sources of a policy that allow these texts."""
+    found = (b64encode(sha256(text.encode()).digest()).decode() for text in texts)
+    return " ".join(f"'sha256-{digest}'" for digest in found)
+
+
+def _keys(names: Names) -> dict[str, dict[str, str]]:
+    """Return, for each factor, name in words -> key, for what plots tell of a click."""
+    known = asdict(names)
     return {
-        "rates": sections.rates_table(rows),
-        "rates_by_seed": each_seed if more else None,
-        "controls": controls_table(rows),
-        "confidence": confidence_table(rows),
-        "variance": variance_table(summary.get("variance")),
-        "turned": turned_table(arms),
-        "verdicts": sections.verdicts_table(arms),
-        "queries": sections.queries_table(arms),
-        "diversity": sections.diversity_table(rows),
-        "variants": sections.variants_table(rows),
-        "evidence": evidence_table(rows),
-        "slices": criteria.slices_table(slices, slicing) if slices else None,
-        "worst_slices": criteria.worst_table(slicing) if slicing else None,
-        "requirements": criteria.requirements_table(requirements) if requirements else None,
-        "tests": sections.tests_table(
-            [each for each in summary.get("tests") or () if each.get("family") != FAMILY]
-        ),
-        "specs": sections.specs_table(rows),
+        factor: {words: key for key, words in known[f"{factor}s"].items()} for factor in FACTORS
     }
-
-
-def _trial_lists(summary: Mapping[str, Any], trials: Sequence[TrialRow]) -> dict[str, Any]:
-    salt = str(summary["experiment"].get("fingerprint"))
-    won = examples.successes(trials)
-    chosen = examples.choose(won, examples.LIMIT, salt)
-    lost = [trial for trial in trials if trial.verdict is Verdict.FAILED]
-    return {
-        "n_successes": len(won),
-        "examples": [examples.show(trial) for trial in chosen],
-        "example_attacks": sorted({trial.attack for trial in chosen}),
-        "example_groups": sorted({trial.group for trial in chosen}),
-        "n_failures": len(lost),
-        "failures": _failures(examples.choose(lost, examples.LIMIT, salt)),
-    }
-
-
-def _failures(trials: Sequence[TrialRow]) -> Table:
-    return Table(
-        name="failures",
-        caption="Trials that failed",
-        columns=(*PLACE, *columns(Format.TEXT, "Item", "Seed", "At", "Error")),
-        rows=tuple(
-            as_row(
-                *(trial.attack, trial.dataset, trial.group, trial.victim, trial.item_id),
-                *(as_text(each) for each in (trial.seed, trial.at, trial.error)),
-            )
-            for trial in trials
-        ),
-        n_labels=len(PLACE),
-    )

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from markupsafe import Markup
-
-from medstress.report.figures import Plot, as_svg, calm_axes, rate_axis, whisker
-from medstress.report.labels import Row, label_text
+from medstress.report.charts import Plot, plot
+from medstress.report.labels import Row
+from medstress.report.plots import layers
+from medstress.report.plots.axes import share_axis
+from medstress.report.plots.layers import Series
+from medstress.report.plots.words import (
+    BESIDE_NAMES,
+    MOST_PANELS,
+    MOST_ROWS,
+    in_legend,
+    mark,
+    most_important,
+    on_axis,
+    place_words,
+    unique,
+)
 from medstress.results.formats import as_text, decimal, shorten
-from medstress.results.measures import measure
+from medstress.results.names import CONTROL_WORDS, Names
 from medstress.results.table import Format, Table, as_row, columns
 from medstress.stats.estimates import Estimate, read_score, read_share
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_MARKERS = ("o", "s")
 _LABEL = 44
+_MOST_SPOKEN = 12
+_NOBODY = Names()
 
 
 Passages = Mapping[str, Any]
@@ -85,41 +95,12 @@ def short_gain_table(passages: Passages) -> Table:
     )
 
 
-def overview_table(passages: Passages) -> Table:
-    """Return accuracy before and after each attack, one line for each group and victim.
-
-    The victim that is right most often comes first, and the attack that takes least.
-    """
-    rows: Sequence[Row] = passages["accuracies"]
-    by_victim = _by(rows, "dataset", "group", "victim")
-    attacks = _by_harm(rows)
-    return Table(
-        name="overview",
-        caption="Accuracy before and after each attack",
-        columns=(
-            *columns(Format.TEXT, "Group", "Victim"),
-            *columns(Format.SHARE, "Right before"),
-            *columns(Format.SCORE, *attacks),
-        ),
-        rows=tuple(
-            as_row(
-                _place(members[0]),
-                as_text(members[0]["victim"]),
-                measure("accuracy").read(members[0]),
-                *(_after(members, attack) for attack in attacks),
-            )
-            for members in sorted(by_victim.values(), key=_rank)
-        ),
-        n_labels=2,
-    )
-
-
-def passage_plots(passages: Passages | None) -> Iterator[Plot]:
+def passage_plots(passages: Passages | None, names: Names = _NOBODY) -> Iterator[Plot]:
     """Yield a panel for each group and pair of victims: accuracy before and after each attack."""
     gains, rows = (passages["gains"], passages["accuracies"]) if passages else ((), ())
     order = _by_harm(rows)
     pairs = dict.fromkeys((g["dataset"], g["group"], g["open"], g["closed"]) for g in gains)
-    for i, (dataset, group, *victims) in enumerate(pairs):
+    for i, (dataset, group, *victims) in enumerate(list(pairs)[:MOST_PANELS]):
         sides = [
             [
                 row
@@ -132,59 +113,68 @@ def passage_plots(passages: Passages | None) -> Iterator[Plot]:
         attacks = [attack for attack in order if attack in here]
         lines = [("before", [_share(side, None) for side in sides])]
         lines += [(attack, [_share(side, attack) for side in sides]) for attack in attacks]
-        title = label_text((dataset, group))
-        svg = Markup(_panel(lines, victims, title, f"passages-{i}"))
-        yield Plot(svg=svg, data=_data(lines, victims, title, f"passages-{i}-data"))
+        place = {"dataset": dataset, "group": group}
+        title = place_words(place, names, "dataset", "group")
+        said = unique(names.of("victim", victim) for victim in victims)
+        drawn = lines[: MOST_ROWS + 1]
+        _, notes = most_important(attacks, MOST_ROWS, lambda _: 0.0, "attacks")
+        labelled = [(_words(label, names), shares) for label, shares in lines]
+        yield plot(
+            _chart(drawn, [{**place, "victim": v} for v in victims], said, title, names, notes),
+            label=_spoken(labelled, said, title),
+            data=_data(labelled, said, title, f"passages-{i}-data"),
+        )
 
 
-def _panel(
-    lines: Sequence[tuple[str, Sequence[Estimate | None]]],
-    victims: Sequence[str],
+_Lines = Sequence[tuple[str, Sequence[Estimate | None]]]
+"""(`before` or the key of an attack, accuracy of each victim)."""
+
+
+def _words(attack: str, names: Names) -> str:
+    if attack == "before" or attack in names.attacks:
+        return names.attacks.get(attack, attack)
+    # A control that all attacks share has the name of the control alone.
+    return CONTROL_WORDS.get(attack) or names.of("attack", attack)
+
+
+def _chart(
+    lines: _Lines,
+    victims: Sequence[Row],
+    said: Sequence[str],
     title: str,
-    name: str,
-) -> str:
-    labels = [shorten(label, _LABEL) for label, _ in lines]
-    height = 1.35 + 0.42 * len(lines)
-    left = 0.05 + 0.0165 * max(map(len, labels))
-
-    def draw(figure: Figure) -> None:
-        from matplotlib.lines import Line2D
-
-        from medstress.report.figures import SERIES, add_legend
-
-        axes = figure.add_axes((left, 0.95 / height, 0.95 - left, 1 - 1.3 / height))
-        for y, (_, shares) in enumerate(lines):
-            for series, share in enumerate(shares):
-                if share is not None:
-                    whisker(axes, y + 0.32 * (series - 0.5), share, series, _MARKERS[series])
-        axes.set_yticks(range(len(lines)), labels, parse_math=False)
-        axes.set_ylim(len(lines) - 0.5, -0.5)
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_xlabel("accuracy, 95 % interval")
-        axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left")
-        rate_axis(axes.xaxis)
-        calm_axes(axes, grid="x")
-        axes.tick_params(axis="y", length=0)
-        handles = [
-            Line2D([], [], color=SERIES[j], marker=_MARKERS[j], linewidth=1.8)
-            for j in range(len(victims))
+    names: Names,
+    notes: Iterable[str],
+) -> Any:
+    places = on_axis(_words(attack, names) for attack, _ in lines)
+    series = [Series(label=label, look=i) for i, label in enumerate(in_legend(said, BESIDE_NAMES))]
+    data = []
+    for place, (attack, shares) in zip(places, lines, strict=True):
+        arm = {} if attack == "before" else {"attack": attack}
+        data += [
+            mark(share, {**victim, **arm}, place=place, series=each.label)
+            for each, victim, share in zip(series, victims, shares, strict=True)
+            if share is not None and share.value is not None
         ]
-        add_legend(figure, axes, list(victims), height, handles, ncols=2)
-
-    spoken = "; ".join(
-        f"{label} {' and '.join(_said(share) for share in shares)}"
-        for label, shares in zip(labels, (shares for _, shares in lines), strict=True)
+    return layers.dots(
+        data,
+        places,
+        series,
+        share_axis("accuracy, 95 % interval"),
+        title=title,
+        notes=notes,
+        tips={"series": "Victim"},
     )
-    label = f"Accuracy of {' and '.join(victims)}, {shorten(title, 120)}: {spoken}."
-    return as_svg(draw, width=4.6, height=height, name=name, label=label)
 
 
-def _data(
-    lines: Sequence[tuple[str, Sequence[Estimate | None]]],
-    victims: Sequence[str],
-    title: str,
-    name: str,
-) -> Table:
+def _spoken(lines: _Lines, victims: Sequence[str], title: str) -> str:
+    values = "; ".join(
+        f"{shorten(label, _LABEL)} {' and '.join(_said(share) for share in shares)}"
+        for label, shares in lines[:_MOST_SPOKEN]
+    )
+    return f"Accuracy of {' and '.join(victims)}, {shorten(title, 120)}: {values}."
+
+
+def _data(lines: _Lines, victims: Sequence[str], title: str, name: str) -> Table:
     return Table(
         name=name,
         caption=f"Accuracy before and after each attack, {title}",
@@ -206,21 +196,11 @@ def _by_harm(rows: Sequence[Row]) -> list[str]:
     return sorted(left, key=lambda attack: (-sum(left[attack]) / len(left[attack]), attack))
 
 
-def _rank(members: Sequence[Row]) -> tuple[str, str, float]:
-    first = members[0]
-    return as_text(first["dataset"]), as_text(first["group"]), -(first["accuracy"]["value"] or 0)
-
-
 def _share(side: Sequence[Row], attack: str | None) -> Estimate | None:
     """Return accuracy after an attack, before any if None; None if the arm is missing."""
     if attack is None:
         return read_share(side[0]["accuracy"]) if side else None
     return next((read_share(r["accuracy_after"]) for r in side if r["attack"] == attack), None)
-
-
-def _after(members: Sequence[Row], attack: str) -> float | None:
-    found = _share(members, attack)
-    return None if found is None else found.value
 
 
 def _said(share: Estimate | None) -> str:
@@ -229,10 +209,3 @@ def _said(share: Estimate | None) -> str:
 
 def _place(row: Row) -> str:
     return as_text(row["group"])
-
-
-def _by(rows: Sequence[Row], *fields: str) -> Mapping[tuple[Any, ...], list[Row]]:
-    found: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        found.setdefault(tuple(row[name] for name in fields), []).append(row)
-    return found

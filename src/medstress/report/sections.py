@@ -11,6 +11,7 @@ from medstress.results import measures
 from medstress.results.confidence_measures import CONFIDENCE
 from medstress.results.formats import NONE, as_text, count, interval, probability
 from medstress.results.measures import measure
+from medstress.results.names import key_of
 from medstress.results.table import Cell, Column, Format, Table, Value, as_row, columns
 from medstress.stats.estimates import Estimate, is_estimate, read_share
 
@@ -48,13 +49,15 @@ def _key(row: Row) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in ("dataset", "group", "victim", "attack"))
 
 
-def by_seed_and_pooled(summary: Mapping[str, Any]) -> list[Row]:
+def by_seed_and_pooled(summary: Mapping[str, Any], *, with_controls: bool = False) -> list[Row]:
     """Return the results of a summary, then its rows pooled over two or more seeds.
 
-    A pooled row of one seed would repeat its result row and is left out, as are control arms.
+    A pooled row of one seed would repeat its result row and is left out, as are control arms
+    unless they are asked for.
     """
     pooled = (each for each in summary["pooled"] if len(each["seeds"]) > 1)
-    return [row for row in (*summary["results"], *pooled) if "control_of" not in row]
+    rows = (*summary["results"], *pooled)
+    return [row for row in rows if with_controls or "control_of" not in row]
 
 
 def summary_table(rows: Sequence[Row]) -> Table:
@@ -337,10 +340,13 @@ def _statistic(value: Any) -> Value:
 
 def specs_table(rows: Sequence[Row]) -> Table:
     """Return the parameters of every attack."""
-    specs = {str(each.get("attack")): each.get("attack_spec") for each in rows}
+    specs = {key_of(each.get("attack")): each for each in rows}
     return Table(
         name="specs",
         caption="Attacks and their parameters",
         columns=columns(Format.TEXT, "Attack", "Parameters"),
-        rows=tuple(as_row(name, as_text(spec or NONE)) for name, spec in specs.items()),
+        rows=tuple(
+            as_row(as_text(each.get("attack")), as_text(each.get("attack_spec") or NONE))
+            for each in specs.values()
+        ),
     )

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from markupsafe import Markup, escape
-
 from medstress.metrics.significance.families import LEVEL, Adjust, Null
 from medstress.metrics.significance.tests import FAMILY, repeated
-from medstress.report.figures import Plot
+from medstress.report.charts import INK, PAPER, SERIES, Plot, plot
 from medstress.report.labels import LABELS, Row, labels
-from medstress.results.formats import NONE, clean, decimal, interval
+from medstress.report.plots.axes import Axis
+from medstress.report.plots.layers import HEIGHT, over, with_title
+from medstress.results.formats import NONE, decimal, interval, plural
 from medstress.results.measures import FAITHFULNESS, measure
 from medstress.results.table import Cell, Format, Table, Value, as_row, columns
 from medstress.stats.estimates import is_estimate, read_score
 
 METHODS = {"bh": "Benjamini-Hochberg", "holm": "Holm", "none": "nothing"}
-WIDTH, HEIGHT, BASE = 360, 170, 132
-LEFT, RIGHT, TALLEST = 44, 350, 106
+_LEVEL = LEVEL + 1e-9
 
 
 def significance_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
@@ -34,8 +33,14 @@ def significance_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
             rows=tuple(as_row((j + 1) / len(counts), n) for j, n in enumerate(counts)),
             notes=("If only chance is at work, the bars are about level.",),
         )
-        label = f"p-values of {one['n_tested']} tests, null {one['null']}"
-        yield Plot(svg=_bars(counts, label), data=table)
+        label = f"p-values of {plural(one['n_tested'], 'test')}, null {one['null']}"
+        yield plot(_histogram(counts, label), label=f"{label}: {_spoken(counts)}", data=table)
+
+
+def _spoken(counts: Sequence[int]) -> str:
+    width = 1 / len(counts)
+    n = sum(n for j, n in enumerate(counts) if (j + 1) * width <= _LEVEL)
+    return f"{n} up to {decimal(LEVEL, 2)}."
 
 
 def significance_tables(summary: Mapping[str, Any]) -> list[Table]:
@@ -50,34 +55,43 @@ def significance_tables(summary: Mapping[str, Any]) -> list[Table]:
     return found
 
 
-def _bars(counts: Sequence[int], label: str) -> Markup:
-    """Draw a bar chart with title and axis; the first bar holds the tests significant at .05."""
-    label = escape(clean(label))
-    top, width = max(max(counts), 1), (RIGHT - LEFT) / len(counts)
-    bars = "".join(
-        f'<rect x="{LEFT + j * width:.1f}" y="{BASE - TALLEST * n / top:.1f}" '
-        f'width="{width - 1.5:.1f}" height="{TALLEST * n / top:.1f}" fill="currentColor" '
-        f'opacity="{1 if j == 0 else 0.45}"/>'
+def _histogram(counts: Sequence[int], title: str) -> Any:
+    """Draw how many tests have which p; those significant at .05 are in full colour."""
+    import altair as alt
+
+    width = 1 / len(counts)
+    data = [
+        {
+            "from": j * width,
+            "to": (j + 1) * width,
+            "value": n,
+            "series": "up to .05" if (j + 1) * width <= _LEVEL else "above .05",
+            "bin": f"{decimal(j * width, 2)} to {decimal((j + 1) * width, 2)}",
+        }
         for j, n in enumerate(counts)
+    ]
+    across = Axis(title="p-value", span=(0, 1)).drawn(grid=False)
+    up = Axis(title="tests", is_whole=True, span=(0, max(counts)))
+    bars = (
+        over(data)
+        .mark_bar(stroke=PAPER, strokeWidth=1, fill=SERIES[0])
+        .encode(
+            x=alt.X("from:Q", bin="binned", scale=alt.Scale(domain=[0, 1]), axis=across),
+            x2="to:Q",
+            y=alt.Y("value:Q", axis=up.drawn(grid=True)),
+            fillOpacity=alt.FillOpacity(
+                "series:N",
+                sort=["up to .05", "above .05"],
+                scale=alt.Scale(domain=["up to .05", "above .05"], range=[1, 0.4]),
+                legend=alt.Legend(title=None, symbolFillColor=SERIES[0]),
+            ),
+            tooltip=[alt.Tooltip("bin:N", title="p"), alt.Tooltip("value:N", title="Tests")],
+        )
     )
-    ticks = "".join(
-        f'<text x="{LEFT + (RIGHT - LEFT) * at:.1f}" y="{BASE + 14}" text-anchor="middle">{shown}'
-        "</text>"
-        for at, shown in ((0.0, "0"), (0.05, ".05"), (0.25, ".25"), (0.5, ".5"), (1.0, "1"))
-    )
-    axes = (
-        f'<text x="{LEFT}" y="12" font-size="11">{label}</text>'
-        f'<line x1="{LEFT}" y1="{BASE}" x2="{RIGHT}" y2="{BASE}" stroke="currentColor"/>'
-        f'<text x="{LEFT - 6}" y="{BASE - TALLEST + 4}" text-anchor="end">{top}</text>'
-        f'<text x="{LEFT - 6}" y="{BASE + 3}" text-anchor="end">0</text>'
-        f'<text x="{(LEFT + RIGHT) / 2}" y="{HEIGHT - 4}" text-anchor="middle">p-value</text>'
-        f'<text transform="translate(12 {BASE - TALLEST / 2}) rotate(-90)" text-anchor="middle">'
-        "tests</text>"
-    )
-    return Markup(
-        f'<svg role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
-        f'height="{HEIGHT}" font-size="10" fill="currentColor">{bars}{ticks}{axes}</svg>'
-    )
+    level = sum(counts) / len(counts)
+    chance = over([{"level": level}]).mark_rule(stroke=INK, strokeDash=[4, 3])
+    chart = alt.layer(bars, chance.encode(y="level:Q")).properties(height=HEIGHT)
+    return with_title(chart, title, ("Dashed: where chance alone would put every bar.",))
 
 
 def _families(families: Sequence[Mapping[str, Any]]) -> Table:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from statistics import fmean
 from typing import Any
 
-from markupsafe import Markup
-
 from medstress.metrics.sentences.surrogates import met_lines
-from medstress.report.figures import Plot
-from medstress.report.learning_curves import learning_curves
+from medstress.report.charts import Plot, plot
+from medstress.report.plots import layers
+from medstress.report.plots.axes import Axis
+from medstress.report.plots.layers import Series
+from medstress.report.plots.words import MOST_LINES, in_legend, most_important, names_in, unique
+from medstress.results.formats import decimal, shorten
 from medstress.results.measures import TRAINING, measure
+from medstress.results.names import Names
 from medstress.results.table import Format, Row, Table, as_row, columns
 
 _PLACE = columns(Format.TEXT, "Attack", "Data set", "Group", "Model")
@@ -23,6 +27,7 @@ _DRAWN = (
     "Intervals draw documents, pairs or questions, the same for all scores, and from three "
     "training seeds on these as well; with fewer they say nothing of other seeds."
 )
+_MOST_SPOKEN = 12
 _MEASURES = {"f1": "F1", "pearson": "Pearson", "accuracy": "accuracy"}
 
 
@@ -102,22 +107,65 @@ def comparison(training: Mapping[str, Any]) -> Table | None:
 
 
 def learning_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
-    """Yield the learning curves of all models with their numbers; of folds, the mean."""
+    """Yield the learning curves of all models: training loss, then the score on dev data.
+
+    Of folds, the mean. A score that no model has is not drawn.
+    """
     models = [m for m in (summary.get("training") or {}).get("models", ()) if m["curve"]]
     if not models:
         return
-    named = _MEASURES[models[0]["measure"]]
-    svg = learning_curves(
-        _means_over_folds(models, "loss"), _means_over_folds(models, "score"), named, "learning"
+    names, named = names_in(summary), _MEASURES[models[0]["measure"]]
+    numbers = _learning_data(models, named, names)
+    for key, title in (("loss", "training loss"), ("score", f"{named} on dev data")):
+        lines = [
+            (victim, [(k, v) for k, v in enumerate(values, 1) if v is not None])
+            for victim, values in _means_over_folds(models, key)
+        ]
+        known = [(victim, points) for victim, points in lines if points]
+        if known:
+            yield _learning(known, title, names, replace(numbers, name=f"learning-{key}-data"))
+
+
+def _learning(
+    lines: Sequence[tuple[str, Sequence[tuple[int, float]]]],
+    title: str,
+    names: Names,
+    numbers: Table,
+) -> Plot:
+    drawn, notes = most_important(lines, MOST_LINES, lambda each: len(each[1]), "models")
+    labels = in_legend(unique(names.of("victim", victim) for victim, _ in drawn))
+    data: list[dict[str, Any]] = [
+        {
+            **{"series": label, "victim": victim, "x": k, "said": f"{value:.4g}"},
+            **dict.fromkeys(("value", "low", "high"), value),
+        }
+        for label, (victim, points) in zip(labels, drawn, strict=True)
+        for k, value in points
+    ]
+    last = max(datum["x"] for datum in data)
+    chart = layers.curves(
+        data,
+        [Series(label=label, look=i, dash=i) for i, label in enumerate(labels)],
+        Axis(title="epoch", span=(1, max(last, 2)), is_whole=True),
+        Axis(title=title),
+        title=title[:1].upper() + title[1:],
+        notes=notes,
+        tips={"series": "Model", "x": "Epoch"},
     )
-    yield Plot(svg=Markup(svg), data=_learning_data(models, named))
+    spoken = "; ".join(
+        f"{shorten(label, 44)} {decimal(points[0][1])} to {decimal(points[-1][1])}"
+        for label, (_, points) in list(zip(labels, drawn, strict=True))[:_MOST_SPOKEN]
+    )
+    said = f"Learning curves, {title} in the first and the last epoch: {spoken}."
+    return plot(chart, label=said, data=numbers)
 
 
-def _learning_data(models: Sequence[Mapping[str, Any]], named: str) -> Table:
+def _learning_data(models: Sequence[Mapping[str, Any]], named: str, names: Names) -> Table:
     points = ("epoch", "steps", "loss", "score", "seconds")
     rows: list[Row] = [
         as_row(
-            m["victim"] + (f", fold {m['fold']}" if "fold" in m else ""), *map(point.get, points)
+            names.of("victim", m["victim"]) + (f", fold {m['fold']}" if "fold" in m else ""),
+            *map(point.get, points),
         )
         for m in models
         for point in m["curve"]

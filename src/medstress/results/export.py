@@ -22,11 +22,12 @@ from medstress.files.spreadsheets import Writer
 from medstress.files.writing import atomic_stream, write_bytes
 from medstress.kinds import kind_of
 from medstress.results.explanations import explanation_records
-from medstress.results.load import StoredRun
+from medstress.results.load import StoredRun, reviews_of
 from medstress.results.rows import trial_rows
 from medstress.results.stored_prompts import Prompts
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.reader import RunReader, StoredExchange
+from medstress.store.reviews import JUDGEMENTS
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -170,15 +171,24 @@ def trial_dicts(run: StoredRun) -> Iterator[Row]:
 
 
 def review_rows(run: StoredRun) -> Iterator[dict[str, Any]]:
-    """Yield the reviews of a run."""
-    for review in run.reviews():
+    """Yield the reviews of a run: of a planted control without a trial.
+
+    Judgements of the review room have columns; `answers` holds what else a sheet asked.
+    """
+    for review in run.once(reviews_of):
+        others = {name: word for name, word in review.answers.items() if name not in JUDGEMENTS}
         yield {
             "trial_id": review.trial_id,
             "reviewer": review.reviewer,
             "human_valid": review.human_valid,
-            "answers": json.dumps(review.answers, ensure_ascii=False),
+            "answers": json.dumps(others, ensure_ascii=False),
             "note": review.note,
             "time": review.time,
+            **{name: review.answers.get(name) for name in JUDGEMENTS},
+            "role": review.role,
+            "case_id": review.case_id,
+            "control": review.control,
+            "control_of": review.control_of,
         }
 
 

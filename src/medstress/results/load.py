@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from medstress.kinds import Kind, kind_of_all
 from medstress.store.odd_rows import interpreting
 from medstress.store.reader import RunReader
+from medstress.store.reviews import Review
 from medstress.store.run_store import FILE
 
 T = TypeVar("T")
@@ -56,6 +57,11 @@ def stored_manifest(folder: Path) -> dict[str, Any]:
 def kind_of_run(run: StoredRun) -> Kind:
     """The kind of a run's items."""
     return kind_of_all(item for _, item in run.items().values())
+
+
+def reviews_of(run: StoredRun) -> list[Review]:
+    """What experts say about a run; read it as `run.once(reviews_of)`, so that all see the same."""
+    return run.reviews()
 
 
 @contextmanager

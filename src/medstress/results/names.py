@@ -45,6 +45,33 @@ _WORDS = {
 _SAMPLERS = {"random": "random names", "nearest": "nearest names", "farthest": "farthest names"}
 
 
+class Named(str):
+    """A name in words that remembers its key, for the tooltip beside it."""
+
+    __slots__ = ("key",)
+
+    key: str
+    """The key that it stands for."""
+
+    def __new__(cls, words: str, key: str) -> Named:
+        """Return words that remember a key."""
+        made = super().__new__(cls, words)
+        made.key = key
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Named, (str(self), self.key)
+
+
+def key_of(name: Any) -> str:
+    """Return the key of a name; a text without one is its own key.
+
+    >>> key_of(Named("near names", "entity_substitution n=-20")), key_of("drugs")
+    ('entity_substitution n=-20', 'drugs')
+    """
+    return name.key if isinstance(name, Named) else as_text(name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
     """Key -> name of every attack, victim, data set and group of a run, unique among their kind."""
@@ -64,6 +91,10 @@ class Names:
         known: Mapping[str, str] = getattr(self, f"{factor}s")
         text = as_text(key)
         return known.get(text) or shorten(text, LONGEST)
+
+    def named(self, factor: str, key: Any) -> Named:
+        """Return the name of a key, with the key."""
+        return key if isinstance(key, Named) else Named(self.of(factor, key), as_text(key))
 
 
 def names_of(manifest: Mapping[str, Any]) -> Names:

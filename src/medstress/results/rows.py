@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,10 +21,11 @@ from medstress.engine.requests import Purpose
 from medstress.kinds import kind_of
 from medstress.metrics.attempt_records import entries
 from medstress.metrics.counts import pick_success
-from medstress.results.load import StoredRun
+from medstress.results.load import StoredRun, reviews_of
+from medstress.results.reviewed import Settled, settled
 from medstress.results.stored_prompts import Prompts, stored_prompt
 from medstress.store.reader import StoredTrial
-from medstress.store.reviews import Review
+from medstress.store.reviews import CANNOT_SAY, KEY_RIGHT, VALID
 from medstress.store.run_store import FILE
 
 _FIRST = (
@@ -60,7 +61,7 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
     clusters = clusters_by_dataset(items.values())
     name = manifest["config"]["experiment"]["name"]
     embedder = manifest.get("similarity", {}).get("hash")
-    reviewed = human_validity(run.reviews())
+    reviewed = settled(run.once(reviews_of), KEY_RIGHT)
     rows, room = [], _most_shown(run.folder)
     for trial in run.trials():
         item = items[trial.item][1]
@@ -74,7 +75,7 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
                 "medstress did not write this file"
             )
         row = replace(row, prompt_similarity=prompt_similarity(trial, embedder))
-        rows.append(with_reviews(row, reviewed.get(row.trial_id, ())))
+        rows.append(with_review(row, reviewed.get(row.trial_id)))
     return rows
 
 
@@ -92,27 +93,22 @@ def _most_shown(folder: Path) -> int:
     return max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * (folder / FILE).stat().st_size)
 
 
-def human_validity(reviews: Iterable[Review]) -> dict[str, list[bool]]:
-    """Return trial -> the judgements of its reviewers on whether the key still holds."""
-    found: dict[str, list[bool]] = {}
-    for review in reviews:
-        if review.human_valid is not None:
-            found.setdefault(review.trial_id, []).append(review.human_valid)
-    return found
+def with_review(row: TrialRow, key_right: Settled | None) -> TrialRow:
+    """Return a success with the validity that its reviewers give it.
 
+    Where they disagree it is unknown until an adjudicator decides. A refuted success is censored if
+    the search ended there with queries left, because another success might have been found. Nobody
+    can vouch where the evidence was changed.
 
-def with_reviews(row: TrialRow, judgements: Sequence[bool]) -> TrialRow:
-    """Return a success with the validity that most reviewers give it; a tie leaves it unknown.
-
-    A refuted success is censored if the search ended there with queries left, because another
-    success might have been found. Nobody can vouch where the evidence was changed.
+    Args:
+        row: a trial before reviews.
+        key_right: what its reviewers say of the key; None if nobody judged it.
     """
-    if not judgements or row.verdict is not Verdict.FLIPPED:
+    if key_right is None or row.verdict is not Verdict.FLIPPED:
         return row
-    if row.validity_reason == EVIDENCE_CHANGED:
+    if row.validity_reason == EVIDENCE_CHANGED or key_right.word == CANNOT_SAY:
         return row
-    yes = sum(judgements)
-    valid = None if 2 * yes == len(judgements) else 2 * yes > len(judgements)
+    valid = VALID.get(key_right.word or "")
     return replace(
         row,
         valid=valid,

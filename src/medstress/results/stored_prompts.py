@@ -8,7 +8,7 @@ from typing import Any
 
 from medstress.core.calls import Answer, Call, Message, Prompt
 from medstress.core.items import Edited, Item
-from medstress.core.outcomes import Outcome
+from medstress.core.outcomes import Prediction
 from medstress.kinds import kind_described
 from medstress.results.victims import victim_of
 from medstress.tasks.task import AnyTask
@@ -37,10 +37,10 @@ class Prompts:
             return None
         return next(self._task(victim, dataset).flow(candidate))[number].call
 
-    def outcome(
+    def prediction(
         self, victim: str, dataset: str, candidate: Edited, answers: Sequence[Answer]
-    ) -> Outcome:
-        """Return the outcome of a victim's stored answers about a candidate."""
+    ) -> Prediction:
+        """Return what a victim's stored answers about a candidate say."""
         flow, left = self._task(victim, dataset).flow(candidate), list(answers)
         requests = next(flow)
         while True:
@@ -48,8 +48,8 @@ class Prompts:
             try:
                 requests = flow.send(tuple(taken))
             except StopIteration as stop:
-                outcome: Outcome = stop.value.outcome
-                return outcome
+                prediction: Prediction = stop.value
+                return prediction
 
     def listing(self, victim: str, dataset: str, candidate: Edited) -> str | None:
         """Return the prompt with the options listed; None if it cannot be reproduced."""

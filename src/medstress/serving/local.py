@@ -108,6 +108,8 @@ def serve(
                 f"port {port}: cannot listen there ({error.strerror}); leave out --port to take a "
                 "free one"
             ) from error
+        # Who opens the address at once waits, and is not refused.
+        listening.listen()
         address = f"http://{HOST}:{listening.getsockname()[1]}/{secret}/"
         announce(f"{address} (Ctrl+C ends it)")
         if show:

@@ -1,4 +1,4 @@
-"""Check that a run's database contains exactly the tables that medstress makes.
+"""Check that a database contains exactly the tables that medstress makes.
 
 The known tables are created in memory from the same SQL as real ones and compared with those of the
 file by their text, which reveals a view in place of a table, a trigger or another column.
@@ -19,13 +19,42 @@ from medstress.core.errors import StoreError
 from medstress.store import reviews
 
 FORMAT = 2
-"""The format that is written."""
+"""The format of runs that is written."""
 
-_MAY_LACK = {
-    1: (reviews.TABLE, "CREATE INDEX taken ON answers (trial) WHERE trial = 0"),
-    2: (reviews.TABLE,),
-}
-"""Readable format -> objects that its first folders lack."""
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Schema:
+    """The objects of one kind of file, in every format that can be read."""
+
+    holds: str
+    """What it holds, for messages."""
+    format: int
+    """The format that is written."""
+    scripts: Mapping[int, tuple[str, ...]]
+    """Readable format -> the SQL files that make it."""
+    may_lack: Mapping[int, tuple[str, ...]]
+    """Readable format -> objects that its first files lack."""
+    marks: frozenset[str]
+    """Tables by which a file of an unknown format is still known to be ours."""
+
+
+RUN = Schema(
+    holds="a run",
+    format=FORMAT,
+    scripts={1: ("schema.sql", "calls_1.sql"), FORMAT: ("schema.sql", "calls.sql")},
+    may_lack={
+        1: (reviews.TABLE, "CREATE INDEX taken ON answers (trial) WHERE trial = 0"),
+        FORMAT: (reviews.TABLE,),
+    },
+    marks=frozenset({"manifest", "trials"}),
+)
+REVIEWS = Schema(
+    holds="reviews",
+    format=1,
+    scripts={1: ("reviews.sql",)},
+    may_lack={1: ()},
+    marks=frozenset({"rooms", "verdicts"}),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +89,16 @@ def sql_of(name: str) -> str:
     return (files("medstress.store") / name).read_text("utf-8")
 
 
-def check_schema(db: sqlite3.Connection, file: Path) -> int:
+def check_schema(db: sqlite3.Connection, file: Path, schema: Schema = RUN) -> int:
     """Compare the objects of a database with those that medstress makes.
 
     Args:
         db: the database; only its list of objects is read.
         file: its name, for errors.
+        schema: what the file should hold.
 
     Returns:
-        The format of the run; 0 for an empty database.
+        Its format; 0 for an empty database.
 
     Raises:
         StoreError: an object is unknown, changed or missing.
@@ -77,17 +107,18 @@ def check_schema(db: sqlite3.Connection, file: Path) -> int:
     known = int(db.execute("PRAGMA user_version").fetchone()[0])
     if known == 0 and not found:
         return 0
-    if known not in _MAY_LACK:
-        if known == 0 or not {"manifest", "trials"} <= set(found):
+    if known not in schema.scripts:
+        if known == 0 or not schema.marks <= set(found):
             raise StoreError(
                 f"{file} is a database that medstress did not make ({_some(found)}); it is not "
                 "touched: give the folder of a run, or choose another with --out"
             )
         raise StoreError(
-            f"{file.parent} holds a run of format {known}, but this medstress reads up to {FORMAT};"
-            " use the medstress that wrote it, or choose another folder with --out"
+            f"{file.parent} holds {schema.holds} of format {known}, but this medstress reads up to "
+            f"{schema.format}; use the medstress that wrote it, or choose another folder with "
+            "--out"
         )
-    if wrong := _difference(found, *_schemas_of(known)):
+    if wrong := _difference(found, *_schemas_of(known, schema)):
         raise StoreError(
             f"{file} is not as medstress makes it: {wrong}; another program made or changed it, "
             "so it is not opened"
@@ -96,9 +127,9 @@ def check_schema(db: sqlite3.Connection, file: Path) -> int:
 
 
 @cache
-def known_tables(format_: int) -> Mapping[str, tuple[Column, ...]]:
+def known_tables(format_: int, schema: Schema = RUN) -> Mapping[str, tuple[Column, ...]]:
     """Return the tables of a format with their columns, including tables that may be missing."""
-    with closing(_database(format_, is_whole=True)) as db:
+    with closing(_database(format_, schema, is_whole=True)) as db:
         names = [name for name, one in _objects(db).items() if one.kind == "table"]
         return {
             name: tuple(
@@ -110,17 +141,20 @@ def known_tables(format_: int) -> Mapping[str, tuple[Column, ...]]:
 
 
 @cache
-def _schemas_of(format_: int) -> tuple[_Objects, _Objects]:
-    """Return the objects that a run of a format must contain, and those that it may."""
-    with closing(_database(format_)) as least, closing(_database(format_, is_whole=True)) as most:
+def _schemas_of(format_: int, schema: Schema) -> tuple[_Objects, _Objects]:
+    """Return the objects that a file of a format must contain, and those that it may."""
+    with (
+        closing(_database(format_, schema)) as least,
+        closing(_database(format_, schema, is_whole=True)) as most,
+    ):
         return _objects(least), _objects(most)
 
 
-def _database(format_: int, *, is_whole: bool = False) -> sqlite3.Connection:
+def _database(format_: int, schema: Schema, *, is_whole: bool = False) -> sqlite3.Connection:
     db = sqlite3.connect(":memory:", isolation_level=None)
-    db.executescript(sql_of("schema.sql"))
-    db.executescript(sql_of("calls.sql" if format_ == FORMAT else f"calls_{format_}.sql"))
-    for extra in _MAY_LACK[format_] if is_whole else ():
+    for name in schema.scripts[format_]:
+        db.executescript(sql_of(name))
+    for extra in schema.may_lack[format_] if is_whole else ():
         db.execute(extra)
     return db
 

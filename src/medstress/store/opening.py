@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medstress.core.errors import StoreError
-from medstress.store.known_schema import FORMAT, check_schema, known_tables
+from medstress.files.writing import DATABASE
+from medstress.store.known_schema import FORMAT, RUN, Schema, check_schema, known_tables
 from medstress.store.stored_types import check_types
 
 LONGEST_VALUE = 128 << 20
@@ -57,21 +58,22 @@ class OpenedRun:
     one snapshot."""
 
 
-def open_for_reading(path: Path) -> OpenedRun:
-    """Open a file that should be a run's database.
+def open_for_reading(path: Path, schema: Schema = RUN) -> OpenedRun:
+    """Open a file that should be a run's database, or another of medstress.
 
     Args:
         path: the file.
+        schema: what it should hold.
 
     Raises:
-        StoreError: it is not a run of a known format, it is damaged, or it cannot be opened.
+        StoreError: it holds that in no known format, it is damaged, or it cannot be opened.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
-            return _opened(path)
+            return _opened(path, schema)
         except _ChangedError:
             continue  # a writer started: now there is a log, and the next attempt reads with it
-    return _opened(path)
+    return _opened(path, schema)
 
 
 def check_run(path: Path) -> None:
@@ -101,14 +103,14 @@ def restrict(db: sqlite3.Connection, format_: int) -> None:
     db.set_authorizer(allows)
 
 
-def _opened(path: Path) -> OpenedRun:
-    _check_files(path)
+def _opened(path: Path, schema: Schema) -> OpenedRun:
+    check_sides(path)
     try:
         db, is_unchanged = _connected(path)
     except sqlite3.Error as error:
         raise StoreError(explain(path, error)) from error
     try:
-        return OpenedRun(db=db, format=_checked(db, path), is_unchanged=is_unchanged)
+        return OpenedRun(db=db, format=_checked(db, path, schema), is_unchanged=is_unchanged)
     except BaseException as error:
         db.close()
         if not is_unchanged():
@@ -118,21 +120,25 @@ def _opened(path: Path) -> OpenedRun:
         raise
 
 
-def _checked(db: sqlite3.Connection, path: Path) -> int:
+def _checked(db: sqlite3.Connection, path: Path, schema: Schema) -> int:
     # One snapshot for all checks and reads, because another process may be writing.
     db.execute("BEGIN")
-    format_ = check_schema(db, path)
+    format_ = check_schema(db, path, schema)
     if format_ == 0:
         return 0
     (report,) = db.execute("PRAGMA quick_check(1)").fetchone()
     if report != "ok":
         raise StoreError(_damaged(path, str(report).splitlines()[-1]))
-    check_types(db, path, known_tables(format_))
+    check_types(db, path, known_tables(format_, schema))
     return format_
 
 
-def _check_files(path: Path) -> None:
-    """Refuse side files that SQLite would follow, or that would make it change the database."""
+def check_sides(path: Path) -> None:
+    """Refuse side files that SQLite would follow, or that would make it change the database.
+
+    Raises:
+        StoreError: one of them is no regular file, or another program left it.
+    """
     for ending in ("-wal", "-shm", "-journal"):
         beside = path.with_name(path.name + ending)
         if beside.is_symlink() or (beside.exists() and not beside.is_file()):
@@ -140,7 +146,7 @@ def _check_files(path: Path) -> None:
                 f"{beside} is not a regular file, so medstress did not make it; remove it"
             )
     journal = path.with_name(f"{path.name}-journal")
-    if journal.exists() and journal.stat().st_size and path.stat().st_size:
+    if journal.exists() and journal.stat().st_size and path.exists() and path.stat().st_size:
         raise StoreError(
             f"another program left {path} in the middle of a change ({journal.name} is beside "
             "it); open it with that program, or restore an earlier copy"
@@ -150,11 +156,14 @@ def _check_files(path: Path) -> None:
 def _connected(path: Path) -> tuple[sqlite3.Connection, Callable[[], bool]]:
     """Open without leaving files behind, and include what a log beside the file holds."""
     log = path.resolve().with_name(f"{path.resolve().name}-wal")
-    if not log.exists():
-        # Nobody is writing, because a writer has a log from the start. `is_unchanged` notices one
-        # that starts later.
+    if not _holds_anything(log):
+        # Nobody has written since the database was closed. `is_unchanged` notices one who starts
+        # later. An empty log is what readers leave who came while the writer closed.
         before = _stamp(path)
-        return _connection(path, "immutable=1"), lambda: _stamp(path) == before and not log.exists()
+        return (
+            _connection(path, "immutable=1"),
+            lambda: _stamp(path) == before and not _holds_anything(log),
+        )
     try:
         return _connection(path), lambda: True
     except sqlite3.OperationalError:
@@ -198,6 +207,13 @@ def _bound(path: Path) -> Callable[[], int]:
     return is_over
 
 
+def _holds_anything(log: Path) -> bool:
+    try:
+        return log.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
 def _stamp(path: Path) -> tuple[int, int, int]:
     found = path.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns
@@ -219,6 +235,8 @@ def explain(path: Path, error: sqlite3.Error) -> str:
 
 
 def _damaged(path: Path, what: str) -> str:
+    if path.name != DATABASE:
+        return f"{path} is not readable: {what}; restore it from a copy"
     return (
         f"{path} is not a readable run: {what}; if it was one, restore it from a copy, or run the "
         "experiment again in another folder with --out"

@@ -12,10 +12,11 @@ from typing import Any
 
 from medstress.core.calls import FROM_CACHE
 from medstress.core.errors import StoreError
-from medstress.store import replies, reviews
+from medstress.store import begun, replies, reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import make_views
 from medstress.store.opening import explain, open_for_reading, restrict
+from medstress.store.review_store import stored_reviews
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending
 
@@ -32,8 +33,7 @@ SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
     FROM calls WHERE role = 'victim')
 GROUP BY trial, purpose, query
 """
-_INQUIRIES = "('asked', 'unanswered')"
-"""Verdicts of inquiries and studies; a trial has another one, or none while it runs."""
+_INQUIRIES = begun.INQUIRIES
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
 
 
@@ -175,6 +175,10 @@ class RunReader:
             columns["result"] = json.loads(columns["result"])
             yield StoredTrial(**columns)
 
+    def begun(self) -> list[begun.BegunInOrder]:
+        """Return all trials that have begun, ended or not, in the plan's order."""
+        return begun.read(self._db)
+
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
         rows = self._db.execute(
@@ -207,9 +211,9 @@ class RunReader:
         )
         return {own: about for own, about in rows if about is not None}
 
-    def reviews(self) -> Iterator[reviews.Review]:
-        """Yield the experts' reviews of successes."""
-        return reviews.read(self._db)
+    def reviews(self) -> list[reviews.Review]:
+        """Return what experts say, each one's latest about a case, by trial and reviewer."""
+        return reviews.latest(reviews.read_table(self._db), stored_reviews(self.folder))
 
     def trial_numbers(self) -> dict[int, tuple[str, int]]:
         """Return row -> (trial id, row of its item) of finished trials."""
@@ -234,17 +238,23 @@ class RunReader:
         for trial, spec, noted in rows:
             yield trial, spec, None if noted is None else json.loads(noted)
 
+    def result(self, trial: int) -> dict[str, Any]:
+        """Return the result of a finished trial, as stored."""
+        (text,) = self._db.execute("SELECT result FROM trials WHERE id = ?", (trial,)).fetchone()
+        found: dict[str, Any] = json.loads(text)
+        return found
+
     def answered_queries(
-        self, trials: Sequence[int]
+        self, trials: Sequence[int], purpose: str = "attack"
     ) -> Iterator[tuple[int, int, str | None, str, tuple[int, int]]]:
         """Yield (trial, query, edits, answer, tokens in and out) of each answered call of perturbed
-        queries in the given trials, in order."""
+        queries, or of those with another purpose, in the given trials, in order."""
         for trial in trials:
             rows = self._db.execute(
                 "SELECT trial, query, edits, body, tokens_in, tokens_out FROM calls "
-                "WHERE trial = ? AND purpose = 'attack' AND role = 'victim' AND error IS NULL "
+                "WHERE trial = ? AND purpose = ? AND role = 'victim' AND error IS NULL "
                 "AND body IS NOT NULL ORDER BY seq",
-                (trial,),
+                (trial, purpose),
             )
             for row in rows:
                 yield row[0], row[1], row[2], row[3], (row[4], row[5])
@@ -307,8 +317,7 @@ class RunReader:
         return {arm: roles for arm, roles in found.items() if set(roles) != {"victim"}}
 
     def attack_calls(self) -> Iterator[tuple[int, str, str, str, str, int, bytes]]:
-        """Yield (trial, data set, group, victim, attack, query, cache key) of each answered call of
-        attack queries, in the plan's order."""
+        """Yield (trial, data set, group, victim, attack, query, key) of answered attack calls."""
         yield from self._db.execute(
             "SELECT e.trial, a.dataset, a.grp, a.victim, a.attack, e.query, e.key "
             "FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "

@@ -6,7 +6,6 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +24,6 @@ from medstress.files.writing import (
     refuse_link,
     refuse_occupied,
 )
-from medstress.store import reviews
 from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.database import SIDES, Database, commit, insert_rows, translated
@@ -39,6 +37,7 @@ from medstress.store.registered_rows import (
     register_trial,
     update_metadata,
 )
+from medstress.store.review_store import remove_reviews
 from medstress.store.spending import Spending, read_spending
 
 FILE = DATABASE
@@ -132,6 +131,7 @@ class RunStore:
                 with translated(folder):
                     for path in folder.glob(f"{FILE}*"):
                         path.unlink()
+                    remove_reviews(folder)
             check_run(folder / FILE)
             self._is_empty = not (folder / FILE).exists()
             self._db = Database(folder / FILE, self._prepare, access)
@@ -275,10 +275,6 @@ class RunStore:
         rows = [(json.dumps(list(ends)), trial) for trial, ends in values]
         query = "UPDATE trials SET result = json_set(result, '$.distances', json(?)) WHERE id = ?"
         self._db.submit(lambda db: db.executemany(query, rows))
-
-    def write_reviews(self, found: Iterable[reviews.Review]) -> None:
-        """Store the experts' reviews of successes."""
-        self._db.submit(partial(reviews.write, reviews=list(found)))
 
     # -- calls -------------------------------------------------------------------------------
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:

@@ -1,4 +1,4 @@
-"""The first sentences of a summary: what attacks change beside what a harmless change does."""
+"""What attacks change beside what a harmless change does, control by control, in sentences."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from medstress.core.controls import CONTROLS, MEANINGS, arm_label
+from medstress.core.controls import CONTROLS, MEANINGS
 from medstress.results.formats import listed, plural
-
-Row = Mapping[str, Any]
+from medstress.summary.arms import REPEAT, Row, is_awaited
 
 NO_CONTROL = "not net of any control"
-REPEAT = "repeat"
 _MOST = 6
 """Attacks named in one sentence; further ones are counted."""
 
@@ -53,7 +51,7 @@ def headlines(pooled: Sequence[Row], manifest: Mapping[str, Any]) -> list[str]:
     without: list[Row] = []
     for row in attacks:
         tables = {k: v for k, v in (row.get("control_table") or {}).items() if v and sum(v)}
-        if not tables and not _is_awaited(row, manifest):
+        if not tables and not is_awaited(row, manifest):
             without.append(row)
         for name, table in tables.items():
             both, only_attack, only_control, _ = table
@@ -70,10 +68,10 @@ def headlines(pooled: Sequence[Row], manifest: Mapping[str, Any]) -> list[str]:
             )
             beside.setdefault(key, []).append((row["attack"], both + only_attack, open_attack))
     found = [_sentence(key, members) for key, members in beside.items()]
-    return [*found, *_uncontrolled(without, bool(beside), manifest), *_primary(manifest)]
+    return [*found, *_uncontrolled(without, bool(beside), manifest), *primary(manifest)]
 
 
-def _primary(manifest: Mapping[str, Any]) -> Iterator[str]:
+def primary(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Say which endpoint is primary, if the file names one."""
     named = manifest["config"]["experiment"].get("primary")
     if named is None:
@@ -99,12 +97,6 @@ def _is_attacked(row: Row) -> bool:
 
 def _place(row: Row) -> tuple[str, str, str]:
     return row["victim"], row["dataset"], row["group"]
-
-
-def _is_awaited(row: Row, manifest: Mapping[str, Any]) -> bool:
-    """Return whether a run that is not complete has a control arm that may still be asked."""
-    arms = (arm_label(row["attack"], name) for name in CONTROLS)
-    return not manifest.get("complete") and any(arm in manifest["attacks"] for arm in arms)
 
 
 def _sentence(key: Key, members: Sequence[Taken]) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from medstress.core.controls import left_out_sentences
 from medstress.core.rows import TrialRow
 from medstress.experiment.plan.spending import describe_spending
 from medstress.metrics.arms import largest_budget
+from medstress.metrics.clean_answers import clean_answers
 from medstress.metrics.controls import attacks_only
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.metrics.variance import variance_rows
@@ -21,6 +23,7 @@ from medstress.results.queries import only_names, substitutions
 from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
+from medstress.summary.arms import Place
 from medstress.summary.criteria import add_decisions
 from medstress.summary.explanations import about_explanations, describe_explanations
 from medstress.summary.frozen_sets import frozen_lines
@@ -28,9 +31,11 @@ from medstress.summary.headlines import headlines
 from medstress.summary.looks import saved
 from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
+from medstress.summary.reviews import describe_reviews, split_lines
 from medstress.summary.sensitivity import describe_sensitivity, models_of
 from medstress.summary.sentences import add_scores
 from medstress.summary.training import describe_training
+from medstress.summary.verdict import verdict_of
 from medstress.tuning.numbers import cautions, describe_tuning
 
 
@@ -86,6 +91,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     found["names"] = asdict(names_of(manifest))
     found["headlines"] = headlines(found["pooled"], manifest)
     add_scores(run, found)
+    found["verdict"] = verdict_of(found, manifest, partial(_guesses, trials))
     tuning = describe_tuning(run, trials)
     if tuning is not None:
         found["tuning"] = tuning
@@ -118,6 +124,9 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         found["passages"] = passages
         if not passages["gains"]:
             found["warnings"].append(NO_GAIN)
+    if (review := describe_reviews(run, trials)) is not None:
+        found["review"] = review
+        found["warnings"] += split_lines(review)
     add_decisions(run, trials, found, budgets)
     # Only kinds whose attacks draw names have analyses.
     analysed = trials if kind_of_run(run).draws_names else ()
@@ -131,6 +140,13 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         **found,
         "analysis": analyse(run, analysed, found["pooled"], budgets, substituted),
     }
+
+
+def _guesses(trials: Sequence[TrialRow], place: Place) -> bool:
+    """Return whether a victim's clean answers are not above chance."""
+    return clean_answers(
+        trial for trial in trials if (trial.dataset, trial.group, trial.victim) == place
+    ).guesses
 
 
 def _budgets(trials: Sequence[TrialRow]) -> dict[str, int]:

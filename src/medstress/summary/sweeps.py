@@ -48,8 +48,8 @@ def sweeps(run: StoredRun, rows: Sequence[TrialRow]) -> Iterator[Swept]:
             if not all(edit.replacement for edit in substitution):
                 continue
             candidate = Candidate(item=item, edits=substitution)
-            outcome = prompts.outcome(row.victim, row.dataset, candidate, queries[query])
-            wrong.append(outcome is Outcome.WRONG)
+            said = prompts.prediction(row.victim, row.dataset, candidate, queries[query])
+            wrong.append(said.outcome is Outcome.WRONG)
         if wrong:
             yield Swept(
                 place=(row.dataset, row.group, row.victim),

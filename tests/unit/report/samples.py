@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from math import sqrt
 from typing import Any
+from xml.etree import ElementTree
 
 from medstress.core.calls import Message
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.report.charts import Plot
 from medstress.results import text
 from medstress.results.table import Table
 
@@ -58,6 +61,36 @@ _NAMES = {
 def shown(table: Table) -> list[dict[str, str]]:
     """The rows of a table as the terminal has them, by heading."""
     return [dict(zip(text.headings(table), row, strict=True)) for row in text.rows(table)]
+
+
+def marks(plot: Plot) -> list[dict[str, Any]]:
+    """The data of a chart's marks, each row once."""
+    spec = json.loads(plot.spec)
+    rows: list[dict[str, Any]] = []
+    for layer in [spec, *spec.get("layer", ())]:
+        data = layer.get("data") or {}
+        for row in spec.get("datasets", {}).get(data.get("name"), data.get("values", [])):
+            if row not in rows and "value" in row:
+                rows.append(row)
+    return rows
+
+
+def is_drawn(plot: Plot) -> list[str]:
+    """The texts of a chart's static picture, once its chart is checked against the schema."""
+    from altair import LayerChart
+
+    spec = json.loads(plot.spec)
+    own = {name: value for name, value in spec.items() if name != "config"}
+    LayerChart.from_dict(own, validate=True)
+    root = ElementTree.fromstring(plot.svg)
+    assert root.attrib["role"] == "img"
+    assert root.attrib["aria-label"]
+    tags = {element.tag for element in root.iter()}
+    assert tags <= {"svg", "g", "path", "line", "text", "tspan", "rect"}
+    assert not re.search(r"#[0-9a-f]{6}|style=|<style|url\(", str(plot.svg))
+    plot.svg.encode()
+    plot.spec.encode()
+    return ["".join(text.itertext()) for text in root.iter("text")]
 
 
 def estimate(part: int, n: int, method: str = "wilson") -> dict[str, Any]:

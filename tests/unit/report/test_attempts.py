@@ -37,7 +37,7 @@ def texts(table):
     ]
 
 
-def test_the_curve_stands_beside_the_published_points_of_the_chart():
+def test_the_curve_stands_beside_the_published_points_of_the_chart(samples):
     assert published() == {
         "GPT-3.5": (0.641, 0.486, 0.412, 0.368, 0.33),
         "GPT-4": (0.874, 0.774, 0.726, 0.69, 0.663),
@@ -49,6 +49,13 @@ def test_the_curve_stands_beside_the_published_points_of_the_chart():
     assert texts(data)[0] == ["medfuzz", ".800", ".600", ".500", "–", "–"]
     assert texts(data)[1] == ["GPT-3.5, published", ".641", ".486", ".412", ".368", ".330"]
     assert "error about .003" in data.notes[0]
+    marks = samples.marks(plot)
+    ours = {m["x"]: (m["value"], m["low"]) for m in marks if m.get("attack") == "medfuzz"}
+    assert ours == {0: (0.8, 0.4), 1: (0.6, 0.3), 2: (0.5, 0.25)}
+    theirs = [m for m in marks if "attack" not in m]
+    assert sorted(m["value"] for m in theirs) == sorted(sum(published().values(), ()))
+    assert {m["arm"] for m in theirs} == {"published"}
+    samples.is_drawn(plot)
 
 
 def test_other_attacks_have_no_such_section():

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from medstress.report.passages import (
     gain_table,
-    overview_table,
     passage_plots,
     short_gain_table,
 )
 from medstress.results import text
-from medstress.running.demo import DEMO
+from medstress.results.names import Names
 
 
 def share(hits: int, n: int) -> dict[str, Any]:
@@ -49,14 +49,6 @@ GAIN = {
 }
 
 
-def test_the_better_victim_comes_first_and_the_attack_that_takes_least() -> None:
-    shown = overview_table({"accuracies": ROWS})
-    assert text.headings(shown) == ("Group", "Victim", "Right before", "far", "near")
-    lines = text.rows(shown)
-    assert [line[1] for line in lines] == ["open", "closed <b>"]
-    assert lines[0][2:] == ("8/10 = .800 [.700, .900]", ".800", ".700")
-
-
 def test_the_table_in_short_leaves_out_what_all_passages_are_worth() -> None:
     assert gain_table(None) is None
     both = {"gains": [GAIN, {**GAIN, "passages": "all"}]}
@@ -81,34 +73,28 @@ def test_the_figure_has_a_panel_for_each_group_and_escapes_labels() -> None:
     assert [line[0] for line in text.rows(panel.data)] == ["before", "far", "near"]
 
 
-def test_an_arm_that_is_missing_leaves_a_gap() -> None:
-    (panel,) = passage_plots({"gains": [GAIN], "accuracies": ROWS[:-1]})
+def test_an_arm_that_is_missing_leaves_a_gap(samples: ModuleType) -> None:
+    names = Names(attacks={"far": "far names"})
+    (panel,) = passage_plots({"gains": [GAIN], "accuracies": ROWS[:-1]}, names)
     left = {line[0]: line[1] for line in text.rows(panel.data)}
-    assert left["far"] == "–"
+    assert left["far names"] == "–"
     assert left["near"].startswith("7/10")
+    marks = {(m["place"], m["victim"]): m["value"] for m in samples.marks(panel)}
+    assert ("far names", "open") not in marks
+    assert marks["far names", "closed <b>"] == 0.3
+    assert marks["before", "open"] == 0.8
+    assert "far names" in samples.is_drawn(panel)
 
 
-def test_the_demo_s_tables_fit_a_terminal_of_100_columns() -> None:
+def test_the_demo_s_table_fits_a_terminal_of_80_columns() -> None:
     worst = {"value": 0.111, "n": 100, "low": 0.111, "high": 0.999, "method": "Wilson"}
-    attacks = [attack["label"] for attack in DEMO["attack"]]
-    rows = [
-        {
-            "dataset": "sample",
-            "group": "diseases",
-            "victim": "closed_book",
-            "attack": attack,
-            "accuracy": {**worst, "hits": 100},
-            "accuracy_after": worst,
-        }
-        for attack in attacks
-    ]
     gains = [
         {
             **{"group": "diseases", "passages": "undecided", "gain": {**worst, "low": -0.999}},
             **{"accuracy_open": worst, "accuracy_closed": worst},
         }
     ]
-    for table in (overview_table({"accuracies": rows}), short_gain_table({"gains": gains})):
-        lines = [text.headings(table), *text.rows(table)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        assert sum(widths) + 2 * len(widths) <= 100
+    table = short_gain_table({"gains": gains})
+    lines = [text.headings(table), *text.rows(table)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    assert sum(widths) + 2 * len(widths) <= 80

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 from medstress.core.outcomes import Verdict
 from medstress.report import render_report
 from medstress.report.second_answers import second_answer_plots
+from medstress.results.names import Names
 
 
 def marked(samples, sampler: str, n_unrefuted: int):
@@ -22,17 +23,29 @@ def marked(samples, sampler: str, n_unrefuted: int):
 
 def test_the_figure_shows_both_rates_and_says_them(samples):
     trials = marked(samples, "random", 9) + marked(samples, "nearest", 3)
-    (plot,) = second_answer_plots(trials)
+    plot, gaps = second_answer_plots(trials, Names(attacks={"nearest": "nearest names"}))
     root = ElementTree.fromstring(plot.svg)
-    assert "nearest .750, not refuted .250" in root.attrib["aria-label"]
+    assert "nearest names .750, not refuted .250" in root.attrib["aria-label"]
     texts = {"".join(text.itertext()) for text in root.iter("text")}
-    assert {"nearest", "random", "all successes", "not refuted"} <= texts
+    assert {"nearest names", "random", "all successes", "not refuted"} <= texts
     cells = {
         row["Attack"]: [text.partition(" [")[0] for text in [*row.values()][1:]]
         for row in samples.shown(plot.data)
     }
     assert cells["random"] == ["9/12 = .750", "9/12 = .750", "–", "–"]
-    assert cells["nearest"] == ["9/12 = .750", "3/12 = .250", ".000", "\u2212.500"]
+    assert cells["nearest names"] == ["9/12 = .750", "3/12 = .250", ".000", "\u2212.500"]
+
+    found = {(m["attack"], m["series"]): m["value"] for m in samples.marks(plot)}
+    assert found == {
+        ("random", "all successes"): 0.75, ("random", "not refuted"): 0.75,
+        ("nearest", "all successes"): 0.75, ("nearest", "not refuted"): 0.25,
+    }  # fmt: skip
+    # Random draws have no advantage over themselves: nothing is drawn for them.
+    assert {(m["attack"], m["series"]): m["value"] for m in samples.marks(gaps)} == {
+        ("nearest", "all successes"): 0.0, ("nearest", "not refuted"): -0.5,
+    }  # fmt: skip
+    samples.is_drawn(plot)
+    samples.is_drawn(gaps)
 
 
 def test_a_run_that_excludes_variants_has_no_such_section(samples):

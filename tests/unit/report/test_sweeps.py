@@ -53,6 +53,13 @@ def test_without_distances_the_names_stand_in_their_order(analysis, samples):
     label = ElementTree.fromstring(plot.svg).attrib["aria-label"]
     assert "by names, nearest first (share)" in label
     assert [row["Distance from"] for row in samples.shown(plot.data)] == ["–"] * 4
+    marks = samples.marks(plot)
+    assert [(m["x"], m["value"]) for m in marks] == [
+        (0.125, 0.0), (0.375, 0.25), (0.625, 0.5), (0.875, 0.75),
+    ]  # fmt: skip
+    # One item estimates nothing: no interval is drawn.
+    assert all(m["low"] == m["value"] == m["high"] for m in marks)
+    samples.is_drawn(plot)
 
 
 def test_the_page_has_the_section_only_where_every_name_was_asked(samples, analysis):

@@ -36,7 +36,7 @@ def plot_regimes(panels: Sequence[Panel], formats: Sequence[str]) -> dict[str, b
     width = max(4.2, 2.5 * n_columns)
 
     def build(figure: Figure) -> None:
-        grid = figure.subplots(n_bands * len(rows), n_columns, squeeze=False)
+        grid = figure.subplots(n_bands * len(rows), n_columns, squeeze=False, sharex="col")
         handles: dict[str, Any] = {}
         for i, panel in enumerate(panels):
             top, column = len(rows) * (i // COLUMNS), i % COLUMNS
@@ -49,6 +49,7 @@ def plot_regimes(panels: Sequence[Panel], formats: Sequence[str]) -> dict[str, b
                     canvas.title(axes, panel.label, width / n_columns - 0.4, i)
                 if j == len(rows) - 1:
                     axes.set_xlabel("n")
+                    axes.tick_params(labelbottom=True)
                 else:
                     axes.tick_params(labelbottom=False)
         for axes in _unused(grid, panels, rows):

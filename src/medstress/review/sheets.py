@@ -1,4 +1,4 @@
-"""Write cases to sheets for experts, and read their judgements."""
+"""Sheets: MedFuzz cases with all that is known of them, and judgements as CSV."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from medstress.files.spreadsheets import Reader, Writer
 from medstress.files.writing import write_text
 from medstress.report.case import Case, render_sheet
 from medstress.results.load import StoredRun
-from medstress.review.cases import cases_of
-from medstress.store.reviews import Review
-from medstress.store.run_store import RunStore
+from medstress.review.form import QUESTIONS, WORDS, read_name
+from medstress.review.sheet_cases import cases_of
+from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import KEY_RIGHT, Place, Review, place
 
 YES_NO = ("yes", "no")
 INTEREST = ("clinical", "advocacy", "both", "none")
+ROOM = tuple(name for name in QUESTIONS if name != KEY_RIGHT)
+HUMAN_VALID = "human_valid"
+"""What the sheet calls the judgement `key_right`; either name is read."""
 FORM: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("reviewer", "Your name or initials", ()),
-    ("human_valid", "Is the keyed answer still the right one after the edit?", YES_NO),
+    (HUMAN_VALID, "Is the keyed answer still the right one after the edit?", WORDS),
     (
         "assumption_violated",
         "Is the assumption of the exam violated in a way that raises concern in practice?",
@@ -34,10 +38,11 @@ FORM: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         YES_NO,
     ),
     ("interest", "Of clinical or of advocacy interest?", INTEREST),
+    *((name, QUESTIONS[name], WORDS) for name in ROOM),
     ("note", "Anything else", ()),
 )
 """(column, question, allowed answers; empty: free text). The paper asks these questions about its
-cases."""
+cases; the last three but the note are those of the review room."""
 SHOWN = (
     "trial_id",
     "dataset",
@@ -64,43 +69,49 @@ SHOWN = (
 
 
 def export_sheet(run: StoredRun, to: Path) -> int:
-    """Write the cases of a run as an HTML or CSV sheet and return their number.
+    """Write the successes of MedFuzz as an HTML or CSV sheet and return their number.
+
+    A sheet shows model, attack, plan and reasoning: it is not blinded.
 
     Raises:
-        UsageError: another extension, or the file cannot be written.
+        UsageError: the file cannot be written.
     """
     cases = cases_of(run)
     if to.suffix == ".html":
         form = [(column, question, " / ".join(values)) for column, question, values in FORM]
         text = render_sheet(cases, run.manifest["config"]["experiment"]["name"], form)
-    elif to.suffix == ".csv":
-        text = _as_csv(cases)
     else:
-        raise UsageError(f"--export {to}: the name must end in .html or .csv")
+        text = _as_csv(cases)
     try:
         write_text(to, text)
     except OSError as error:
-        raise UsageError(f"--export {to}: cannot write it: {error.strerror}") from error
+        raise UsageError(f"{to}: cannot write it: {error.strerror}") from error
     return len(cases)
 
 
-def import_sheet(store: RunStore, known: Sequence[str], path: Path) -> int:
-    """Store experts' judgements from a CSV sheet and return their number.
+def import_sheet(store: ReviewStore, known: Sequence[str], path: Path) -> int:
+    """Store experts' judgements from a CSV sheet and return how many differ from what is stored.
 
     A row without answers is not reviewed yet and is left out. A reviewer who judges a case again
-    replaces the earlier judgement.
+    replaces the earlier judgement; the same sheet read twice adds nothing.
 
     Args:
-        store: the run, open for writing.
+        store: the run's reviews.
         known: the identifiers of its trials.
         path: the sheet.
 
     Raises:
         UsageError: a wrong cell; the message names file, row and column.
     """
-    reviews = list(_read(path, set(known)))
-    store.write_reviews(reviews)
-    return len(reviews)
+    latest = {place(one): one for one in store.reviews()}
+    new = [one for one in _read(path, set(known)) if not _is_known(one, latest)]
+    store.add(new)
+    return len(new)
+
+
+def _is_known(one: Review, latest: Mapping[Place, Review]) -> bool:
+    known = latest.get(place(one))
+    return known is not None and (dict(known.answers), known.note) == (dict(one.answers), one.note)
 
 
 def _as_csv(cases: Sequence[Case]) -> str:
@@ -167,13 +178,16 @@ def _read(path: Path, known: set[str]) -> Iterator[Review]:
         raise UsageError(
             f"--import {path}: not a CSV file ({error}); save the sheet as CSV, UTF-8"
         ) from error
-    needed = ("trial_id", "reviewer", "human_valid")
+    is_named = KEY_RIGHT in rows.fields and HUMAN_VALID not in rows.fields
+    needed = ("trial_id", "reviewer", KEY_RIGHT if is_named else HUMAN_VALID)
     if missing := [name for name in needed if name not in rows.fields]:
         raise UsageError(
             f"--import {path}: the column {missing[0]!r} is missing; write a sheet with: medstress "
             "review DIR --export FILE.csv"
         )
     for number, row in enumerate(given, start=2):
+        if is_named:
+            row = {**row, HUMAN_VALID: row[KEY_RIGHT]}
         review = _review(row, f"--import {path}, row {number}", known)
         if review is not None:
             yield review
@@ -186,19 +200,16 @@ def _review(row: Mapping[str, str], where: str, known: set[str]) -> Review | Non
     trial = row["trial_id"].strip()
     if trial not in known:
         raise UsageError(f"{where}, column 'trial_id': the run has no trial {trial!r}")
-    if not given["reviewer"]:
-        raise UsageError(f"{where}, column 'reviewer': expected a name or initials, got nothing")
     answers = {
         column: _word(given[column], values, f"{where}, column {column!r}")
         for column, _, values in FORM
         if values
     }
-    valid = answers.pop("human_valid")
+    key_right = {KEY_RIGHT: answers.pop(HUMAN_VALID)}
     return Review(
         trial_id=trial,
-        reviewer=given["reviewer"],
-        human_valid=None if valid is None else valid == "yes",
-        answers={column: value for column, value in answers.items() if value is not None},
+        reviewer=read_name(given["reviewer"], f"{where}, column 'reviewer'"),
+        answers={name: word for name, word in (key_right | answers).items() if word is not None},
         note=given["note"],
         time=manifests.now(),
     )

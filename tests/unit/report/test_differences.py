@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import random
-from collections import Counter
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.report.examples import Change, choose, mark_changes, show, successes
+from medstress.report.cases.differences import Change, mark_changes
+from medstress.report.cases.packing import splices
 
 TEXT = st.text(alphabet="ab .,-\n(β", max_size=60)
 
@@ -62,28 +60,11 @@ def test_a_wall_of_punctuation_is_split_in_linear_time():
     assert without(mark_changes(wall, wall + "!"), Change.REMOVED) == wall + "!"
 
 
-def test_the_choice_is_even_over_the_attacks(samples):
-    trials = [samples.trial(i, attack="common") for i in range(500)]
-    trials += [samples.trial(i, attack="rare", trial_id=f"r{i}") for i in range(7)]
-    trials += [samples.trial(i, attack="other", trial_id=f"o{i}") for i in range(300)]
-    chosen = Counter(trial.attack for trial in choose(trials, 200, "salt"))
-    assert chosen == {"rare": 7, "common": 97, "other": 96}
-
-
-def test_the_choice_does_not_depend_on_the_order_of_the_trials(samples):
-    trials = [samples.trial(i) for i in range(60)]
-    shuffled = random.Random(0).sample(trials, len(trials))
-    assert choose(trials, 10, "salt") == choose(shuffled, 10, "salt")
-    assert choose(trials, 10, "salt") != choose(trials, 10, "pepper")
-
-
-def test_controls_that_flip_are_no_successes(samples):
-    assert successes([samples.trial(0, arm="repeat"), samples.trial(1)]) == [samples.trial(1)]
-
-
-def test_a_success_without_prompts_shows_the_names(samples):
-    shown = show(samples.trial(0, listing_before=None, listing_after=None))
-    assert [segment.text for segment in shown.segments] == [
-        shown.trial.replaced,
-        shown.trial.replacement,
-    ]
+@given(TEXT, TEXT)
+def test_splices_give_the_text_after_back_in_the_units_of_scripts(before, after):
+    before, after = "💊" + before, after + "𝔸"
+    units, found, at = before.encode("utf-16-le"), b"", 0
+    for start, removed, added in splices(before, after):
+        found += units[2 * at : 2 * start] + added.encode("utf-16-le")
+        at = start + removed
+    assert (found + units[2 * at :]).decode("utf-16-le") == after

@@ -1,0 +1,67 @@
+"""Print sentences and tables for people: as wide as the terminal, plain text in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from medstress.cli.fitting import Kind, Line, Shape, fit
+from medstress.cli.look import WIDTH, Look, is_ascii, wrapped
+from medstress.cli.streams import one_line, plain_stream
+from medstress.results.table import Table
+
+_NARROWEST = 60
+STYLES = {Kind.HEAD: "bold", Kind.NOTE: "yellow"}
+"""Kind of line -> style on a terminal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """Standard output, as it is now."""
+
+    console: Console
+    """Draws on a terminal; it knows NO_COLOR and terminals without colours."""
+    look: Look
+    """Its width and characters."""
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print a sentence: wrapped between words on a terminal, in one line elsewhere."""
+        line = one_line(text)
+        if not self.console.is_terminal:
+            print(line)
+            return
+        for part in wrapped(line, self.look.width, "  " if line.startswith("! ") else ""):
+            self._print(part, style)
+
+    def show(self, table: Table, shape: Shape | None = None) -> None:
+        """Print a table within the width."""
+        self.print_lines(fit(table, self.look, shape))
+
+    def print_lines(self, lines: Iterable[Line]) -> None:
+        """Print lines that are no wider than the screen."""
+        for line in lines:
+            if self.console.is_terminal:
+                self._print(line.text, STYLES.get(line.kind, ""))
+            else:
+                print(line.text)
+
+    def _print(self, text: str, style: str) -> None:
+        self.console.print(Text(text, style), soft_wrap=True)
+
+
+def screen() -> Screen:
+    """Return standard output as a screen: 80 columns unless a terminal says otherwise."""
+    stream = plain_stream(sys.stdout)
+    console = Console(file=stream, highlight=False)
+    width = max(_NARROWEST, console.width) if console.is_terminal else WIDTH
+    return Screen(console=console, look=Look(width=width, is_ascii=is_ascii(stream)))
+
+
+def titled(caption: str) -> Iterator[Line]:
+    """Yield an empty line and the title of what follows."""
+    yield Line(text="", kind=Kind.SAID)
+    yield Line(text=caption, kind=Kind.HEAD)

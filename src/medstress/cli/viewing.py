@@ -1,0 +1,58 @@
+"""Show a run to look at: one case in the terminal, all of it in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from medstress.api.run import Run
+from medstress.cli.streams import plain_stream, visible
+from medstress.core.errors import UsageError
+
+WIDTH = 80
+_STYLES = {"": "", "head": "bold", "removed": "red strike", "added": "green", "soft": "dim"}
+
+
+def case_cli(args: argparse.Namespace) -> int:
+    """Run `medstress case`."""
+    from medstress.report.cases.building import cases_of
+    from medstress.report.cases.finding import find_trial
+    from medstress.viewing.case import Line, case_lines
+
+    with Run(args.folder).opened() as stored:
+        cases = cases_of(stored)
+        record = cases.record(find_trial(cases, args.id), most_tried=None)
+    if args.json:
+        print(json.dumps(record.as_json(), indent=1))
+        return 0
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=plain_stream(sys.stdout), highlight=False)
+    console.width = min(WIDTH, console.width) if console.is_terminal else WIDTH
+
+    def shown(line: Line) -> Text:
+        return Text.assemble(*((visible(text), _STYLES[style]) for style, text in line))
+
+    for line in case_lines(record):
+        console.print(shown(line), overflow="fold")
+    return 0
+
+
+def view_cli(args: argparse.Namespace) -> int:
+    """Run `medstress view`."""
+    from medstress.viewing.view import view
+
+    if not 0 <= args.port <= 65535:
+        raise UsageError(
+            f"--port {args.port}: expected a port from 1 to 65535, or 0 for a free one"
+        )
+    announce = partial(print, flush=True)
+    # Ctrl+C is how it ends: nothing was interrupted.
+    with suppress(KeyboardInterrupt):
+        view(Path(args.folder), port=args.port, show=not args.no_browser, announce=announce)
+    return 0

@@ -1,0 +1,76 @@
+"""Find one case of a run by what a reader has of its id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from medstress.core.errors import UsageError
+from medstress.core.rows import TrialRow
+from medstress.report.cases.building import Cases
+from medstress.report.cases.choosing import is_success
+from medstress.report.cases.words import verdict_words
+from medstress.results.formats import shorten
+
+_SHOWN = 5
+
+
+def find_trial(cases: Cases, asked: str) -> TrialRow:
+    """Return the trial with this trial id, short id, unique beginning of one, or item id.
+
+    Raises:
+        UsageError: none or several fit; the message lists up to five candidates.
+    """
+    ids = cases.ids
+    for trial in cases.trials:
+        if asked in (trial.trial_id, ids[trial.trial_id]):
+            return trial
+    fitting = [trial for trial in cases.trials if trial.item_id == asked]
+    how = "is the item of"
+    if not fitting and asked:
+        how = "begins the ids of"
+        fitting = [
+            trial
+            for trial in cases.trials
+            if trial.trial_id.startswith(asked) or _bare(trial.trial_id).startswith(asked)
+        ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise UsageError(
+            f"case {shorten(asked, 60)!r} {how} {len(fitting):,} trials of this run; give one of "
+            f"{_told(cases, sorted(fitting, key=_first))}"
+        )
+    raise UsageError(_unknown(cases, asked))
+
+
+def _bare(trial_id: str) -> str:
+    return trial_id.rpartition(":")[2]
+
+
+def _first(trial: TrialRow) -> tuple[bool, str]:
+    return (not is_success(trial), trial.trial_id)
+
+
+def _unknown(cases: Cases, asked: str) -> str:
+    head = f"case {shorten(asked, 60)!r}: this run has no such trial or item"
+    if not cases.trials:
+        return f"{head}, for no trial has ended yet"
+    by_word = {cases.ids[trial.trial_id]: trial for trial in cases.trials}
+    near = get_close_matches(asked, by_word, _SHOWN)
+    items = {trial.item_id: trial for trial in sorted(cases.trials, key=_first, reverse=True)}
+    close = [by_word[each] for each in near]
+    close += [items[each] for each in get_close_matches(asked, items, _SHOWN)]
+    if close:
+        return f"{head}; near it are {_told(cases, close[:_SHOWN])}"
+    return f"{head}; it has, for example, {_told(cases, sorted(cases.trials, key=_first))}"
+
+
+def _told(cases: Cases, trials: Sequence[TrialRow]) -> str:
+    shown = [
+        f"{cases.ids[trial.trial_id]} ({shorten(cases.names.of('attack', trial.attack), 40)}, item "
+        f"{shorten(trial.item_id, 40)}, {verdict_words(trial.verdict.value)})"
+        for trial in trials[:_SHOWN]
+    ]
+    more = len(trials) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")

@@ -1,0 +1,360 @@
+"""The picture of the first screen: right answers before, after the control, after each attack."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from medstress.report.charts import INK, N_COLOURS, PAPER, SERIES, SOFT, Plot, plot
+from medstress.report.labels import Row, label_text
+from medstress.report.section import Source
+from medstress.results.formats import decimal, interval, plural, shorten
+from medstress.results.names import CONTROL_WORDS, attack_words, key_of
+from medstress.results.table import Format, Table, as_row, columns
+from medstress.stats.estimates import Estimate, is_estimate, read_share
+
+MOST_PANELS, MOST_LINES, MOST_VICTIMS = 4, 8, 6
+"""Data sets and groups, lines of each, and victims that are drawn; the table has all."""
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+_MARKS = ("●", "■", "▲", "◆", "▼", "✚")
+_LABEL = 46
+"""Characters of a line above its dots, at most; a longer name goes on in the next line."""
+_LINE, _DOTS, _GAP = 15, 13, 9
+"""Heights in pixels: a line of text, the dots of a victim, the space below."""
+BEFORE = "before any edit"
+_SCORES = {"f1": "F1", "pearson": "Pearson correlation", "macro_f1": "Macro F1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A victim in the key of the picture."""
+
+    name: str
+    """Its name in words."""
+    key: str
+    """Its key."""
+    mark: str
+    """The character that stands for its shape."""
+    colour: int
+    """Number of its colour, from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One data set and group."""
+
+    title: str
+    """Its name; empty if it is the only one."""
+    plot: Plot
+    """Its dots."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """The picture with its key."""
+
+    title: str
+    """What is drawn."""
+    key: Sequence[Entry]
+    """The victims; empty if there is one."""
+    panels: Sequence[Panel]
+    """One for each data set and group."""
+    notes: Sequence[str]
+    """What is not drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Dot:
+    """One value of one victim on one line."""
+
+    line: str
+    victim: str
+    attack: str | None
+    estimate: Estimate
+
+
+def first_picture(source: Source) -> Picture | None:
+    """Return the picture; None if nothing was measured."""
+    rows = [row for row in source.arms if not row.get("evidence")] or source.arms
+    measure, title = _measure(rows)
+    if measure is None:
+        return None
+    victims = _ordered(source, rows)
+    shown = {key_of(name): i for i, name in enumerate(victims[:MOST_VICTIMS])}
+    places: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        places.setdefault((row["dataset"], row["group"]), []).append(row)
+    ranked = _places(source, places)
+    panels, n_more = [], 0
+    for place in ranked[:MOST_PANELS]:
+        members = [row for row in places[place] if key_of(row["victim"]) in shown]
+        dots = list(_dots(members, measure))
+        lines = list(dict.fromkeys(dot.line for dot in dots))
+        n_more = max(n_more, len(lines) - MOST_LINES)
+        kept = [dot for dot in dots if dot.line in lines[:MOST_LINES]]
+        if kept:
+            name = label_text(part for part, n in zip(place, _varying(places), strict=True) if n)
+            panels.append(Panel(title=name, plot=_plot(kept, shown, place, title, _level(members))))
+    if not panels:
+        return None
+    return Picture(
+        title=f"{title}, with 95 % intervals",
+        key=[
+            Entry(name=name, key=key_of(name), mark=_MARKS[i], colour=i % N_COLOURS + 1)
+            for i, name in enumerate(victims[:MOST_VICTIMS])
+        ]
+        if len(victims) > 1
+        else (),
+        panels=panels,
+        notes=_notes(len(victims), len(ranked), n_more, any(map(_level, places.values()))),
+    )
+
+
+def _measure(rows: Sequence[Row]) -> tuple[str | None, str]:
+    """Return the field that is drawn, and what it is called."""
+    if any(_known(row.get("accuracy")) and row.get("chance") is not None for row in rows):
+        return "accuracy", "Right answers"
+    for name, words in _SCORES.items():
+        if any(_known(row.get(name)) for row in rows):
+            return name, words
+    if any(_known(row.get("accuracy")) for row in rows):
+        return "accuracy", "Right answers"
+    return None, ""
+
+
+def _known(found: Any) -> bool:
+    return is_estimate(found) and found["value"] is not None
+
+
+def _ordered(source: Source, rows: Sequence[Row]) -> list[str]:
+    """Return the victims, those first that the verdict speaks of."""
+    spoken = [each["victim"] for each in (source.summary.get("verdict") or {}).get("arms") or ()]
+    victims = list(dict.fromkeys(row["victim"] for row in rows))
+    if len(victims) <= MOST_VICTIMS:
+        return victims
+    return sorted(victims, key=lambda v: spoken.index(key_of(v)) if key_of(v) in spoken else 1e9)
+
+
+def _places(
+    source: Source, places: Mapping[tuple[str, str], Sequence[Row]]
+) -> list[tuple[str, str]]:
+    """Return data sets and groups, those first that the verdict speaks of."""
+    arms = (source.summary.get("verdict") or {}).get("arms") or ()
+    spoken = [(arm["dataset"], arm["group"]) for arm in arms]
+    keyed = {place: (key_of(place[0]), key_of(place[1])) for place in places}
+    return sorted(places, key=lambda p: spoken.index(keyed[p]) if keyed[p] in spoken else 1e9)
+
+
+def _varying(places: Mapping[tuple[str, str], Any]) -> tuple[bool, bool]:
+    """Return whether data sets and groups differ."""
+    datasets, groups = zip(*places, strict=True)
+    return len(set(datasets)) > 1, len(set(groups)) > 1
+
+
+def _dots(rows: Sequence[Row], measure: str) -> Iterator[_Dot]:
+    """Yield the dots, line by line: before, after the controls, after the attacks.
+
+    Attacks of one run start from the same items, as a rule, and so do their controls: then one
+    line stands for all of them.
+    """
+    after = f"{measure}_after"
+    attacks = [row for row in rows if "control_of" not in row]
+    yield from _line(attacks, measure, lambda row: BEFORE)
+    controls: dict[str, list[Row]] = {}
+    for row in rows:
+        if "control_of" in row:
+            controls.setdefault(_spec(row)["name"], []).append(row)
+    for name, members in controls.items():
+        words = f"after {CONTROL_WORDS.get(name, name)}"
+        yield from _line(members, after, lambda row, words=words: words)
+    for row in attacks:
+        estimate = read_share(row.get(after) or _UNKNOWN)
+        yield _Dot(
+            line=f"after {row['attack']}",
+            victim=row["victim"],
+            attack=row["attack"],
+            estimate=estimate,
+        )
+
+
+_UNKNOWN = {"value": None, "n": 0, "low": None, "high": None, "method": "not measured"}
+
+
+def _line(rows: Sequence[Row], field: str, words: Any) -> Iterator[_Dot]:
+    """Yield one line for rows that agree victim by victim, else one for each attack.
+
+    More seeds of the same answers have another n and the same value.
+    """
+    found = [(row, read_share(row.get(field) or _UNKNOWN)) for row in rows]
+    values: dict[str, set[float | None]] = {}
+    for row, estimate in found:
+        values.setdefault(row["victim"], set()).add(estimate.value)
+    if all(len(each) == 1 for each in values.values()):
+        told: set[str] = set()
+        for row, estimate in found:
+            if row["victim"] not in told:
+                told.add(row["victim"])
+                yield _Dot(line=words(row), victim=row["victim"], attack=None, estimate=estimate)
+        return
+    for row, estimate in found:
+        of = row.get("control_of", row["attack"])
+        yield _Dot(
+            line=f"{words(row)} ({of})",
+            victim=row["victim"],
+            attack=row["attack"],
+            estimate=estimate,
+        )
+
+
+def _spec(row: Row) -> dict[str, Any]:
+    spec = row.get("attack_spec")
+    found: dict[str, Any] = json.loads(spec) if isinstance(spec, str) else dict(spec or {})
+    return {"name": attack_words(found), **found}
+
+
+def _level(rows: Sequence[Row]) -> float | None:
+    """Return what guessing reaches, if all rows agree on it."""
+    levels = {row.get("chance") for row in rows}
+    found = levels.pop() if len(levels) == 1 else None
+    return None if found is None else float(found)
+
+
+def _notes(n_victims: int, n_places: int, n_lines: int, with_chance: bool) -> list[str]:
+    more = [
+        plural(n - most, noun)
+        for n, most, noun in (
+            (n_victims, MOST_VICTIMS, "more victim"),
+            (n_places, MOST_PANELS, "more group"),
+            (n_lines + MOST_LINES, MOST_LINES, "more attack"),
+        )
+        if n > most
+    ]
+    table = [f"Not drawn: {', '.join(more)}; the tables below have more."] if more else []
+    return [*(("Dashed: what guessing reaches.",) if with_chance else ()), *table]
+
+
+def _plot(
+    dots: Sequence[_Dot],
+    victims: Mapping[str, int],
+    place: tuple[str, str],
+    title: str,
+    level: float | None,
+) -> Plot:
+    import altair as alt
+
+    is_share = title == "Right answers"
+    lines, marks, height = _laid_out(dots, victims, place, is_share)
+    lowest = min((mark["low"] for mark in marks if mark["low"] is not None), default=0)
+    scale = alt.Scale(domain=[min(0, lowest), 1], nice=False)
+    axis = alt.Axis(format="%" if is_share else ".1f", title=None, tickCount=5)
+    x = alt.X("value:Q", scale=scale, axis=axis)
+    y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[height, 0], nice=False, zero=False))
+    tips = [
+        alt.Tooltip(f"{field}:N", title=heading)
+        for field, heading in (
+            ("line", "Line"), ("victim", "Victim"), ("told", title), ("counts", "Counts"),
+            ("interval", "95 % interval"), ("method", "Interval by"),
+        )
+    ]  # fmt: skip
+    known = alt.Chart({"values": [m for m in marks if m["value"] is not None]})
+    unknown = alt.Chart({"values": [m for m in marks if m["value"] is None]})
+    colour = alt.Color("colour:N", scale=None, legend=None)
+    named = alt.Chart({"values": lines}).encode(x=alt.value(0), y=y, text="text:N")
+    text: dict[str, Any] = {
+        "align": "left",
+        "baseline": "middle",
+        "fontSize": 12,
+        "lineBreak": "\n",
+    }
+    layers = [
+        # A rim in the colour of the paper keeps a label readable where it crosses a line.
+        named.mark_text(**text, color=PAPER, stroke=PAPER, strokeWidth=4),
+        named.mark_text(**text, color=INK),
+        known.mark_rule(strokeWidth=2).encode(
+            x=alt.X("low:Q", scale=scale, axis=axis),
+            x2="high:Q",
+            y=y,
+            color=colour,
+            tooltip=tips,
+        ),
+        known.mark_point(filled=True, size=62, opacity=1).encode(
+            x=x, y=y, color=colour, shape=alt.Shape("shape:N", scale=None), tooltip=tips
+        ),
+        known.mark_text(align="left", baseline="middle", dx=7, fontSize=11, color=SOFT).encode(
+            x="high:Q", y=y, text="told:N"
+        ),
+        unknown.mark_text(align="left", baseline="middle", fontSize=11, color=SOFT).encode(
+            x=alt.value(12), y=y, text="told:N"
+        ),
+    ]
+    if level is not None:
+        guess = alt.Chart({"values": [{"value": level}]})
+        layers.insert(0, guess.mark_rule(strokeDash=[4, 4], color=SOFT).encode(x=x))
+    chart = alt.layer(*layers).properties(height=height)
+    spoken = "; ".join(f"{dot.victim} {dot.line} {_told(dot.estimate, is_share)}" for dot in dots)
+    return plot(chart, label=f"{title}: {shorten(spoken, 900)}.", data=_table(dots, place))
+
+
+def _laid_out(
+    dots: Sequence[_Dot], victims: Mapping[str, int], place: tuple[str, str], is_share: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], float]:
+    """Return the labels, the marks below each, and the height of all."""
+    lines: list[dict[str, Any]] = []
+    marks: list[dict[str, Any]] = []
+    top = 0.0
+    for line in dict.fromkeys(dot.line for dot in dots):
+        text = textwrap.wrap(line, _LABEL, break_long_words=False) or [""]
+        wrapped = "\n".join(shorten(part, _LABEL) for part in text)
+        lines.append({"y": top + _LINE / 2, "text": wrapped})
+        top += _LINE * len(text)
+        for dot in (each for each in dots if each.line == line):
+            i = victims[key_of(dot.victim)]
+            marks.append(
+                {
+                    "y": top + _DOTS / 2,
+                    "line": line,
+                    "victim": dot.victim,
+                    **({"attack": dot.attack} if dot.attack else {}),
+                    "dataset": place[0],
+                    "group": place[1],
+                    "colour": SERIES[i % N_COLOURS],
+                    "shape": _SHAPES[i % len(_SHAPES)],
+                    **_written(dot.estimate, is_share),
+                }
+            )
+            top += _DOTS
+        top += _GAP
+    return lines, marks, top
+
+
+def _written(estimate: Estimate, is_share: bool) -> dict[str, Any]:
+    value, low, high = estimate.value, estimate.low, estimate.high
+    hits = estimate.hits if is_share else None
+    return {
+        "value": value,
+        "low": value if low is None else low,
+        "high": value if high is None else high,
+        "told": _told(estimate, is_share),
+        "counts": f"n = {estimate.n:,}" if hits is None else f"{hits:,} of {estimate.n:,}",
+        "interval": interval({"low": low, "high": high}),
+        "method": estimate.method,
+    }
+
+
+def _told(estimate: Estimate, is_share: bool) -> str:
+    if estimate.value is None:
+        return "unknown"
+    return f"{100 * estimate.value:.0f} %" if is_share else decimal(estimate.value)
+
+
+def _table(dots: Sequence[_Dot], place: tuple[str, str]) -> Table:
+    return Table(
+        name="first-picture",
+        caption=label_text(place),
+        columns=(*columns(Format.TEXT, "Line", "Victim"), *columns(Format.SHARE, "Value")),
+        rows=tuple(as_row(dot.line, dot.victim, dot.estimate) for dot in dots),
+        n_labels=2,
+    )

@@ -1,0 +1,1 @@
+"""The charts of the report: what each holds, and the marks and axes that they share."""

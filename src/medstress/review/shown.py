@@ -1,0 +1,114 @@
+"""What a rater sees of a case of any kind of item: texts, possible answers, and the key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from medstress.core.items import LETTERS, Question
+from medstress.core.sentences import EntityUnit
+from medstress.core.text import Edit
+from medstress.kinds import kind_of
+from medstress.kinds.nli.item import LabelledPair
+from medstress.store.reviews import SECOND_ANSWER, WRONG_KEY
+from medstress.tasks.option_order import letters_in, order_of
+
+Part = tuple[bool, str]
+"""(whether it is the entity in question, text)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One case as it stands on the page."""
+
+    texts: tuple[tuple[str, tuple[Part, ...]], ...]
+    """(heading, parts) of each text."""
+    options: tuple[str, ...]
+    """The possible answers, lettered A, B, ... in order."""
+    key: str
+    """Letter of the answer that is marked as the right one."""
+
+    @property
+    def letters(self) -> str:
+        """The letters of the options."""
+        return LETTERS[: len(self.options)]
+
+    def as_json(self, *, with_key: bool) -> dict[str, Any]:
+        """Return what the page needs: nothing that tells model or attack."""
+        texts = [
+            {"name": name, "parts": [{"marked": marked, "text": text} for marked, text in parts]}
+            for name, parts in self.texts
+        ]
+        found: dict[str, Any] = {"texts": texts, "options": list(self.options)}
+        return {**found, "key": self.key} if with_key else found
+
+
+def shown(unit: Any, edits: tuple[Edit, ...], classes: Sequence[str] = ()) -> Shown | None:
+    """Return a unit with edits as a case.
+
+    Args:
+        unit: what a trial is about: a question, a labelled pair, an entity in its sentence.
+        edits: of the case; none for the clean item.
+        classes: the types of entities of the whole run.
+
+    Returns:
+        None if its kind has no key, or more answers than letters.
+    """
+    candidate = unit.candidate(edits)
+    if isinstance(unit, Question):
+        return _question(unit, candidate)
+    if isinstance(unit, LabelledPair):
+        names = ("Text", "Question") if unit.asks else ("First text", "Second text")
+        texts = zip(names, (candidate.text_a, candidate.text_b), strict=True)
+        return Shown(
+            texts=tuple((name, ((False, text),)) for name, text in texts),
+            options=unit.labels,
+            key=LETTERS[unit.labels.index(unit.label)],
+        )
+    if isinstance(unit, EntityUnit) and unit.entity is not None and len(classes) <= len(LETTERS):
+        return _entity(candidate, classes)
+    return None
+
+
+def _question(item: Question, candidate: Any) -> Shown:
+    order = order_of(candidate)
+    changed = kind_of(item).changed(candidate)
+    texts = [("Text", changed.passage), ("Question", changed.question)]
+    return Shown(
+        texts=tuple((name, ((False, text),)) for name, text in texts if text),
+        options=changed.options,
+        key=item.key if order is None else letters_in(order)[item.key],
+    )
+
+
+def _entity(candidate: Any, classes: Sequence[str]) -> Shown:
+    tokens, entity = candidate.tokens, candidate.entity
+    parts = (
+        (False, " ".join(tokens[: entity.start])),
+        (True, " ".join(tokens[entity.start : entity.end])),
+        (False, " ".join(tokens[entity.end :])),
+    )
+    return Shown(
+        texts=(("Sentence; the question is what the marked words are", parts),),
+        options=tuple(classes),
+        key=LETTERS[list(classes).index(entity.type)],
+    )
+
+
+def planted(case: Shown, control: str, at: str) -> Shown:
+    """Return a clean case as a control whose key is wrong, or not the only right one.
+
+    Args:
+        case: the clean case.
+        control: see `medstress.store.reviews.EXPECTED`.
+        at: the letter of a wrong option. `wrong_key` marks it as right, `second_answer` gives it
+            the text of the right one.
+    """
+    if control == WRONG_KEY:
+        return replace(case, key=at)
+    if control == SECOND_ANSWER:
+        place, key = LETTERS.index(at), LETTERS.index(case.key)
+        options = (*case.options[:place], case.options[key], *case.options[place + 1 :])
+        return replace(case, options=options)
+    return case

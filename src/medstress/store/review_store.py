@@ -1,0 +1,167 @@
+"""The file of reviews in a run folder: written verdict by verdict, read as untrusted input."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from medstress.core.errors import StoreError
+from medstress.files.writing import access_of, refuse_occupied
+from medstress.store import reviews
+from medstress.store.database import SIDES, Database, translated
+from medstress.store.known_schema import REVIEWS, check_schema, sql_of
+from medstress.store.odd_rows import interpreting
+from medstress.store.opening import open_for_reading
+
+FILE = "reviews.sqlite"
+_KEY_BYTES = 32
+
+R = TypeVar("R")
+
+
+class ReviewStore:
+    """The reviews of one run, open for writing.
+
+    Every method commits before it returns, so that a killed process loses nothing. Several
+    processes may write at once, and a run in the same folder may go on.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Open the file of reviews in a run folder, or make it.
+
+        Raises:
+            StoreError: it cannot be written, or medstress did not make it.
+        """
+        self.folder = folder
+        path = folder / FILE
+        with translated(folder):
+            for side in SIDES:
+                refuse_occupied(folder / f"{FILE}{side}")
+        if path.exists() and path.stat().st_size:
+            open_for_reading(path, REVIEWS).db.close()
+        # Names of experts are in it: it is never opened to more than may read the run.
+        self._db = Database(path, self._prepare, None if path.exists() else access_of(path))
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        # Few, precious rows: unlike answers of models, they should survive a power cut too.
+        db.execute("PRAGMA synchronous = FULL")
+        if check_schema(db, self.folder / FILE, REVIEWS) == 0:
+            script = f"BEGIN IMMEDIATE; {sql_of('reviews.sql')}"
+            db.executescript(f"{script} PRAGMA user_version = {REVIEWS.format}; COMMIT;")
+
+    def __enter__(self) -> ReviewStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._db.abandon()
+
+    def _done(self, work: Callable[[sqlite3.Connection], R]) -> R:
+        """Run work and commit it, as one step that no other thread comes between."""
+
+        def task(db: sqlite3.Connection) -> R:
+            found = work(db)
+            db.execute("COMMIT")
+            return found
+
+        return self._db.run(task)
+
+    def key(self) -> bytes:
+        """Return the secret from which codes of cases are made; it is drawn once."""
+
+        def find(db: sqlite3.Connection) -> str:
+            new = (secrets.token_hex(_KEY_BYTES),)
+            db.execute("INSERT OR IGNORE INTO about VALUES ('key', ?)", new)
+            (found,) = db.execute("SELECT value FROM about WHERE key = 'key'").fetchone()
+            return str(found)
+
+        return bytes.fromhex(self._done(find))
+
+    def add_room(self, room: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Store a room unless it is known, and return it as it is stored."""
+        text = json.dumps(body, ensure_ascii=False)
+
+        def find(db: sqlite3.Connection) -> str:
+            db.execute("INSERT OR IGNORE INTO rooms VALUES (?, ?)", (room, text))
+            (found,) = db.execute("SELECT body FROM rooms WHERE room = ?", (room,)).fetchone()
+            return str(found)
+
+        stored: dict[str, Any] = json.loads(self._done(find))
+        return stored
+
+    def rooms(self) -> dict[str, dict[str, Any]]:
+        """Return room -> its body."""
+        return self._done(_rooms)
+
+    def number_of(self, room: str, reviewer: str) -> int:
+        """Return the number of a rater in a room, from 0 in the order of coming."""
+        found = (room, reviewer.casefold())
+
+        def find(db: sqlite3.Connection) -> int:
+            db.execute(
+                "INSERT OR IGNORE INTO raters SELECT ?1, ?2, COUNT(*) FROM raters WHERE room = ?1",
+                found,
+            )
+            query = "SELECT number FROM raters WHERE room = ? AND reviewer = ?"
+            return int(db.execute(query, found).fetchone()[0])
+
+        return self._done(find)
+
+    def add(self, found: Iterable[reviews.Review]) -> int:
+        """Store reviews and return how many of them were new."""
+        return self._done(partial(reviews.add, reviews=list(found)))
+
+    def reviews(self) -> list[reviews.Review]:
+        """Return every expert's latest review of each case and trial."""
+        return self._done(reviews.read)
+
+
+def stored_reviews(folder: Path) -> list[reviews.Review]:
+    """Return the reviews in a run folder, without changing it; none if there is no such file.
+
+    Raises:
+        StoreError: medstress did not write the file.
+    """
+    return _read(folder, reviews.read, [])
+
+
+def stored_rooms(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return room -> its body, as `stored_reviews`."""
+    return _read(folder, _rooms, {})
+
+
+def remove_reviews(folder: Path) -> None:
+    """Remove the file of reviews: what it says is about the trials of a run that is removed."""
+    for side in SIDES:
+        (folder / f"{FILE}{side}").unlink(missing_ok=True)
+
+
+def _rooms(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
+    rows = db.execute("SELECT room, body FROM rooms ORDER BY room")
+    return {room: json.loads(body) for room, body in rows}
+
+
+def _read(folder: Path, work: Callable[[sqlite3.Connection], R], nothing: R) -> R:
+    path = folder / FILE
+    if not path.is_file() or not path.stat().st_size:
+        return nothing
+    with interpreting(path):
+        opened = open_for_reading(path, REVIEWS)
+        with closing(opened.db):
+            if opened.format == 0:
+                return nothing  # its maker was stopped before the tables
+            found = work(opened.db)
+        if not opened.is_unchanged():
+            raise StoreError(f"somebody began to review {folder} while it was read; try again")
+        return found

@@ -1,0 +1,95 @@
+"""What each arm of a run took, as the first sentences of a summary speak of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from medstress.core.controls import CONTROLS, arm_label
+
+Row: TypeAlias = Mapping[str, Any]
+Place: TypeAlias = tuple[str, str, str]
+"""(Data set, group, victim)."""
+
+REPEAT = "repeat"
+SCORES = ("f1", "pearson", "macro_f1")
+"""Main scores of whole data sets, of which a row has one at most."""
+NOISE_CONTROL = "non_entity_noise"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One attack on one data set and group of one victim, and what it took."""
+
+    row: Row
+    """Its pooled row."""
+    spec: Mapping[str, Any]
+    """Its parameters."""
+    score: str | None
+    """The score of the whole data set that fell; None where answers are counted."""
+
+    @property
+    def place(self) -> Place:
+        """Where it was tried."""
+        return place_of(self.row)
+
+    @property
+    def taken(self) -> Mapping[str, Any]:
+        """The estimate of what it takes: a share of right answers, or a drop of the score."""
+        found: Mapping[str, Any] = self.row[f"{self.score}_drop" if self.score else "asr"]
+        return found
+
+    @property
+    def rank(self) -> tuple[float, float, int]:
+        """How much it takes; first the low end, so that one of one is not the most."""
+        value, low = self.taken["value"], self.taken["low"]
+        return (value if low is None else low, value, self.taken["n"])
+
+
+def place_of(row: Row) -> Place:
+    """Return data set, group and victim of a row."""
+    return row["dataset"], row["group"], row["victim"]
+
+
+def arms_in(pooled: Sequence[Row]) -> list[Arm]:
+    """Return the arms that took something or could have, controls left out.
+
+    Where nothing else was tried, controls named as attacks and changed evidence count too.
+
+    Args:
+        pooled: pooled rows of the summary.
+    """
+    found = [arm for row in pooled if "control_of" not in row and (arm := _arm(row)) is not None]
+    plain = [arm for arm in found if not is_control(arm.spec) and not arm.row.get("evidence")]
+    return plain or found
+
+
+def is_control(spec: Mapping[str, Any]) -> bool:
+    """Return whether an attack is a control by itself."""
+    return spec.get("name") in (*CONTROLS, NOISE_CONTROL)
+
+
+def _arm(row: Row) -> Arm | None:
+    """Return the arm of a row; None if it measured nothing."""
+    spec = json.loads(row["attack_spec"])
+    # Of questions and labels the answers are counted, though labels have a score as well.
+    scores = () if row.get("chance") is not None else SCORES
+    score = next((s for s in scores if (row.get(f"{s}_drop") or {}).get("value") is not None), None)
+    if score is None and (not row["n_eligible"] or row["asr"]["value"] is None):
+        return None
+    return Arm(row=row, spec=spec, score=score)
+
+
+def control_in(row: Row) -> str | None:
+    """Return the control that a first sentence names: the first that tells edits from noise."""
+    tables = row.get("control_table") or {}
+    known = (name for name in CONTROLS if name != REPEAT and sum(tables.get(name) or ()))
+    return next(known, None)
+
+
+def is_awaited(row: Row, manifest: Mapping[str, Any]) -> bool:
+    """Return whether a run that is not complete has a control arm that may still be asked."""
+    arms = (arm_label(row["attack"], name) for name in CONTROLS)
+    return not manifest.get("complete") and any(arm in manifest["attacks"] for arm in arms)

@@ -1,0 +1,486 @@
+"""The review room: raters judge codes over HTTP, and what they say becomes validity."""
+
+import csv
+import json
+import re
+import shutil
+from collections import Counter
+
+import pytest
+
+from asked import ask
+from medstress.api.run import Run
+from medstress.cli.app import medstress_cli
+from medstress.core.errors import UsageError
+from medstress.metrics.counts import is_flipped
+from medstress.results.load import open_run
+from medstress.review.offline import import_answers
+from medstress.review.room import disputed_room, make_room
+from medstress.review.routes import routes
+from medstress.review.verdicts import reviews_from
+from medstress.serving.local import protected
+from medstress.stats.estimates import wilson
+from medstress.store.review_store import ReviewStore
+
+QUESTIONS = ("key_right", "misleading", "plausible", "harmful")
+HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\U0001f600"
+
+
+@pytest.fixture(scope="module")
+def finished(workbench, tmp_path_factory):
+    """A finished run whose labels are found in no text."""
+    made = workbench.Bench(tmp_path_factory.mktemp("room"))
+    made.tables["victim"][0]["name"] = "VICTIM-LABEL"
+    made.tables["experiment"] |= {"name": "RUN-LABEL", "seeds": [0]}
+    for table in made.tables["attack"]:
+        table["label"] = f"ATTACK-{table['sampler']}"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in made.environment().items():
+            patch.setenv(name, value)
+        assert made.run() == 0
+    return made.out
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+class Opened:
+    """A room over HTTP, and its stored cases."""
+
+    def __init__(self, folder, **keys):
+        self.store = ReviewStore(folder)
+        with open_run(folder) as run:
+            adjudicate = keys.pop("adjudicate", False)
+            make = disputed_room if adjudicate else make_room
+            self.room = make(run, self.store, **keys)
+        self.app = protected(routes(self.room, self.store), "secret")
+
+    def post(self, path, body, **how):
+        return ask(self.app, f"/secret/{path}", body, **how)
+
+    def start(self, rater):
+        status, text = self.post("start", {"rater": rater})
+        assert status == 200, text
+        return json.loads(text)
+
+    def say(self, rater, case, note="", **answers):
+        body = {"rater": rater, "case": case, "answers": answers, "note": note}
+        return self.post("verdict", body)
+
+    @property
+    def page(self):
+        return ask(self.app, "/secret/")[1]
+
+    @property
+    def real(self):
+        return sorted(name for name, one in self.room.records.items() if not one.get("control"))
+
+    @property
+    def planted(self):
+        return {n: one["control"] for n, one in self.room.records.items() if one.get("control")}
+
+
+def data_of(page):
+    return json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+
+
+def judge_all(opened, rater, doubts=()):
+    """Judge every case over HTTP: the truth of planted ones, yes else but for `doubts`."""
+    opened.start(rater)
+    for name in opened.room.cases:
+        control = opened.planted.get(name)
+        right = "no" if name in doubts or control in ("wrong_key", "second_answer") else "yes"
+        told = dict.fromkeys(QUESTIONS, "yes") | {"key_right": right}
+        assert opened.say(rater, name, **told)[0] == 200
+
+
+def test_two_raters_disagree_and_an_adjudicator_decides(folder, capsys):
+    opened = Opened(folder)
+    n = len(opened.real)
+    assert n >= 6
+    doubted, refuted = opened.real[:2], opened.real[2]
+    judge_all(opened, "Anna", [*doubted, refuted])
+    judge_all(opened, "B. C.", [refuted])
+    trials = {name: opened.room.records[name]["trials"] for name in opened.real}
+    rows = {row.trial_id: row for row in Run(folder).rows()}
+    for name, ids in trials.items():
+        for trial in ids:
+            expected = None if name in doubted else name != refuted
+            assert (rows[trial].valid, rows[trial].validity_reason) == (expected, "review")
+    found = Run(folder).summary()["review"]
+    (key, *others) = found["judgements"]
+    assert (key["n_cases"], key["n_split"], key["n_open"]) == (n, 2, 2)
+    assert (key["yes"]["value"], key["yes"]["n"]) == ((n - 3) / (n - 2), n - 2)
+    assert key["agreement"]["raw"]["value"] == pytest.approx((n - 2) / n)
+    assert key["agreement"]["cohen"]["low"] <= key["agreement"]["cohen"]["value"] < 1
+    assert key["agreement"]["fleiss"]["value"] is None
+    # All said yes to the other three: there is nothing beyond chance to measure.
+    assert {each["agreement"]["krippendorff"]["value"] for each in others} == {None}
+    assert "alike" in others[0]["agreement"]["cohen"]["method"]
+    assert found["controls"][0] == {
+        "rater": "all", "control": "all", "right": found["controls"][0]["right"],
+    }  # fmt: skip
+    assert found["controls"][0]["right"]["value"] == 1.0
+    names = json.dumps(found)
+    assert "Anna" not in names
+    assert "rater 1" in names
+    court = Opened(folder, adjudicate=True)
+    assert sorted(court.room.cases) == doubted
+    one = data_of(court.page)["cases"][0]
+    assert (one["ask"], one["said"]) == (["key_right"], {"key_right": {"no": 1, "yes": 1}})
+    assert "Anna" not in court.page
+    assert court.say("Judge", doubted[0], misleading="no")[0] == 400
+    assert court.say("Judge", doubted[0], key_right="yes")[0] == 200
+    assert court.say("Judge", doubted[1], key_right="no")[0] == 200
+    rows = {row.trial_id: row for row in Run(folder).rows()}
+    assert {rows[trial].valid for trial in trials[doubted[0]]} == {True}
+    assert {rows[trial].valid for trial in trials[doubted[1]]} == {False}
+    with pytest.raises(UsageError):
+        Opened(folder, adjudicate=True)
+    pooled = [row for row in Run(folder).summary()["pooled"] if row["n_flipped"]]
+    assert {row["asr_valid"]["vouched_by"] for row in pooled} == {"review"}
+    assert medstress_cli(["review", str(folder), "--agreement"]) == 0
+    shown = capsys.readouterr().out
+    assert "Cohen" in shown
+    assert "another option marked" in shown
+    assert "Anna" not in shown
+    assert "How far raters agree" in shown
+
+
+def test_nothing_on_the_page_tells_what_is_blinded(folder):
+    for mode in ("judge", "answer"):
+        opened = Opened(folder, mode=mode)
+        page = opened.page
+        secret = ["VICTIM-LABEL", "RUN-LABEL", "ATTACK-", "blake2b", "control_of", "unchanged"]
+        secret += [
+            "wrong_key",
+            "second_answer",
+            "pdws",
+            "nearest",
+            str(folder),
+            "trial",
+            "attacked",
+        ]
+        text = page.lower().replace("clean and attacked", "")
+        assert [word for word in secret if word.lower() in text] == []
+        data = data_of(page)
+        assert len({tuple(sorted(one)) for one in data["cases"]}) == 1
+        assert [one["id"] for one in data["cases"]] == sorted(one["id"] for one in data["cases"])
+        assert all(re.fullmatch("[0-9a-f]{12}", one["id"]) for one in data["cases"])
+    # Without the key of the folder the codes cannot be computed.
+    other = shutil.copytree(folder, folder.parent / "other")
+    (other / "reviews.sqlite").unlink()
+    again = Opened(other, mode="answer")
+    assert not set(again.room.cases) & set(opened.room.cases)
+
+
+def test_the_page_runs_only_its_own_script_and_style(folder):
+    served = Opened(folder).page
+    policy = re.search('Content-Security-Policy" content="([^"]*)"', served)[1].replace(
+        "&#39;", "'"
+    )
+    assert "unsafe" not in policy
+    assert "connect-src 'self'" in policy
+    assert served.count("<script") == 2
+    assert not re.search(r"\son\w+=|style=", served)
+
+
+def test_a_sample_is_a_pure_function_of_its_seed_and_a_larger_one_holds_the_smaller(folder):
+    small, again, large = (Opened(folder, sample=n, seed=3, controls=0) for n in (4, 4, 6))
+    trials = [
+        {trial for one in opened.room.records.values() for trial in one["trials"]}
+        for opened in (small, again, large)
+    ]
+    assert small.room.id == again.room.id
+    assert trials[0] == trials[1] < trials[2]
+    other = Opened(folder, sample=4, seed=4, controls=0)
+    assert other.room.id != small.room.id
+    body = small.room.body
+    flipped = [row for row in Run(folder).rows() if is_flipped(row)]
+    assert (body["seed"], body["drawn"], body["population"]) == (3, 4, len(flipped))
+    assert sum(arm["n"] for arm in body["arms"]) == len(flipped)
+    # Over many seeds every success is drawn about as often.
+    with open_run(folder) as run:
+        drawn = Counter(
+            trial
+            for seed in range(60)
+            for one in make_room(run, small.store, sample=5, seed=seed, controls=0).body["cases"]
+            for trial in one["trials"]
+        )
+    assert set(drawn) == {row.trial_id for row in flipped}
+
+
+def test_planted_controls_are_what_they_say(folder):
+    opened = Opened(folder, sample=4, controls=3)
+    assert Counter(opened.planted.values()) == {
+        "unchanged": 3, "wrong_key": 2, "second_answer": 1,
+    }  # fmt: skip
+    with open_run(folder) as run:
+        items = run.items_by_id()
+    for name, control in opened.planted.items():
+        record, case = opened.room.records[name], opened.room.cases[name]
+        item = items[record["dataset"], record["item"]]
+        assert record["trials"] == []
+        assert case.texts[-1][1][0][1] == item.question
+        marked = case.options[case.letters.index(case.key)]
+        if control == "unchanged":
+            assert (case.options, case.key) == (item.options, item.key)
+        elif control == "wrong_key":
+            assert case.options == item.options
+            assert marked != item.key_text
+        else:
+            assert case.options.count(item.key_text) == 2
+            assert case.key == item.key
+
+
+def test_reviews_of_controls_name_their_item_and_no_trial(folder, tmp_path):
+    opened = Opened(folder)
+    judge_all(opened, "Anna")
+    to = tmp_path / "reviews.jsonl"
+    assert Run(folder).export("reviews", to)
+    rows = [json.loads(line) for line in to.read_text().splitlines()]
+    planted = [row for row in rows if row["trial_id"] is None]
+    assert sorted(row["case_id"] for row in planted) == sorted(opened.planted)
+    assert all(row["control_of"].startswith("cases/q") for row in planted)
+    others = [row for row in rows if row["trial_id"]]
+    assert {row["control_of"] for row in others} == {None}
+    assert {row["key_right"] for row in others} == {"yes"}
+
+
+def test_a_verdict_is_replaced_by_a_later_one_and_read_back_by_its_rater_alone(folder):
+    opened = Opened(folder)
+    case = opened.real[0]
+    assert opened.say("Anna", case, note=HOSTILE, key_right="no")[0] == 200
+    assert opened.say(" anna ", case, note=HOSTILE, key_right="yes")[0] == 200
+    assert opened.start("ANNA")["saved"] == {
+        case: {"answers": {"key_right": "yes"}, "note": HOSTILE}
+    }
+    assert opened.start("Bob")["saved"] == {}
+    assert [opened.start(who)["number"] for who in ("ANNA", "Bob", "anna")] == [0, 1, 0]
+    assert HOSTILE not in Opened(folder).page
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"case": "0" * 12}, "no case"),
+        ({"case": None}, "no case"),
+        ({"rater": ""}, "name or initials"),
+        ({"rater": "a" * 61}, "60 characters"),
+        ({"rater": "a\u0000b"}, "name or initials"),
+        ({"answers": {"key_right": "maybe"}}, "yes, no, cannot say"),
+        ({"answers": {"control": "unchanged"}}, "key_right"),
+        ({"answers": []}, "answers"),
+        ({"note": "x" * 4001}, "4000"),
+        ({"trial_id": "t"}, "case, answers and note"),
+    ],
+)
+def test_a_wrong_verdict_is_refused_in_one_sentence(folder, change, words):
+    opened = Opened(folder)
+    body = {"rater": "A", "case": opened.real[0], "answers": {"key_right": "yes"}, "note": ""}
+    status, text = opened.post("verdict", body | change)
+    assert (status, words in text) == (400, True), text
+    assert opened.store.reviews() == []
+
+
+def test_only_the_page_itself_is_answered(folder):
+    opened = Opened(folder)
+    body = {"rater": "A"}
+    assert ask(opened.app, "/start", body)[0] == 404
+    assert opened.post("start", body, host="evil.example")[0] == 400
+    assert opened.post("start", body, origin="http://evil.example")[0] == 403
+    assert opened.post("start", body, content_type="text/plain")[0] == 415
+    assert ask(opened.app, "/secret/start", raw=b"{")[0] == 400
+    assert ask(opened.app, "/secret/start", raw=b"[" * 70_000)[0] == 413
+    assert ask(opened.app, "/secret/start", raw=b"[]")[0] == 400
+
+
+def answers_of(opened, rater, *, time="2026-01-31T09:30:00+00:00", **answers):
+    verdicts = [
+        {"case": name, "answers": answers, "note": "", "time": time} for name in opened.room.cases
+    ]
+    return {"format": 1, "room": opened.room.id, "rater": rater, "verdicts": verdicts}
+
+
+def test_one_file_goes_out_and_its_answers_come_back_once(folder, tmp_path, capsys):
+    page = tmp_path / "room.html"
+    arguments = ["review", str(folder), "--sample", "4"]
+    assert medstress_cli([*arguments, "--export", str(page)]) == 0
+    text = page.read_text("utf-8")
+    assert "connect-src &#39;none&#39;" in text
+    assert "VICTIM-LABEL" not in text
+    opened = Opened(folder, sample=4)
+    assert data_of(text)["room"] == opened.room.id
+    sent = tmp_path / "anna.json"
+    sent.write_text(json.dumps(answers_of(opened, "Anna", key_right="yes")))
+    for expected in (len(opened.store.reviews()) + 8, 0):
+        assert medstress_cli(["review", str(folder), "--import", str(sent)]) == 0
+        n = int(re.search(r"(\d+) reviews read", capsys.readouterr().out)[1])
+        assert (n > 0) == (expected > 0)
+    assert {review.reviewer for review in opened.store.reviews()} == {"Anna"}
+    # An older answer does not replace a newer one.
+    old = answers_of(opened, "anna", time="2025-01-31T09:30:00+02:00", key_right="no")
+    sent.write_text(json.dumps(old))
+    assert medstress_cli(["review", str(folder), "--import", str(sent)]) == 0
+    assert {review.answers["key_right"] for review in opened.store.reviews()} == {"yes"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "Download"),
+        ("[]", "format 1"),
+        ({"format": 2}, "format 1"),
+        ({"room": "0" * 12}, "was not made from"),
+        ({"room": None}, "was not made from"),
+        ({"verdicts": {}}, "list"),
+        ({"verdicts": [1]}, "verdict 1"),
+        ({"verdicts": [{"case": "x", "answers": {}, "time": "now"}]}, "time"),
+        ({"rater": None}, "name or initials"),
+    ],
+)
+def test_a_file_that_no_page_gave_is_refused_and_nothing_stored(folder, tmp_path, content, words):
+    opened = Opened(folder, sample=4)
+    given = answers_of(opened, "Anna", key_right="yes")
+    path = tmp_path / "answers.json"
+    text = content if isinstance(content, str) else json.dumps(given | content)
+    path.write_text(text)
+    with open_run(folder) as run, pytest.raises(UsageError) as error:
+        import_answers(run, opened.store, path)
+    assert words in str(error.value)
+    assert opened.store.reviews() == []
+
+
+def test_people_answer_each_item_once_clean_or_attacked(folder):
+    opened = Opened(folder, mode="answer", sample=8)
+    pairs = opened.room.public()["pairs"]
+    assert len(pairs) == 8
+    kinds = [[opened.room.records[name]["shown"] for name in pair] for pair in pairs]
+    # Whoever takes the first of each pair sees half of them clean; the next rater the others.
+    assert Counter(first for first, _ in kinds) == {"clean": 4, "attacked": 4}
+    assert all({*pair} == {"clean", "attacked"} for pair in kinds)
+    assert "key" not in opened.room.public()["cases"][0]
+    for number, rater in enumerate(("Anna", "Bob")):
+        for pair in pairs:
+            case = opened.room.cases[pair[number]]
+            # Bob is always right, Anna never about an attacked item.
+            wrong = next(letter for letter in case.letters if letter != case.key)
+            is_attacked = opened.room.records[pair[number]]["shown"] == "attacked"
+            letter = wrong if rater == "Anna" and is_attacked else case.key
+            assert opened.say(rater, pair[number], answer=letter)[0] == 200
+    status, text = opened.say("Anna", pairs[0][1], answer="A")
+    assert (status, "another version" in text) == (400, True)
+    assert opened.say("Anna", pairs[0][0], answer="Z")[0] == 400
+    saved = opened.start("Anna")["saved"]
+    assert {tuple(each["answers"]) for each in saved.values()} == {("answer",)}
+    found = Run(folder).summary()["review"]["answers"]
+    assert found["n_items"] == 8
+    assert (found["people"]["clean"]["value"], found["people"]["attacked"]["value"]) == (1, 0.5)
+    assert [each["attacked"]["value"] for each in found["raters"]] == [0, 1]
+    # Both together answered eight different items clean.
+    assert found["people"]["clean"]["low"] == pytest.approx(wilson(8, 8).low)
+    assert found["models"]["clean"]["value"] == 1.0
+    rows = {row.trial_id: row for row in Run(folder).rows()}
+    held = [not is_flipped(rows[one["trials"][0]]) for one in opened.room.body["cases"]]
+    assert found["models"]["attacked"]["value"] == pytest.approx(sum(held) / len(held))
+    # What people answer is no verdict on validity.
+    assert {row.validity_reason for row in rows.values()} & {"review"} == set()
+
+
+def test_sheets_and_the_room_are_one_set_of_reviews(folder, tmp_path, capsys):
+    opened = Opened(folder)
+    case = opened.real[0]
+    assert opened.say("AB", case, key_right="yes")[0] == 200
+    trial = opened.room.records[case]["trials"][0]
+    sheet = tmp_path / "sheet.csv"
+    with sheet.open("w", newline="") as stream:
+        csv.writer(stream).writerows(
+            [("trial_id", "reviewer", "key_right", "harmful"), (trial, "CD", "no", "cannot say")]
+        )
+    for n in (1, 0):
+        assert medstress_cli(["review", str(folder), "--import", str(sheet)]) == 0
+        assert f"{n} reviews read" in capsys.readouterr().out
+    row = next(row for row in Run(folder).rows() if row.trial_id == trial)
+    assert (row.valid, row.validity_reason) == (None, "review")
+    assert list(Opened(folder, adjudicate=True).room.cases) == [case]
+
+
+def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(folder):
+    opened = Opened(folder)
+    first, second = opened.real[:2]
+    trial = {name: opened.room.records[name]["trials"][0] for name in (first, second)}
+    before = {row.trial_id: row for row in Run(folder).rows()}
+    opened.say("A", first, key_right="cannot say")
+    opened.say("A", second, key_right="cannot say")
+    opened.say("B", second, key_right="yes")
+    after = {row.trial_id: row for row in Run(folder).rows()}
+    assert after[trial[first]] == before[trial[first]]
+    assert (after[trial[second]].valid, after[trial[second]].validity_reason) == (None, "review")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--sample", "0"),
+        ("--controls", "-1"),
+        ("--mode", "answer", "--controls", "2"),
+        ("--export", "room.txt"),
+        ("--sheet", "sheet.txt"),
+        ("--adjudicate",),
+        ("--adjudicate", "--sample", "3"),
+        ("--agreement",),
+        ("--import", "nothing.json"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(folder, arguments, capsys, said):
+    assert medstress_cli(["review", str(folder), *arguments]) == 2
+    said(capsys.readouterr().err)
+
+
+def test_a_run_without_success_has_nothing_to_judge_but_something_to_answer(
+    workbench, tmp_path, monkeypatch, capsys, said
+):
+    made = workbench.Bench(tmp_path)
+    for name, value in made.environment().items():
+        monkeypatch.setenv(name, value)
+    made.tables["victim"] = [{"name": "mock", "backend": "mock", "flip_rate": 0.0}]
+    made.tables["attack"] = [made.attack("random")]
+    (tmp_path / "victim.py").write_text(
+        "import re\n\ndef answer(prompts):\n"
+        "    return ['ABCD'[int(re.search(r'case +([0-9]+)', p)[1]) % 4] for p in prompts]\n"
+    )
+    made.tables["victim"] = [{"name": "right", "backend": "python", "target": "victim.py:answer"}]
+    assert made.run() == 0
+    capsys.readouterr()
+    assert medstress_cli(["review", str(made.out)]) == 2
+    said(capsys.readouterr().err)
+    assert len(Opened(made.out, mode="answer").room.public()["pairs"]) > 5
+
+
+def test_a_new_run_in_the_folder_removes_what_was_said_of_the_old_one(bench):
+    assert bench.run() == 0
+    opened = Opened(bench.out)
+    opened.say("A", opened.real[0], key_right="yes")
+    assert bench.run() == 0
+    assert {one.reviewer for one in Opened(bench.out).store.reviews()} == {"A"}
+    assert bench.run("--fresh") == 0
+    assert not (bench.out / "reviews.sqlite").exists()
+
+
+def test_the_same_text_under_two_arms_is_judged_once(folder):
+    opened = Opened(folder)
+    rows = {row.trial_id: row for row in Run(folder).rows()}
+    several = [one["trials"] for one in opened.room.body["cases"] if len(one["trials"]) > 1]
+    seen = [
+        (rows[t].item_id, rows[t].edits)
+        for each in opened.room.records.values()
+        for t in each["trials"]
+    ]
+    assert len(opened.real) == len(set(seen))
+    for trials in several:
+        assert len({(rows[t].item_id, rows[t].edits) for t in trials}) == 1
+    given = {"case": opened.real[0], "answers": {"key_right": "yes"}, "note": ""}
+    made = reviews_from(opened.room, given, "A", "2026-01-01T00:00:00+00:00", "here")
+    assert [one.trial_id for one in made] == opened.room.records[opened.real[0]]["trials"]

@@ -1,0 +1,35 @@
+"""Several runs on one page."""
+
+from __future__ import annotations
+
+import re
+
+from medstress.report.side_by_side import Beside, render_side_by_side
+
+
+def beside(samples, folder: str, against: str | None, **changes) -> Beside:
+    verdict = {"sentence": f"{folder} lost some.", "others": [], "caveats": [], "primary": []}
+    summary = samples.summary(verdict=verdict | {"arms": []}, **changes)
+    return Beside(folder=folder, summary=summary, manifest={}, against_first=against)
+
+
+def test_each_run_has_its_verdict_and_picture_and_what_the_comparison_said(samples):
+    runs = [
+        beside(samples, "runs/a", None),
+        beside(samples, "runs/b", "the <seeds> differ"),
+        beside(samples, "runs/c", "no pair", results=[], pooled=[], tests=[]),
+    ]
+    source = render_side_by_side(runs)
+    assert re.findall(r"<h2 id=\"run-\d\">(\w): ", source) == ["A", "B", "C"]
+    for run in runs:
+        assert run.summary["verdict"]["sentence"] in source
+    assert "B against A: no comparison. the &lt;seeds&gt; differ" in source
+    assert "C against A: no comparison. no pair" in source
+    assert source.count('<figure class="picture">') == 2
+
+
+def test_runs_without_anything_to_draw_need_no_library(samples):
+    empty = [
+        beside(samples, x, "no" * i, results=[], pooled=[], tests=[]) for i, x in enumerate("ab")
+    ]
+    assert "vegaEmbed" not in render_side_by_side(empty)

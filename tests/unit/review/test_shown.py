@@ -1,0 +1,99 @@
+"""What a rater sees of each kind of item, and codes that tell nothing."""
+
+import json
+import re
+
+import pytest
+
+from medstress.core.items import Question
+from medstress.core.sentences import EntityUnit, SentencePair, TaggedText
+from medstress.core.text import Edit
+from medstress.kinds.nli.item import LabelledPair
+from medstress.review.controls import default_number
+from medstress.review.page import room_page
+from medstress.review.shown import planted, shown
+
+QUESTION = Question(
+    id="q", passage="Read.", context="A man.", stem="Which?", options=("a", "b", "c"), key="B"
+)
+
+
+def swap(*letters):
+    return tuple(
+        Edit(field=to, start=0, end=1, replacement=QUESTION.option(at)) for to, at in letters
+    )
+
+
+def test_a_question_shows_its_edited_texts_and_the_key():
+    edits = (
+        Edit(field="A", start=0, end=1, replacement="x"),
+        Edit(field="context", start=2, end=5, replacement="woman"),
+    )
+    case = shown(QUESTION, edits)
+    assert [(name, parts[0][1]) for name, parts in case.texts] == [
+        ("Text", "Read."),
+        ("Question", "A woman. Which?"),
+    ]
+    assert (case.options, case.key, case.letters) == (("x", "b", "c"), "B", "ABC")
+    assert "key" not in case.as_json(with_key=False)
+
+
+def test_the_key_follows_its_text_where_options_change_places():
+    case = shown(QUESTION, swap(("A", "B"), ("B", "A")))
+    assert (case.options, case.key) == (("b", "a", "c"), "A")
+
+
+def test_an_entity_is_marked_where_it_stands_now_and_its_type_is_the_key():
+    text = TaggedText(
+        id="1",
+        tokens=("no", "folic", "acid", "today"),
+        labels=("O", "B-Drug", "I-Drug", "O"),
+    )
+    unit = EntityUnit(text=text, entity=text.entities[0])
+    edits = (Edit(field="tokens", start=0, end=1, replacement="there is"),)
+    case = shown(unit, edits, ("Disease", "Drug"))
+    ((_, parts),) = case.texts
+    assert parts == ((False, "there is"), (True, "folic acid"), (False, "today"))
+    assert (case.options, case.key) == (("Disease", "Drug"), "B")
+
+
+def test_a_labelled_pair_shows_both_texts_and_its_labels():
+    pair = LabelledPair(
+        id="1", text_a="It rains.", text_b="It is wet.", label="yes", labels=("no", "yes")
+    )
+    case = shown(pair, (Edit(field="text_a", start=3, end=8, replacement="snows"),))
+    assert [parts[0][1] for _, parts in case.texts] == ["It snows.", "It is wet."]
+    assert (case.options, case.key) == (("no", "yes"), "B")
+
+
+def test_what_has_no_key_is_no_case():
+    assert shown(SentencePair(id="1", text_a="a", text_b="b", score=1.0), ()) is None
+    no_entity = TaggedText(id="1", tokens=("no",), labels=("O",))
+    assert shown(EntityUnit(text=no_entity, entity=None), (), ("Drug",)) is None
+
+
+def test_planted_cases_are_wrong_by_construction():
+    case = shown(QUESTION, ())
+    assert planted(case, "unchanged", "A") == case
+    wrong = planted(case, "wrong_key", "C")
+    assert (wrong.key, wrong.options) == ("C", case.options)
+    second = planted(case, "second_answer", "C")
+    assert (second.key, second.options) == ("B", ("a", "b", "b"))
+
+
+@pytest.mark.parametrize(("n", "planted"), [(1, 2), (20, 2), (21, 3), (50, 5)])
+def test_a_tenth_of_the_cases_and_at_least_two_are_planted(n, planted):
+    assert default_number(n) == planted
+
+
+def test_hostile_texts_are_data_and_never_markup():
+    hostile = "</script><script>alert(1)</script><!--\u2028&\ud800"
+    case = {"id": "0" * 12, "texts": [{"name": hostile, "parts": []}], "options": [hostile]}
+    public = {"mode": "judge", "pairs": [], "cases": [case], "questions": {}, "words": []}
+    for is_served in (True, False):
+        page = room_page(public, is_served=is_served)
+        assert page.count("<script") == 2
+        assert page.count("alert(1)") == page.count("\\u003cscript\\u003ealert(1)") == 2
+        page.encode("utf-8")
+        data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+        assert data["cases"][0]["options"] == [hostile]

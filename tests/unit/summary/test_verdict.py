@@ -1,0 +1,218 @@
+"""The first sentences of a summary, from planted counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from medstress.stats.estimates import unknown, wilson
+from medstress.summary.verdict import verdict_of
+
+
+def share(part: int, n: int) -> dict[str, Any]:
+    return (wilson(part, n) if n else unknown("nothing")).as_json()
+
+
+def net(attack: int, control: int, n: int, half: float = 0.1) -> dict[str, Any]:
+    value = (attack - control) / n
+    return {"value": value, "n": n, "low": value - half, "high": value + half, "method": "Tango"}
+
+
+def row(lost: int, right: int, asked: int = 60, **changes: Any) -> dict[str, Any]:
+    """A pooled row of an attack on questions: of `right` answers `lost` are lost."""
+    spec = changes.pop("spec", {"name": "entity_substitution"})
+    return {
+        "dataset": "sample", "group": "drugs", "victim": "model", "attack": "near",
+        "attack_spec": json.dumps(spec), "seeds": [0],
+        "n_items": asked, "n_trials": asked, "n_eligible": right, "n_flipped": lost,
+        "n_already_wrong": asked - right, "n_not_attackable": 0, "n_failed": 0,
+        "n_unreadable_at_baseline": 0, "n_unreadable_answers": 0, "n_length_at_baseline": 0,
+        "n_length_answers": 0, "queries": {"asked": 5 * asked, "failed": 0},
+        "accuracy": share(right, asked), "chance": 0.25, "asr": share(lost, right),
+        "asr_valid": None, "asr_valid_bounds": [0.0, lost / max(right, 1), lost / max(right, 1)],
+        "n_validity_unknown": lost, "asr_at": [],
+    } | changes  # fmt: skip
+
+
+def controlled(lost: int, right: int, control: int, name: str = "no_op", **changes: Any) -> Any:
+    """The same beside a control that changes `control` answers, all of which the attack takes."""
+    both = min(lost, control)
+    table = [both, lost - both, control - both, right - max(lost, control)]
+    return row(lost, right, **changes) | {
+        "control_table": {name: table},
+        "control_open": {name: [0, 0]},
+        "asr_net": {name: net(lost, control, right)},
+    }
+
+
+def verdict(*rows: dict[str, Any], guesses: bool = False, **experiment: Any) -> dict[str, Any]:
+    found = {
+        "experiment": {"complete": True, "n_planned": sum(r["n_trials"] for r in rows)}
+        | experiment,
+        "results": list(rows),
+        "pooled": list(rows),
+        "names": {
+            "attacks": {"near": "near names", "n": "noise"},
+            "victims": {"a/model": "model"},
+            "datasets": {},
+            "groups": {},
+        },
+    }
+    attacks = {each["attack"]: {} for each in rows}
+    manifest = {
+        "config": {"experiment": {}},
+        "attacks": attacks | experiment.pop("arms", {}),
+        "complete": found["experiment"]["complete"],
+    }
+    return verdict_of(found, manifest, lambda place: guesses)
+
+
+def test_the_sentence_counts_what_one_attack_took_and_what_harmless_edits_change():
+    found = verdict(controlled(15, 45, 2))
+    assert found["sentence"] == (
+        "15 of 45 right answers (33 %, 21 to 48) were lost after one wrong option was renamed; "
+        "harmless edits alone change 2."
+    )
+    assert found["caveats"] == [
+        "No validity was measured: nobody checked that the key is still right after these edits."
+    ]
+    (arm,) = found["arms"]
+    assert (arm["n_lost"], arm["n"], arm["control"]["n_changed"]) == (15, 45, 2)
+
+
+@pytest.mark.parametrize(
+    ("control", "said"),
+    [
+        (11, "harmless edits alone change 11, so the difference may be chance."),
+        (15, "harmless edits alone change 15, no fewer, so nothing shows that the edit itself"),
+    ],
+)
+def test_a_loss_like_that_to_the_control_is_called_so(control, said):
+    assert said in verdict(controlled(15, 45, control))["sentence"]
+
+
+def test_without_a_control_the_sentence_says_so():
+    sentence = verdict(row(15, 45))["sentence"]
+    assert sentence.endswith("; this is not net of any control: harmless edits may change as many.")
+    awaited = verdict(row(3, 9), complete=False, n_planned=99, arms={"near / no_op": {}})
+    assert "its control has not been asked yet" in awaited["sentence"]
+
+
+def test_near_chance_stands_in_the_sentence():
+    sentence = verdict(controlled(9, 18, 2), guesses=True)["sentence"]
+    assert (
+        "the model answers near chance (30 % right before any edit, 25 % by guessing)" in sentence
+    )
+
+
+def test_every_unreadable_answer_is_a_sentence_of_its_own():
+    unread = row(0, 0, asked=40, n_already_wrong=0, n_unreadable_at_baseline=40, victim="deaf")
+    unread["queries"] = {"asked": 0, "failed": 0}
+    assert verdict(unread)["sentence"] == "Every answer is unreadable, so nothing is measured."
+    both = verdict(unread, controlled(15, 45, 2))
+    assert both["sentence"].startswith("15 of 45 right answers")
+    assert "Every answer of deaf is unreadable, so nothing is measured of it." in both["caveats"]
+
+
+def test_a_run_in_progress_says_how_far_it_is():
+    sentence = verdict(controlled(15, 45, 2), complete=False, n_planned=240)["sentence"]
+    assert sentence.startswith("So far 60 of 240 planned trials have ended. 15 of 45 right")
+
+
+def test_a_run_without_trials_says_that_nothing_is_measured():
+    found = verdict(complete=False, n_planned=600)
+    assert found["sentence"].startswith("So far 0 of 600 planned trials have ended. No trial has")
+    assert found["arms"] == []
+
+
+def test_the_arm_that_takes_most_is_named_and_others_have_a_line_each():
+    found = verdict(
+        controlled(4, 40, 1, victim="strong"),
+        controlled(20, 40, 2, victim="weak", group="diseases"),
+        controlled(2, 40, 2, victim="weak"),
+    )
+    assert found["sentence"].startswith(
+        "weak lost 20 of 40 right answers (50 %, 35 to 65) after one wrong option was renamed "
+        "(on diseases, the worst of 2 results); harmless edits alone change 2."
+    )
+    assert found["others"] == [
+        "strong lost 4 of 40 right answers (10 %, 4 to 23) on drugs; harmless edits alone "
+        "change 1, so the difference may be chance."
+    ]
+
+
+def test_one_answer_of_one_is_not_the_most():
+    found = verdict(row(1, 1, group="few"), row(30, 40, group="many"))
+    assert "30 of 40" in found["sentence"]
+
+
+def test_many_victims_are_a_range_with_the_worst_named():
+    rows = [controlled(i, 40, 1, victim=f"v{i}") for i in range(2, 8)]
+    found = verdict(*rows)
+    assert found["sentence"].startswith(
+        "6 victims lost 5 % to 18 % of what they had right. Most: v7 lost 7 of 40 right answers"
+    )
+    assert found["others"] == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"name": "medfuzz"}, "after the vignette was reworded"),
+        ({"name": "swap_noise", "search": "greedy"}, "after letters were swapped"),
+        ({"name": "entity_substitution", "field": "stem"}, "after a name in the stem was replaced"),
+        ({"name": "of_mine"}, "after an attack by of mine"),
+    ],
+)
+def test_the_edit_is_said_in_words(spec, said):
+    assert said in verdict(row(3, 9, spec=spec))["sentence"]
+
+
+def test_a_control_alone_is_not_called_an_attack():
+    sentence = verdict(row(3, 9, spec={"name": "no_op"}))["sentence"]
+    assert "this is a control" in sentence
+    assert "not net" not in sentence
+
+
+def test_answers_that_nobody_could_read_are_counted():
+    sentence = verdict(row(3, 9, n_failed=2))["sentence"]
+    assert "of 2 more it is not known" in sentence
+
+
+def test_validity_is_said_where_somebody_vouches_for_it():
+    valid = share(8, 45) | {"vouched_by": "review", "n_labels": 15}
+    found = verdict(controlled(15, 45, 2) | {"asr_valid": valid})
+    assert found["caveats"] == [
+        "Lost with the key still right, as reviewers judged: 18 %, 9 to 31."
+    ]
+    refuted = row(15, 45, n_validity_unknown=0, asr_valid_bounds=[0, 0, 0])
+    assert "Rules refute every one of these losses" in verdict(refuted)["caveats"][0]
+
+
+def tagged(before: float, after: float, net_drop: float | None) -> dict[str, Any]:
+    known = {"n": 200, "low": 0.18, "high": 0.24, "method": "bootstrap"}
+    found = row(30, 90, asked=120, chance=None, spec={"name": "swap_noise", "search": "none"})
+    return found | {
+        "f1": known | {"value": before},
+        "f1_after": known | {"value": after},
+        "f1_drop": known | {"value": before - after},
+        "f1_net_drop": known | {"value": net_drop},
+    }
+
+
+def test_tagged_texts_lose_f1():
+    assert verdict(tagged(0.82, 0.61, 0.15))["sentence"] == (
+        "F1 fell from .820 to .610 (a drop of .210, .180 to .240) after letters were swapped; net "
+        "of as much noise outside entities .150 (.180 to .240)."
+    )
+    assert "not net of any control" in verdict(tagged(0.82, 0.61, None))["sentence"]
+
+
+def test_a_search_on_tagged_texts_loses_entities():
+    found = tagged(0.82, 0.61, None)
+    found |= {name: unknown("a search").as_json() for name in ("f1_after", "f1_drop")}
+    assert verdict(found)["sentence"].startswith(
+        "30 of 90 entities that were found (33 %, 24 to 44) were lost after letters were swapped"
+    )
