@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
 
+from medstress.report.section import rendered
 from medstress.results.formats import as_text, decimal
-from medstress.results.pages import templates
+from medstress.results.pages import source_hash
 from medstress.results.table import Format, Table, Value, as_row, columns
 from medstress.stats.estimates import read_score
 
+HEAT_MAPS = "explanations.css"
+"""Style sheet of heat maps, in `templates`."""
 LEVELS = 7
 """Shades of a heat map on either side of 0."""
 N_TOP = 3
@@ -75,32 +76,24 @@ class HeatMap:
     """All parts of the prompt, in order."""
 
 
-def explanation_section(summary: Mapping[str, Any]) -> Markup | None:
-    """Return the section on explanations as HTML; None if nothing was explained.
-
-    It needs the styles of `templates/explanations.css`, no script and no inline style.
-    """
-    if not summary.get("explanations"):
-        return None
-    template = templates("medstress.report").get_template("explanations.html")
-    return Markup(template.render(tables=explanation_tables(summary), maps=heat_maps(summary)))
+def heat_map_section(summary: Mapping[str, Any]) -> Markup:
+    """Return the heat maps as HTML, which needs the styles of `HEAT_MAPS` and no script."""
+    return rendered("explanations.html", maps=heat_maps(summary))
 
 
 def explanation_page(summary: Mapping[str, Any]) -> str:
-    """Return the section as a self-contained HTML page without scripts."""
+    """Return tables and heat maps as a self-contained HTML page without scripts."""
     style = "\n".join(
         (files("medstress.report") / "templates" / name).read_text("utf-8")
-        for name in ("page.css", "explanations.css")
+        for name in ("page.css", HEAT_MAPS)
     )
-    return (
-        templates("medstress.report")
-        .get_template("explanations_page.html")
-        .render(
-            name=as_text(summary["experiment"]["name"]),
-            style=Markup(style),
-            style_hash=b64encode(sha256(style.encode()).digest()).decode(),
-            section=explanation_section(summary),
-        )
+    return rendered(
+        "explanations_page.html",
+        name=as_text(summary["experiment"]["name"]),
+        style=Markup(style),
+        style_hash=source_hash(style),
+        tables=explanation_tables(summary),
+        maps=heat_map_section(summary),
     )
 
 
