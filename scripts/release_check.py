@@ -10,6 +10,7 @@ latex  pdflatex sets the figures of the demo run, of small runs of every kind, a
        names are hostile: one's own, and every layout of a paper. Needs the Debian packages
        texlive-latex-base and texlive-latex-recommended.
 fuzz   5,000 damaged inputs (scripts/fuzz.py).
+tests  The simulations that are marked `release`.
 
 A check whose tools are missing fails. Exit code 1 if any check fails.
 """
@@ -241,7 +242,20 @@ def check_fuzz(args: argparse.Namespace) -> str:
     return f"{FUZZED:,} damaged inputs did no harm"
 
 
-CHECKS: dict[str, Callable[[argparse.Namespace], str]] = {"latex": check_latex, "fuzz": check_fuzz}
+def check_tests(_: argparse.Namespace) -> str:
+    """Run the simulations that are too long for continuous integration."""
+    command = [sys.executable, "-m", "pytest", "-m", "release", str(ROOT / "tests")]
+    done = subprocess.run(command, capture_output=True, check=False, text=True, cwd=ROOT)
+    if done.returncode:
+        raise Failed(f"pytest -m release: {done.stdout[-1200:]}")
+    return done.stdout.strip().splitlines()[-1]
+
+
+CHECKS: dict[str, Callable[[argparse.Namespace], str]] = {
+    "latex": check_latex,
+    "fuzz": check_fuzz,
+    "tests": check_tests,
+}
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from medstress.metrics.item_means import item_mean
 
 
+@pytest.mark.release
 def test_means_by_document_cover_what_is_planted() -> None:
     # 60 documents of 1 to 9 items; what a document adds to all of its items is drawn once.
     rng = np.random.default_rng(3)
