@@ -22,8 +22,15 @@ settings.load_profile("medstress")
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests first: the short ones of tests/unit and src keep all workers busy to the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long tests first: the short ones of tests/unit and src keep all workers busy to the end.
+
+    Tests marked `release` run only if they are asked for, by `-m` or by name.
+    """
+    if not config.option.markexpr and not any("::" in each for each in config.args):
+        left = [item for item in items if item.get_closest_marker("release")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
     items.sort(key=lambda item: "tests/unit/" in item.nodeid or item.nodeid.startswith("src/"))
 
 
