@@ -284,22 +284,27 @@ def _first(
 
 
 def _nothing_lost(found: Mapping[str, Any]) -> str:
-    """Say why there is no arm to speak of."""
+    """Say why there is no arm to speak of; of a run that goes on, that this may change."""
     rows = [row for row in found["pooled"] if "control_of" not in row]
+    so_far, yet = ("", "") if _has_ended(found["experiment"]) else (" so far", " yet")
     if victims_unread(found).keys() >= {row["victim"] for row in rows}:
-        return "Every answer is unreadable, so nothing is measured."
+        return f"Every answer{so_far} is unreadable, so nothing is measured{yet}."
     if any(row["n_already_wrong"] for row in rows):
-        return "Nothing was right before the attack, so nothing could be lost."
+        return f"Nothing{so_far} was right before the attack, so nothing could be lost{yet}."
     if all(any(s in row for s in SCORES) for row in rows):
-        return "Nothing can be said of a loss: no perturbed copy of the data was asked."
+        return f"Nothing can be said of a loss{yet}: no perturbed copy of the data was asked."
     if all(row["n_not_attackable"] == row["n_trials"] for row in rows):
-        return "No item could be attacked, so nothing is measured."
-    return "No answer was attacked, so nothing is measured."
+        return f"No item{so_far} could be attacked, so nothing is measured{yet}."
+    return f"No answer was attacked{so_far}, so nothing is measured{yet}."
+
+
+def _has_ended(experiment: Row) -> bool:
+    return bool(experiment["complete"]) or experiment.get("decided") is not None
 
 
 def _so_far(experiment: Row, results: Sequence[Row], sentence: str) -> str:
     """Put in front how far a run is that has not ended."""
-    if experiment["complete"] or experiment.get("decided") is not None:
+    if _has_ended(experiment):
         return sentence
     done, planned = sum(row["n_trials"] for row in results), experiment.get("n_planned")
     if planned is None:

@@ -127,6 +127,23 @@ def test_a_run_without_trials_says_that_nothing_is_measured():
     assert found["arms"] == []
 
 
+@pytest.mark.parametrize(
+    ("counts", "why"),
+    [
+        ({"n_not_attackable": 6}, "No item so far could be attacked, so nothing is measured yet."),
+        ({"n_already_wrong": 6}, "Nothing so far was right before the attack, so nothing could be"),
+        ({"n_unreadable_at_baseline": 6}, "Every answer so far is unreadable, so nothing is"),
+    ],
+)
+def test_what_a_run_in_progress_has_not_measured_it_may_measure_yet(counts, why):
+    none = row(0, 0, asked=6, **{"n_already_wrong": 0, "n_not_attackable": 0} | counts)
+    none["queries"] = {"asked": 0, "failed": 0}
+    sentence = verdict(none, complete=False, n_planned=240)["sentence"]
+    assert sentence.startswith(f"So far 6 of 240 planned trials have ended. {why}")
+    assert "so far" not in verdict(none)["sentence"]
+    assert "yet" not in verdict(none)["sentence"]
+
+
 def test_the_arm_that_takes_most_is_named_and_others_have_a_line_each():
     found = verdict(
         controlled(4, 40, 1, victim="strong"),
