@@ -176,10 +176,11 @@ def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
             continue
         reached, level = found.readable, found.readable_chance
         of = f" of {reached.n} readable answers" if n else ""
+        by = f" by always answering the commonest key letter, n = {reached.n}" * found.by_letter
         sentences.append(
             f"{place} is not above chance (accuracy {_short(reached.value)}{of}, 95 % "
-            f"{_short(reached.low)}-{_short(reached.high)}, chance {_short(level)}): its success "
-            "rate cannot be told from guessing."
+            f"{_short(reached.low)}-{_short(reached.high)}, chance {_short(level)}{by}): its "
+            "success rate cannot be told from guessing."
         )
     return sentences
 

@@ -321,6 +321,17 @@ def test_nothing_is_said_of_chance_before_the_end(summary_of: Summary, trial: Ma
     ]
 
 
+def test_a_chance_level_of_few_items_says_how_it_is_reached(
+    summary_of: Summary, trial: Make
+) -> None:
+    one = trial(item_id="q", key="B", n_asked=1, n_paid=1)
+    assert summary_of([one])["warnings"] == [
+        "mock on sample/drugs is not above chance (accuracy 1.00, 95 % .21-1.00, chance 1.00 by "
+        "always answering the commonest key letter, n = 1): its success rate cannot be told from "
+        "guessing."
+    ]
+
+
 def test_a_victim_above_chance_draws_no_warning(summary_of: Summary, trial: Make) -> None:
     trials = [trial(item_id=str(i), key="ABCD"[i % 4], n_asked=1, n_paid=1) for i in range(12)]
     assert summary_of(trials)["warnings"] == []
