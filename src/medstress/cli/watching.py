@@ -27,6 +27,10 @@ from medstress.viewing.progress import ArmProgress, Pace, Progress, pace
 _FASTEST = 0.2
 """Fewest seconds between two readings."""
 _PREPARING = "a process prepares the run: nothing has been asked yet"
+_UNFINISHED = (
+    "Trials that have ended are not a random part of the run: until it is complete, rates may be "
+    "too low or too high."
+)
 _MOST_ROWS, _MOST_REASONS = 20, 3
 _LOST, _SEQUENCE = "Lost so far", "95 % sequence"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -112,6 +116,9 @@ def progress_lines(readings: Sequence[Progress], look: Look) -> Iterator[Line]:
         for part in wrapped(look.shown(text), look.width, "  "):
             yield Line(text=part, kind=Kind.SAID)
     yield from _tables(last, look)
+    if last.arms and not (last.is_complete or last.is_decided):
+        for part in wrapped(_UNFINISHED, look.width):
+            yield Line(text=look.shown(part), kind=Kind.SAID)
     if any(arm.ends for arm in last.arms):
         for part in wrapped(_proviso(last), look.width):
             yield Line(text=look.shown(part), kind=Kind.SAID)

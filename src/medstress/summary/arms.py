@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from medstress.core.controls import CONTROLS, arm_label
+from medstress.results.formats import plural
 
 Row: TypeAlias = Mapping[str, Any]
 Place: TypeAlias = tuple[str, str, str]
@@ -64,6 +65,17 @@ def arms_in(pooled: Sequence[Row]) -> list[Arm]:
     found = [arm for row in pooled if "control_of" not in row and (arm := _arm(row)) is not None]
     plain = [arm for arm in found if not is_control(arm.spec) and not arm.row.get("evidence")]
     return plain or found
+
+
+def counted(row: Row) -> str:
+    """Say of how many seeds and runs the trials of a row are; empty where each item has one.
+
+    >>> counted({"seeds": [0, 1], "attack_spec": '{"name": "medfuzz", "runs": 3}'})
+    '2 seeds, 3 runs each'
+    """
+    n_runs = json.loads(row["attack_spec"]).get("runs") or 1
+    seeds = [plural(len(row["seeds"]), "seed")] if len(row["seeds"]) > 1 else []
+    return ", ".join([*seeds, *([f"{n_runs:,} runs each"] if n_runs > 1 else [])])
 
 
 def is_control(spec: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from medstress.summary.arms import (
     Row,
     arms_in,
     control_in,
+    counted,
     is_awaited,
     is_control,
 )
@@ -23,6 +24,7 @@ from medstress.summary.headlines import NO_CONTROL, primary
 
 NO_VALIDITY = "no validity was measured"
 NEAR_CHANCE = "near chance"
+GUESSING = "by guessing"
 MOST_VICTIMS = 4
 """Victims that have a line each; of more the range is said."""
 _SCORE_WORDS = {"f1": "F1", "pearson": "the correlation", "macro_f1": "macro F1"}
@@ -32,14 +34,15 @@ _NOTHING = "No trial has ended yet, so nothing is measured."
 
 
 def verdict_of(
-    found: Mapping[str, Any], manifest: Mapping[str, Any], guesses: Callable[[Place], bool]
+    found: Mapping[str, Any], manifest: Mapping[str, Any], guesses: Callable[[Place], str]
 ) -> dict[str, Any]:
     """Return the first sentences of a summary, and the numbers that stand in them.
 
     Args:
         found: the summary so far: `experiment`, `results`, `pooled`, `names`.
         manifest: the run's manifest.
-        guesses: whether a victim's clean answers about a data set and group are not above chance.
+        guesses: how guessing reaches what a victim's clean answers about a data set and group do,
+            in words; empty if they are above chance.
 
     Returns:
         `sentence`: the arm that takes most, with interval, control and warnings; `others`: a
@@ -51,7 +54,7 @@ def verdict_of(
     worst = _worst_by_victim(arms)
     unread = victims_unread(found)
     numbers = [_numbers(arm, manifest, guesses) for arm in worst]
-    sayer = _Sayer(names=names, arms=arms)
+    sayer = _Sayer(names=names, arms=arms, guesses=guesses)
     said = [sayer.say(each, numbers[i], after=worst[0]) for i, each in enumerate(worst)]
     first = _first(found, worst, said, names)
     return {
@@ -80,7 +83,7 @@ def _worst_by_victim(arms: Sequence[Arm]) -> list[Arm]:
 
 
 def _numbers(
-    arm: Arm, manifest: Mapping[str, Any], guesses: Callable[[Place], bool]
+    arm: Arm, manifest: Mapping[str, Any], guesses: Callable[[Place], str]
 ) -> dict[str, Any]:
     """Return what a sentence on an arm says, as numbers."""
     row, name = arm.row, control_in(arm.row)
@@ -107,7 +110,7 @@ def _numbers(
         "control": control,
         "control_awaited": control is None and is_awaited(row, manifest),
         "is_control": is_control(arm.spec),
-        "near_chance": row.get("chance") is not None and guesses(arm.place),
+        "near_chance": row.get("chance") is not None and bool(guesses(arm.place)),
         "vouched_by": (row.get("asr_valid") or {}).get("vouched_by"),
     }
 
@@ -122,8 +125,10 @@ def _n_open(row: Row) -> int:
 class _Sayer:
     """Says what an arm took, naming only what tells it from the other arms of the run."""
 
-    def __init__(self, *, names: Names, arms: Sequence[Arm]) -> None:
-        self._names = names
+    def __init__(
+        self, *, names: Names, arms: Sequence[Arm], guesses: Callable[[Place], str]
+    ) -> None:
+        self._names, self._guesses = names, guesses
         self._n_arms = {
             victim: sum(arm.row["victim"] == victim for arm in arms)
             for victim in dict.fromkeys(arm.row["victim"] for arm in arms)
@@ -154,15 +159,14 @@ class _Sayer:
         if numbers["near_chance"]:
             right, level = per_cent(arm.row["accuracy"]["value"]), per_cent(arm.row["chance"])
             parts.append(
-                f"the model answers {NEAR_CHANCE} ({right} right before any edit, {level} by "
-                "guessing), so no loss can be told from guessing"
+                f"the model answers {NEAR_CHANCE} ({right} right before any edit, {level} "
+                f"{self._guesses(arm.place)}), so no loss can be told from guessing"
             )
         return "; ".join(parts)
 
     def _count(self, arm: Arm, numbers: Row) -> str:
         n_lost, n = numbers["n_lost"], numbers["n"]
-        seeds = f"; {numbers['n_seeds']} seeds" if numbers["n_seeds"] > 1 else ""
-        share = f"({between(numbers['estimate'])}{seeds})"
+        share = f"({'; '.join(filter(None, (between(numbers['estimate']), counted(arm.row))))})"
         nouns = _nouns(arm.row)
         if self._varies["victim"]:
             victim = self._names.of("victim", arm.row["victim"])
@@ -284,22 +288,27 @@ def _first(
 
 
 def _nothing_lost(found: Mapping[str, Any]) -> str:
-    """Say why there is no arm to speak of."""
+    """Say why there is no arm to speak of; of a run that goes on, that this may change."""
     rows = [row for row in found["pooled"] if "control_of" not in row]
+    so_far, yet = ("", "") if _has_ended(found["experiment"]) else (" so far", " yet")
     if victims_unread(found).keys() >= {row["victim"] for row in rows}:
-        return "Every answer is unreadable, so nothing is measured."
+        return f"Every answer{so_far} is unreadable, so nothing is measured{yet}."
     if any(row["n_already_wrong"] for row in rows):
-        return "Nothing was right before the attack, so nothing could be lost."
+        return f"Nothing{so_far} was right before the attack, so nothing could be lost{yet}."
     if all(any(s in row for s in SCORES) for row in rows):
-        return "Nothing can be said of a loss: no perturbed copy of the data was asked."
+        return f"Nothing can be said of a loss{yet}: no perturbed copy of the data was asked."
     if all(row["n_not_attackable"] == row["n_trials"] for row in rows):
-        return "No item could be attacked, so nothing is measured."
-    return "No answer was attacked, so nothing is measured."
+        return f"No item{so_far} could be attacked, so nothing is measured{yet}."
+    return f"No answer was attacked{so_far}, so nothing is measured{yet}."
+
+
+def _has_ended(experiment: Row) -> bool:
+    return bool(experiment["complete"]) or experiment.get("decided") is not None
 
 
 def _so_far(experiment: Row, results: Sequence[Row], sentence: str) -> str:
     """Put in front how far a run is that has not ended."""
-    if experiment["complete"] or experiment.get("decided") is not None:
+    if _has_ended(experiment):
         return sentence
     done, planned = sum(row["n_trials"] for row in results), experiment.get("n_planned")
     if planned is None:
