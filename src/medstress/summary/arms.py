@@ -44,9 +44,14 @@ class Arm:
 
     @property
     def rank(self) -> tuple[float, float, int]:
-        """How much it takes; first the low end, so that one of one is not the most."""
+        """How much it takes; of arms that take as much, the one that is surest goes first."""
+        return (self.taken["value"], self.surely[0], self.taken["n"])
+
+    @property
+    def surely(self) -> tuple[float, float]:
+        """How much it takes at least; of victims of very unlike size one of one is not the most."""
         value, low = self.taken["value"], self.taken["low"]
-        return (value if low is None else low, value, self.taken["n"])
+        return (value if low is None else low, value)
 
 
 def place_of(row: Row) -> Place:
@@ -76,6 +81,15 @@ def counted(row: Row) -> str:
     n_runs = json.loads(row["attack_spec"]).get("runs") or 1
     seeds = [plural(len(row["seeds"]), "seed")] if len(row["seeds"]) > 1 else []
     return ", ".join([*seeds, *([f"{n_runs:,} runs each"] if n_runs > 1 else [])])
+
+
+def comparable(arms: Sequence[Arm]) -> list[Arm]:
+    """Return the arms that have at least half as many answers as the largest of them.
+
+    One of one is the highest share there is, and says least: it is not called the worst.
+    """
+    most = max((arm.taken["n"] for arm in arms), default=0)
+    return [arm for arm in arms if 2 * arm.taken["n"] >= most]
 
 
 def is_control(spec: Mapping[str, Any]) -> bool:
