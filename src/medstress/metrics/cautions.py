@@ -28,8 +28,8 @@ NEVER_ASKED = 0.1
 def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[str]:
     """Return the warnings of a run, those about chance first.
 
-    While a run is not complete there is no warning about chance: trials that end at the baseline
-    finish first, so accuracy is biased low until the end.
+    While a run is not complete there is no warning about chance: the trials that have ended are not
+    a random part of it, so accuracy is biased.
 
     Args:
         trials: all trials of the run so far.
@@ -42,8 +42,8 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
         ]
     elif experiment.get("complete") is False:
         found = [
-            f"The run is not complete: these are the first {len(trials)} trials. Those that are "
-            "wrong at baseline finish first, so accuracy leans low until the end."
+            f"The run is not complete: these are the first {len(trials)} trials. Until it is, the "
+            "trials that have ended are not a random part of it."
         ]
     else:
         found = _not_above_chance(trials)

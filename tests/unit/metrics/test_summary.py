@@ -316,8 +316,8 @@ def test_a_victim_that_guesses_is_named_before_other_warnings(
 def test_nothing_is_said_of_chance_before_the_end(summary_of: Summary, trial: Make) -> None:
     trials = [trial(item_id=str(i), verdict=Verdict.ALREADY_WRONG) for i in range(9)]
     assert summary_of(trials, complete=False)["warnings"] == [
-        "The run is not complete: these are the first 9 trials. Those that are wrong at baseline "
-        "finish first, so accuracy leans low until the end."
+        "The run is not complete: these are the first 9 trials. Until it is, the trials that have "
+        "ended are not a random part of it."
     ]
 
 
