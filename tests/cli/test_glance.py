@@ -194,6 +194,26 @@ def test_wide_has_every_column_of_every_table(kind, folder_of, medstress):
         assert any(row["attack"] in line and ledger in line for line in told.out.splitlines())
 
 
+@pytest.mark.parametrize("columns", [80, 140, 400])
+@pytest.mark.parametrize("kind", ["substitution", "controlled", "pairs"])
+def test_wide_breaks_no_word_on_a_narrow_terminal(kind, columns, folder_of, terminal, medstress):
+    folder = folder_of(kind)
+    shown = STYLE.sub("", terminal("summary", folder, "--wide", columns=columns))
+    lines = shown.splitlines()
+    assert not [line for line in lines if cell_len(line) > columns and str(folder) not in line]
+    words = set(shown.split())
+    assert {"asked/paid/cached/failed", "before", "after", "Unreadable"} <= words
+    for row in Run(folder).summary()["results"]:
+        counts = (str(row["queries"][name]) for name in ("asked", "paid", "cached", "failed"))
+        assert "/".join(counts) in words
+        loss = row["asr"]
+        if loss["n"]:
+            assert f"= {decimal(loss['value'])} [{decimal(loss['low'])}, " in shown
+    # What a pipe has in a row, a terminal has in parts: no word is lost.
+    piped = medstress("summary", folder, "--wide").out
+    assert set(re.findall(r"[\w.]+", piped)) <= set(re.findall(r"[\w.]+", shown))
+
+
 def test_control_arms_have_rows_of_their_own_in_wide_only(bench, medstress):
     folder = controlled(bench)
     lines = medstress("summary", folder).out.splitlines()
