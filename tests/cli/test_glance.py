@@ -298,6 +298,46 @@ def rows_of(finished, n: int) -> list[dict]:
     return rows
 
 
+def sliced(n: int) -> list[dict]:
+    """The worst slices of two attacks; the last lose most, and all have too few items."""
+    found = []
+    for i in range(n):
+        asr = {"value": i / n, "n": 9 + i, "low": 0.0, "high": 1.0, "method": "m"}
+        found.append(
+            {
+                "attack": f"entity_substitution n={-5 - 15 * (i % 2)}", "victim": "v",
+                "dataset": "d", "group": "g", "by": f"property {i // 2}", "value": "skin and nails",
+                "asr": asr, "asr_bounds": [0.0, 0.9], "asr_shrunken": i / n, "n_items": 9 + i,
+                "accuracy": asr, "differs": True, "n_slices": 3,
+            }
+        )  # fmt: skip
+    return found
+
+
+def test_the_worst_slices_are_named_with_one_remark_for_all(finished, planted, medstress):
+    words = {f"entity_substitution n={n}": f"near names (n {n})" for n in (-5, -20)}
+    rows = sliced(30)
+    slicing = {"by": [], "label": "l", "cuts": {}, "shrinkage": "s", "worst": rows}
+    names = {"attacks": words, "victims": {}, "datasets": {}, "groups": {}}
+    planted(slicing=slicing, slices=rows, names=names, headlines=[], warnings=[])
+    told = medstress("summary", finished.out).out
+    lines = told.partition("The worst slice by each property: v on d, g\n")[2].splitlines()
+    assert max(map(cell_len, lines[:-1])) <= 80
+    shown = [line for line in lines if line.startswith("property ")]
+    places = [
+        re.match(r"(property \d+ = skin and nails) +(near names \(n -\d+\)) ", line)
+        for line in shown
+    ]
+    worst = sorted(rows, key=lambda row: -row["asr_shrunken"])[:20]
+    assert [found and (found[1], found[2]) for found in places] == [
+        (f"{row['by']} = {row['value']}", words[row["attack"]]) for row in worst
+    ]
+    assert [line for line in lines if line.startswith("! ")] == [
+        "! every row: too few items to say anything"
+    ]
+    assert "and 10 worst slices that lose less: summary --wide has all" in lines
+
+
 def test_of_two_thousand_rows_the_worst_twenty_are_shown(finished, planted, medstress):
     rows = rows_of(finished, 2_000)
     warnings = [f"warning {i}" for i in range(300)]

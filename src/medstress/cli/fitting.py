@@ -120,7 +120,8 @@ def in_parts(table: Table, look: Look) -> list[Line]:
     numbers = tuple(str(i + 1) for i in range(len(table.rows)))
     label = _Strip(heading="Row", texts=numbers, is_soft=False, is_right=True)
     room = look.width - label.width - _GAP
-    named, others = [], []
+    named: list[_Strip] = []
+    others: list[_Strip] = []
     for i, (column, strip) in enumerate(zip(table.columns, strips, strict=True)):
         is_long = strip.width > (room if column.is_numeric else room // 2)
         (named if i < table.n_labels or is_long else others).append(strip)

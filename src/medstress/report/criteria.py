@@ -235,11 +235,11 @@ def _slice(each: Row) -> Any:
         f"{each['by']} = {each['value']}",
         *(measure(name).read(each) for name in ("n_items", "accuracy")),
         Cell(value=measure("asr").read(each), lines=(*_at_worst(each), *small)),
-        Cell(value=each.get("asr_shrunken"), lines=_compared(each)),
+        Cell(value=each.get("asr_shrunken"), lines=compared(each)),
     )
 
 
-def _compared(each: Row) -> tuple[str, ...]:
+def compared(each: Row) -> tuple[str, ...]:
     """Say of a worst slice that it is not worse than others, or that there are none."""
     if each.get("differs", True):
         return ()
