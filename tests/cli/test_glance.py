@@ -19,7 +19,9 @@ from medstress.metrics.sentences.surrogates import name_lines
 from medstress.report.criteria import verdict
 from medstress.report.sections import headline_rows
 from medstress.results.formats import count, decimal
+from medstress.results.names import warnings_of
 from medstress.summary import summary as summaries
+from medstress.summary.verdict import sentences_of
 
 KEPT = Path(__file__).parents[1] / "frozen" / "folders"
 STYLE = re.compile("\x1b\\[[0-9;]*m")
@@ -155,7 +157,7 @@ def folder_of(bench, tmp_path, monkeypatch):
 def sentences(folder: Path) -> set[str]:
     """What is not wrapped in a pipe."""
     summary = Run(folder).summary()
-    found = [*summary["headlines"], *(f"! {each}" for each in summary["warnings"])]
+    found = [*sentences_of(summary), *(f"! {each}" for each in warnings_of(summary))]
     return {*found, *name_lines(summary), verdict(summary) or ""}
 
 
@@ -235,7 +237,7 @@ def test_many_seeds_have_one_line_an_attack(bench, medstress):
 
 def test_a_pipe_gets_whole_sentences_and_a_terminal_wrapped_ones(finished, terminal, medstress):
     piped = medstress("summary", finished.out).out
-    sentence = Run(finished.out).summary()["headlines"][0]
+    sentence = sentences_of(Run(finished.out).summary())[0]
     assert sentence in piped.splitlines()
     shown = STYLE.sub("", terminal("summary", finished.out, columns=64))
     assert sentence not in shown
@@ -356,7 +358,8 @@ def test_labels_of_500_characters_are_cut_and_stay_apart(finished, planted, meds
     for i, row in enumerate(rows):
         row["attack"], row["group"] = "a" * 499 + str(i), "g" * 500
         row["victim"], row["dataset"] = "v" * 500, "d" * 500
-    planted(results=rows, pooled=[], names={}, headlines=[], warnings=[])
+    said = {"sentence": "Said.", "others": [], "primary": [], "caveats": []}
+    planted(results=rows, pooled=[], names={}, headlines=[], warnings=[], verdict=said)
     shown = medstress("summary", finished.out).out
     assert max(map(cell_len, shown.splitlines()[:-1])) <= 80
     names = [line.split("  ")[0] for line in shown.splitlines() if line.startswith("aaa")]
@@ -385,4 +388,4 @@ def test_what_training_gains_fits(finished, planted, medstress):
 def test_a_run_without_a_trial_is_one_sentence(finished, planted, medstress):
     planted(results=[], pooled=[], headlines=[], warnings=[])
     lines = medstress("summary", finished.out).out.splitlines()
-    assert lines[0] == "No trial has ended yet, so there is nothing to measure."
+    assert "No trial has ended yet, so there is nothing to measure." in lines

@@ -19,7 +19,7 @@ from medstress.files.writing import write_text
 from medstress.metrics.unreadable import victims_unread
 from medstress.results.formats import plural
 from medstress.results.load import StoredRun
-from medstress.results.names import Names
+from medstress.results.names import Names, warnings_of
 from medstress.results.rows import trial_rows
 from medstress.results.table import Table
 from medstress.summary.summary import summarise_run
@@ -160,7 +160,7 @@ def print_first(summary: dict[str, Any], out: Screen, *, wide: bool) -> None:
         out.say(sentence)
     for sentence in summary["headlines"] if wide else ():
         out.say(sentence)
-    warnings = summary["warnings"]
+    warnings = warnings_of(summary)
     shown = warnings if wide else warnings[:_MOST_WARNINGS]
     for warning in shown:
         out.say(f"! {warning}", "yellow")
