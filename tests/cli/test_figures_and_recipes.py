@@ -68,6 +68,29 @@ def test_figures_need_a_known_format_and_a_folder_to_write_into(
     assert told.err.endswith("give another --out\n")
 
 
+def test_figures_replace_their_own_files_and_no_others(
+    medstress, finished, tmp_path, monkeypatch, said
+):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    for empty in ("", " "):
+        told = medstress("figures", finished.out, "--out", empty, "--format", "svg")
+        assert (told.code, told.out) == (2, "")
+        said(told.err, "--out")
+    assert not list(here.iterdir())
+    (here / "results.csv").write_text("mine", encoding="utf-8")
+    (here / "index.md").write_text("# My notes\n", encoding="utf-8")
+    told = medstress("figures", finished.out, "--out", here, "--format", "svg")
+    assert (told.code, told.out) == (2, "")
+    said(told.err.replace(str(here), "FOLDER"), "results.csv")
+    assert {path.name for path in here.iterdir()} == {"results.csv", "index.md"}
+    assert (here / "results.csv").read_text(encoding="utf-8") == "mine"
+    for _ in range(2):
+        told = medstress("figures", finished.out, "--out", here / "new", "--format", "svg")
+        assert (told.code, told.err) == (0, "")
+
+
 def test_a_recipe_is_printed_or_written_but_never_over_a_file(medstress, tmp_path):
     told = medstress("recipe", "xian2025-table1")
     assert (told.code, told.err) == (0, "")

@@ -19,7 +19,9 @@ from medstress.metrics.sentences.surrogates import name_lines
 from medstress.report.criteria import verdict
 from medstress.report.sections import headline_rows
 from medstress.results.formats import count, decimal
+from medstress.results.names import warnings_of
 from medstress.summary import summary as summaries
+from medstress.summary.verdict import sentences_of
 
 KEPT = Path(__file__).parents[1] / "frozen" / "folders"
 STYLE = re.compile("\x1b\\[[0-9;]*m")
@@ -155,7 +157,7 @@ def folder_of(bench, tmp_path, monkeypatch):
 def sentences(folder: Path) -> set[str]:
     """What is not wrapped in a pipe."""
     summary = Run(folder).summary()
-    found = [*summary["headlines"], *(f"! {each}" for each in summary["warnings"])]
+    found = [*sentences_of(summary), *(f"! {each}" for each in warnings_of(summary))]
     return {*found, *name_lines(summary), verdict(summary) or ""}
 
 
@@ -194,6 +196,26 @@ def test_wide_has_every_column_of_every_table(kind, folder_of, medstress):
         assert any(row["attack"] in line and ledger in line for line in told.out.splitlines())
 
 
+@pytest.mark.parametrize("columns", [80, 140, 400])
+@pytest.mark.parametrize("kind", ["substitution", "controlled", "pairs"])
+def test_wide_breaks_no_word_on_a_narrow_terminal(kind, columns, folder_of, terminal, medstress):
+    folder = folder_of(kind)
+    shown = STYLE.sub("", terminal("summary", folder, "--wide", columns=columns))
+    lines = shown.splitlines()
+    assert not [line for line in lines if cell_len(line) > columns and str(folder) not in line]
+    words = set(shown.split())
+    assert {"asked/paid/cached/failed", "before", "after", "Unreadable"} <= words
+    for row in Run(folder).summary()["results"]:
+        counts = (str(row["queries"][name]) for name in ("asked", "paid", "cached", "failed"))
+        assert "/".join(counts) in words
+        loss = row["asr"]
+        if loss["n"]:
+            assert f"= {decimal(loss['value'])} [{decimal(loss['low'])}, " in shown
+    # What a pipe has in a row, a terminal has in parts: no word is lost.
+    piped = medstress("summary", folder, "--wide").out
+    assert set(re.findall(r"[\w.]+", piped)) <= set(re.findall(r"[\w.]+", shown))
+
+
 def test_control_arms_have_rows_of_their_own_in_wide_only(bench, medstress):
     folder = controlled(bench)
     lines = medstress("summary", folder).out.splitlines()
@@ -215,7 +237,7 @@ def test_many_seeds_have_one_line_an_attack(bench, medstress):
 
 def test_a_pipe_gets_whole_sentences_and_a_terminal_wrapped_ones(finished, terminal, medstress):
     piped = medstress("summary", finished.out).out
-    sentence = Run(finished.out).summary()["headlines"][0]
+    sentence = sentences_of(Run(finished.out).summary())[0]
     assert sentence in piped.splitlines()
     shown = STYLE.sub("", terminal("summary", finished.out, columns=64))
     assert sentence not in shown
@@ -278,6 +300,46 @@ def rows_of(finished, n: int) -> list[dict]:
     return rows
 
 
+def sliced(n: int) -> list[dict]:
+    """The worst slices of two attacks; the last lose most, and all have too few items."""
+    found = []
+    for i in range(n):
+        asr = {"value": i / n, "n": 9 + i, "low": 0.0, "high": 1.0, "method": "m"}
+        found.append(
+            {
+                "attack": f"entity_substitution n={-5 - 15 * (i % 2)}", "victim": "v",
+                "dataset": "d", "group": "g", "by": f"property {i // 2}", "value": "skin and nails",
+                "asr": asr, "asr_bounds": [0.0, 0.9], "asr_shrunken": i / n, "n_items": 9 + i,
+                "accuracy": asr, "differs": True, "n_slices": 3,
+            }
+        )  # fmt: skip
+    return found
+
+
+def test_the_worst_slices_are_named_with_one_remark_for_all(finished, planted, medstress):
+    words = {f"entity_substitution n={n}": f"near names (n {n})" for n in (-5, -20)}
+    rows = sliced(30)
+    slicing = {"by": [], "label": "l", "cuts": {}, "shrinkage": "s", "worst": rows}
+    names = {"attacks": words, "victims": {}, "datasets": {}, "groups": {}}
+    planted(slicing=slicing, slices=rows, names=names, headlines=[], warnings=[])
+    told = medstress("summary", finished.out).out
+    lines = told.partition("The worst slice by each property: v on d, g\n")[2].splitlines()
+    assert max(map(cell_len, lines[:-1])) <= 80
+    shown = [line for line in lines if line.startswith("property ")]
+    places = [
+        re.match(r"(property \d+ = skin and nails) +(near names \(n -\d+\)) ", line)
+        for line in shown
+    ]
+    worst = sorted(rows, key=lambda row: -row["asr_shrunken"])[:20]
+    assert [found and (found[1], found[2]) for found in places] == [
+        (f"{row['by']} = {row['value']}", words[row["attack"]]) for row in worst
+    ]
+    assert [line for line in lines if line.startswith("! ")] == [
+        "! every row: too few items to say anything"
+    ]
+    assert "and 10 worst slices that lose less: summary --wide has all" in lines
+
+
 def test_of_two_thousand_rows_the_worst_twenty_are_shown(finished, planted, medstress):
     rows = rows_of(finished, 2_000)
     warnings = [f"warning {i}" for i in range(300)]
@@ -296,7 +358,8 @@ def test_labels_of_500_characters_are_cut_and_stay_apart(finished, planted, meds
     for i, row in enumerate(rows):
         row["attack"], row["group"] = "a" * 499 + str(i), "g" * 500
         row["victim"], row["dataset"] = "v" * 500, "d" * 500
-    planted(results=rows, pooled=[], names={}, headlines=[], warnings=[])
+    said = {"sentence": "Said.", "others": [], "primary": [], "caveats": []}
+    planted(results=rows, pooled=[], names={}, headlines=[], warnings=[], verdict=said)
     shown = medstress("summary", finished.out).out
     assert max(map(cell_len, shown.splitlines()[:-1])) <= 80
     names = [line.split("  ")[0] for line in shown.splitlines() if line.startswith("aaa")]
@@ -325,4 +388,4 @@ def test_what_training_gains_fits(finished, planted, medstress):
 def test_a_run_without_a_trial_is_one_sentence(finished, planted, medstress):
     planted(results=[], pooled=[], headlines=[], warnings=[])
     lines = medstress("summary", finished.out).out.splitlines()
-    assert lines[0] == "No trial has ended yet, so there is nothing to measure."
+    assert "No trial has ended yet, so there is nothing to measure." in lines

@@ -48,6 +48,7 @@ def test_a_case_as_json_is_its_record(ran, capsys):
     [
         ["case", "nowhere", "x"],
         ["case", "run", "nobody"],
+        ["case", "run", ""],
         ["view", "nowhere", "--no-browser"],
         ["view", "run", "--port", "70000"],
     ],
@@ -58,3 +59,16 @@ def test_what_is_wrong_is_one_sentence(ran, capsys, said, arguments):
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     said(re.sub("[0-9a-f]{12}", "ID", err), arguments[-1] if "--port" in arguments else "")
+
+
+def test_several_candidates_differ_by_seed_and_group_and_the_rest_can_be_listed(bench, capsys):
+    bench.tables["experiment"]["seeds"] = list(range(7))
+    assert bench.run() == 0
+    row = flipped(bench)
+    capsys.readouterr()
+    assert medstress_cli(["case", str(bench.out), row.item_id]) == 2
+    err = capsys.readouterr().err
+    told = re.findall(r"[0-9a-f]{12} \((.*?)\)", err)
+    assert len(told) == len(set(told)) == 5
+    assert all(f", {row.group}, item {row.item_id}, seed " in each for each in told)
+    assert "and 2 more, which `medstress export --table trials` lists" in err

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from medstress.cli.look import Look
 from medstress.cli.screen import Screen
-from medstress.cli.watching import progress_lines, watch
+from medstress.cli.watching import fitted_lines, last_words, progress_lines, watch
 from medstress.core.errors import StoreError
 from medstress.viewing.progress import read_progress
 
@@ -94,6 +94,53 @@ def test_too_short_an_interval_is_refused(finished, medstress, said):
     told = medstress("watch", finished.out, "--every", "0")
     assert (told.code, told.out) == (2, "")
     said(told.err, "--every")
+
+
+@pytest.mark.parametrize("every", ["nan", "inf", "-inf", "-1"])
+def test_an_interval_that_is_no_time_is_refused_before_anything(medstress, every):
+    told = medstress("watch", "no-such-folder", f"--every={every}")
+    assert (told.code, told.out) == (2, "")
+    assert len(told.err.splitlines()) == 1
+    assert f"--every: expected a number of seconds from 0.2, got {every}" in told.err
+
+
+def test_how_to_resume_is_a_command_that_runs(finished):
+    found = read_progress(finished.out, time.time())
+    found = replace(found, is_complete=False, n_planned=found.n_ended + 1)
+    started = replace(found, command="__main__.py run 'my run.toml' --fresh")
+    assert last_words(started).endswith("to resume: medstress run 'my run.toml'")
+
+
+def test_a_running_page_says_that_what_has_ended_is_no_random_part(finished):
+    found = read_progress(finished.out, time.time())
+
+    def page(progress):
+        return " ".join(line.text for line in progress_lines([progress], Look()))
+
+    assert "no random part" in page(replace(found, n_planned=found.n_ended + 1))
+    assert "no random part" not in page(found)
+
+
+@pytest.mark.parametrize("height", [4, 8, 14, 24, 50])
+def test_a_short_screen_keeps_counts_failures_and_state(finished, height):
+    found = read_progress(finished.out, time.time())
+    arms = tuple(
+        replace(
+            found.arms[0], place=(f"cases {i % 2}", "drugs", "careful", f"attack {i}"), n_lost=i
+        )
+        for i in range(12)
+    )
+    found = replace(found, arms=arms, n_failed=2, failures=(("no answer", 2),), is_complete=False)
+    lines = [line.text for line in fitted_lines([found], Look(), height)]
+    assert len(lines) <= height
+    assert "trials ended" in lines[0]
+    assert "no process works on it" in lines[-1]
+    if height > 5:
+        assert any("no answer" in line for line in lines)
+        shown = [line.split()[1] for line in lines if re.match(r"attack \d", line)]
+        left = [int(n) for line in lines for n in re.findall(r"(\d+) attacks?(?: that|:)", line)]
+        assert len(shown) + sum(left) == 12
+        assert set(map(int, shown)) == set(range(12 - len(shown), 12))
 
 
 def test_planted_rates_and_the_end_are_told_from_a_fake_clock(stages, tmp_path, capsys):

@@ -66,6 +66,30 @@ def summary(*pooled, **more):
     }  # fmt: skip
 
 
+def many_slices(n, attacks):
+    """Slices of which the last in the alphabet lose most, to the second attack most of all."""
+    return [
+        {**row(a), "by": "subject", "value": f"subject {i:03}", "asr": share((i + j) / (n + 2)),
+         "asr_shrunken": (i + j) / (n + 2)}
+        for i in range(n) for j, a in enumerate(attacks)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("attacks", [("a",), ("a", "b"), tuple("abcdef"), tuple("abcdefgh")])
+def test_of_many_slices_the_worst_are_drawn_and_counted(attacks):
+    found = own(summary(*map(row, attacks), slices=many_slices(150, attacks)), ("svg", "png"))[
+        "slices"
+    ]
+    n_panels = -(-len(attacks) // 6)
+    most = 30 // n_panels
+    drawn = [text for text in texts(found) if text.startswith("subject ")]
+    assert drawn[-most:] == [f"subject {i:03}" for i in range(149, 149 - most, -1)]
+    assert f"subject: {most} of 150 slices are drawn, those that lose most." in found.notes
+    assert len(rows(found)) == 150 * len(attacks)
+    height = int.from_bytes(found.files["slices.png"][20:24])
+    assert height < 200 * 18
+
+
 def controlled():
     point = {
         "budget": 2, **share(0.2), "control": {"no_op": share(0.05)},

@@ -180,6 +180,8 @@ def export_cli(args: argparse.Namespace) -> int:
 def figures_cli(args: argparse.Namespace) -> int:
     """Run `medstress figures`."""
     formats = [name.strip() for name in args.format.split(",") if name.strip()]
+    if not args.out.strip():
+        raise UsageError("--out: expected a folder, got an empty text")
     found = Run(args.folder).figures(args.out, formats, args.paper)
     for each in found:
         if isinstance(each, Made):

@@ -21,7 +21,9 @@ from rich.progress import (
 )
 from rich.table import Table as Grid
 
+from medstress.cli.fitting import in_parts, whole_width
 from medstress.cli.look import Look, is_ascii
+from medstress.cli.screen import screen
 from medstress.cli.stopping import Stopping
 from medstress.cli.streams import one_line, plain_stream
 from medstress.engine.progress import Progress as Counts
@@ -95,7 +97,15 @@ def _watcher(bars: Progress, stop: Stopping) -> Watcher:
 
 
 def print_table(table: Table) -> None:
-    """Print a table with all its columns; if stdout is not a terminal, lines are never wrapped."""
+    """Print a table with all its columns.
+
+    On a terminal that is too narrow it stands in parts below each other; elsewhere lines are never
+    wrapped.
+    """
+    out = screen()
+    if out.console.is_terminal and whole_width(table, out.look) > out.console.width:
+        out.print_lines(in_parts(table, out.look))
+        return
     stream = plain_stream(sys.stdout)
     look = Look(is_ascii=is_ascii(stream))
     console = Console(file=stream, soft_wrap=True)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import chain, repeat
 
 from rich.cells import cell_len
 
 from medstress.cli.look import Look, bar, cut, cut_apart, wrapped
 from medstress.results.formats import NONE
 from medstress.results.table import Cell, Column, Format, Table
+from medstress.results.text import rows as written_rows
 from medstress.stats.estimates import Estimate
 
 _GAP = 2
@@ -101,6 +103,60 @@ def fit(table: Table, look: Look, shape: Shape | None = None) -> list[Line]:
     for strips in _blocks(table, kept, look, shape, marks):
         lines += _drawn(strips, look)
     return [*lines, *_notes(table, look)]
+
+
+def whole_width(table: Table, look: Look) -> int:
+    """Return how wide a table is with every cell and heading in one line."""
+    strips = _whole(table, look)
+    return _width(strips) + sum(max(0, cell_len(strip.heading) - strip.width) for strip in strips)
+
+
+def in_parts(table: Table, look: Look) -> list[Line]:
+    """Return every column of a table in parts below each other; nothing is cut or left out.
+
+    Rows are named once, above, and have numbers in the parts.
+    """
+    strips = _whole(table, look)
+    numbers = tuple(str(i + 1) for i in range(len(table.rows)))
+    label = _Strip(heading="Row", texts=numbers, is_soft=False, is_right=True)
+    room = look.width - label.width - _GAP
+    named: list[_Strip] = []
+    others: list[_Strip] = []
+    for i, (column, strip) in enumerate(zip(table.columns, strips, strict=True)):
+        is_long = strip.width > (room if column.is_numeric else room // 2)
+        (named if i < table.n_labels or is_long else others).append(strip)
+    same = [strip for strip in named if len(numbers) > 1 and len(set(strip.texts)) == 1]
+    lines = _told("", [f"{strip.heading}: {strip.texts[0]}" for strip in same], look)
+    for i, number in enumerate(numbers):
+        parts = [f"{each.heading}: {each.texts[i]}" for each in named if each not in same]
+        lines += _told(f"{number:>{label.width}}{' ' * _GAP}", parts, look)
+    for block in _stacked(label, others, look) if others else ():
+        lines += [Line(text="", kind=Kind.SAID), *_drawn(block, look)]
+    return lines
+
+
+def _whole(table: Table, look: Look) -> list[_Strip]:
+    rows = written_rows(table)
+    return [
+        _Strip(
+            heading=look.shown(column.heading),
+            texts=tuple(look.shown(cells[i]) for cells in rows),
+            is_soft=False,
+            is_right=column.is_numeric,
+        )
+        for i, column in enumerate(table.columns)
+    ]
+
+
+def _told(number: str, parts: Sequence[str], look: Look) -> list[Line]:
+    """Write what is said of a row, behind its number."""
+    if not parts:
+        return []
+    told = wrapped("; ".join(parts), look.width - len(number), "" if number else " " * _GAP)
+    starts = chain([number], repeat(" " * len(number)))
+    return [
+        Line(text=start + line, kind=Kind.SAID) for start, line in zip(starts, told, strict=False)
+    ]
 
 
 def _with_remarks(table: Table, heading: str) -> Table:

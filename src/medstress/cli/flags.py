@@ -36,7 +36,11 @@ def run_flags(run: Parser) -> None:
 def verdict_flags(command: argparse.ArgumentParser) -> None:
     """Add the options of commands that write verdicts for continuous integration."""
     command.add_argument("--junit", metavar="FILE", help="write the verdicts as JUnit XML")
-    command.add_argument("--markdown", metavar="FILE", help="write the verdicts as Markdown")
+    command.add_argument(
+        "--markdown",
+        metavar="FILE",
+        help="write the verdicts as Markdown; an existing file is replaced",
+    )
 
 
 def experiment_flags(command: argparse.ArgumentParser) -> None:

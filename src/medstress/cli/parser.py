@@ -194,7 +194,7 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
         description="Write the tables (LaTeX, CSV, Markdown) and figures that the run has data "
         "for, with intervals; captions as text beside them; index.md, which lists all, and "
         "figures.tex, which sets all. What a paper's layout has and the run cannot fill is listed "
-        "with the reason.",
+        "with the reason. Files of an earlier call in the same folder are replaced.",
     )
     figures.add_argument("folder", metavar="DIR")
     figures.add_argument("--out", required=True, metavar="DIR2", help="folder to write into")

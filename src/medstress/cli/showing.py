@@ -19,7 +19,7 @@ from medstress.files.writing import write_text
 from medstress.metrics.unreadable import victims_unread
 from medstress.results.formats import plural
 from medstress.results.load import StoredRun
-from medstress.results.names import Names
+from medstress.results.names import Names, warnings_of
 from medstress.results.rows import trial_rows
 from medstress.results.table import Table
 from medstress.summary.summary import summarise_run
@@ -86,16 +86,15 @@ def wide_tables(summary: dict[str, Any]) -> Iterator[Table]:
 
 def _show_short(summary: dict[str, Any], out: Screen) -> None:
     """Print one small table for each victim, data set and group, then what else there is."""
-    from medstress.report.criteria import worst_table
     from medstress.report.glance import (
         FIRM,
         LOSS,
         criteria_table,
         glance,
         training_table,
-        worded,
     )
     from medstress.report.passages import short_gain_table
+    from medstress.report.worst import worst_slices_in_short
 
     names, found = Names(**summary.get("names") or {}), glance(summary)
     if not found.places:
@@ -115,14 +114,18 @@ def _show_short(summary: dict[str, Any], out: Screen) -> None:
         tables.append(short_gain_table(summary["passages"]))
     if judged := summary["requirements"]:
         tables.append(criteria_table(judged, names))
+    n_left = 0
     if summary.get("slicing"):
-        worst = worded(summary["slicing"]["worst"], names)
-        tables.append(worst_table({**summary["slicing"], "worst": worst}))
+        worst = worst_slices_in_short(summary["slicing"], names)
+        tables += worst.tables
+        n_left = worst.n_left
     if "training" in summary and (compared := training_table(summary["training"], names)):
         tables.append(compared)
     for table in tables:
-        out.print_lines(titled(table.caption))
+        out.print_lines(titled(out.look.fitted(table.caption)))
         out.show(table, Shape(firm=FIRM))
+    if n_left:
+        out.say(f"and {plural(n_left, 'worst slice')} that lose less: summary --wide has all")
     print()
 
 
@@ -157,7 +160,7 @@ def print_first(summary: dict[str, Any], out: Screen, *, wide: bool) -> None:
         out.say(sentence)
     for sentence in summary["headlines"] if wide else ():
         out.say(sentence)
-    warnings = summary["warnings"]
+    warnings = warnings_of(summary)
     shown = warnings if wide else warnings[:_MOST_WARNINGS]
     for warning in shown:
         out.say(f"! {warning}", "yellow")

@@ -22,6 +22,7 @@ from medstress.report.sections import by_seed_and_pooled, summary_table
 from medstress.results.junit import Case, Outcome, junit
 from medstress.results.load import StoredRun
 from medstress.results.markdown import markdown_page
+from medstress.results.names import warnings_of
 from medstress.results.table import Table
 from medstress.summary.summary import summarise_run
 from medstress.summary.verdict import sentences_of
@@ -69,7 +70,7 @@ def write_verdicts(stored: StoredRun, args: argparse.Namespace) -> None:
         args,
         name,
         cases(summary, allowed),
-        [sentence, *sentences_of(summary), *(f"Warning: {each}" for each in summary["warnings"])],
+        [sentence, *sentences_of(summary), *(f"Warning: {each}" for each in warnings_of(summary))],
         tables,
     )
 

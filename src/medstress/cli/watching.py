@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import signal
 import time
@@ -26,11 +27,9 @@ from medstress.viewing.progress import ArmProgress, Pace, Progress, pace
 
 _FASTEST = 0.2
 """Fewest seconds between two readings."""
+_MODULE = "__main__.py"
+"""What a run that was started as `python -m medstress` has for the name of the program."""
 _PREPARING = "a process prepares the run: nothing has been asked yet"
-_UNFINISHED = (
-    "Trials that have ended are not a random part of the run: until it is complete, rates may be "
-    "too low or too high."
-)
 _MOST_ROWS, _MOST_REASONS = 20, 3
 _LOST, _SEQUENCE = "Lost so far", "95 % sequence"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -38,8 +37,11 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 def watch_cli(args: argparse.Namespace) -> int:
     """Run `medstress watch`."""
-    if args.every < _FASTEST:
-        raise UsageError(f"--every: expected at least {_FASTEST:g} seconds, got {args.every:g}")
+    # Written so that `nan` is refused as well.
+    if not _FASTEST <= args.every < math.inf:
+        raise UsageError(
+            f"--every: expected a number of seconds from {_FASTEST:g}, got {args.every:g}"
+        )
     out = screen()
     try:
         if args.once:
@@ -99,31 +101,52 @@ def _told(found: Iterator[Sequence[Progress] | None], out: Screen) -> Iterator[S
 
 
 def _drawing(out: Screen, readings: Sequence[Progress]) -> Text:
-    return Text("\n").join(
-        Text(line.text, STYLES.get(line.kind, "")) for line in progress_lines(readings, out.look)
-    )
+    lines = fitted_lines(readings, out.look, out.console.height)
+    return Text("\n").join(Text(line.text, STYLES.get(line.kind, "")) for line in lines)
 
 
 def _print(out: Screen, readings: Sequence[Progress]) -> None:
     out.print_lines(progress_lines(readings, out.look))
 
 
-def progress_lines(readings: Sequence[Progress], look: Look) -> Iterator[Line]:
-    """Yield the lines of the last of some readings, none wider than the screen."""
+def fitted_lines(readings: Sequence[Progress], look: Look, height: int) -> list[Line]:
+    """Return as much of `progress_lines` as a screen of so many lines shows.
+
+    Attacks are left out first, those that lose least before others, then the sentence on the
+    sequences. Counts, failures and the state of the process stay.
+    """
+    most = min(_MOST_ROWS, sum(not arm.is_control for arm in readings[-1].arms))
+    lines = list(progress_lines(readings, look, most))
+    while len(lines) > height and most:
+        most -= 1
+        lines = list(progress_lines(readings, look, most))
+    if len(lines) <= height:
+        return lines
+    lines = list(progress_lines(readings, look, 0, with_proviso=False))
+    return lines if len(lines) <= height else [*lines[: max(0, height - 1)], lines[-1]]
+
+
+def progress_lines(
+    readings: Sequence[Progress], look: Look, most: int = _MOST_ROWS, *, with_proviso: bool = True
+) -> Iterator[Line]:
+    """Yield the lines of the last of some readings, none wider than the screen.
+
+    Args:
+        readings: of one run, the earliest first.
+        look: where they are shown.
+        most: attacks that are shown, of many those that lose most.
+        with_proviso: whether it is said what the numbers hold for.
+    """
     last, speed = readings[-1], pace(readings)
     yield Line(text=_headline(last, look), kind=Kind.HEAD)
     for text in (*_speeds(speed), *_left(last, speed), _spent(last), *_failures(last)):
         for part in wrapped(look.shown(text), look.width, "  "):
             yield Line(text=part, kind=Kind.SAID)
-    yield from _tables(last, look)
-    if last.arms and not (last.is_complete or last.is_decided):
-        for part in wrapped(_UNFINISHED, look.width):
+    yield from _tables(last, look, most)
+    said = _provisos(last) if with_proviso else ()
+    for text in (*said, _process(last)):
+        for part in wrapped(text, look.width):
             yield Line(text=look.shown(part), kind=Kind.SAID)
-    if any(arm.ends for arm in last.arms):
-        for part in wrapped(_proviso(last), look.width):
-            yield Line(text=look.shown(part), kind=Kind.SAID)
-    for part in wrapped(_process(last), look.width):
-        yield Line(text=look.shown(part), kind=Kind.SAID)
 
 
 def _headline(found: Progress, look: Look) -> str:
@@ -176,10 +199,10 @@ def _failures(found: Progress) -> Iterator[str]:
         yield f"  and {plural(len(found.failures) - _MOST_REASONS, 'more reason')}"
 
 
-def _tables(found: Progress, look: Look) -> Iterator[Line]:
+def _tables(found: Progress, look: Look, most: int) -> Iterator[Line]:
     """Yield a table for each victim, data set and group; of many arms those that lose most."""
     attacks = [arm for arm in found.arms if not arm.is_control]
-    shown = sorted(attacks, key=_loss, reverse=True)[:_MOST_ROWS]
+    shown = sorted(attacks, key=_loss, reverse=True)[:most]
     by_place: dict[tuple[str, str, str], list[ArmProgress]] = {}
     for arm in attacks:
         if arm in shown:
@@ -194,7 +217,9 @@ def _tables(found: Progress, look: Look) -> Iterator[Line]:
         shape = Shape(bar=_LOST, brief=_brief(found, arms), firm=frozenset({_SEQUENCE}))
         yield from fit(_table(found, arms), look, shape)
     if len(attacks) > len(shown):
-        yield Line(text=f"and {len(attacks) - len(shown):,} attacks that lose less", kind=Kind.SAID)
+        left = plural(len(attacks) - len(shown), "attack")
+        text = f"and {left} that lose less" if shown else f"{left}: no room for them on this screen"
+        yield Line(text=look.fitted(text), kind=Kind.SAID)
 
 
 def _loss(arm: ArmProgress) -> float:
@@ -258,13 +283,21 @@ def _rate(arm: ArmProgress | None) -> Estimate | None:
     return Estimate(value=value, n=n, low=None, high=None, method="so far", hits=arm.n_lost)
 
 
-def _proviso(found: Progress) -> str:
+def _provisos(found: Progress) -> Iterator[str]:
+    """Yield what is to be known of the numbers of a table."""
+    if found.arms and not (found.is_complete or found.is_decided):
+        yield (
+            "Trials that have ended are not a random part of the run: until it is complete, rates "
+            "may be too low or too high."
+        )
+    if not any(arm.ends for arm in found.arms):
+        return
     order = (
         "in an order drawn by lot before the first query"
         if found.in_random_order
         else "in the order of the file, which is taken to be no particular one"
     )
-    return (
+    yield (
         "95 % confidence sequences of what each attack takes, unreadable and failed answers at "
         f"their worst: they hold however often one looks. Items enter {order}, each once all "
         "before it have ended."
@@ -305,6 +338,8 @@ def _resume(found: Progress) -> str:
     if not found.command:
         return "to resume, run the same command again"
     given = [word for word in shlex.split(found.command) if word != "--fresh"]
+    if given[0] == _MODULE:
+        given[0] = "medstress"
     raised = f", with a higher {' or '.join(found.limits)}" if found.limits else ""
     return f"to resume: {shlex.join(given)}{raised}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from medstress.figures import canvas
@@ -44,6 +44,8 @@ class Panel:
     """Its title; empty if nothing tells it from others."""
     points: tuple[Point, ...]
     """Its points; rows and series in the order of their first point."""
+    most: int = MOST_LINES
+    """Rows that are drawn, the first ones."""
 
 
 def as_figure(
@@ -70,9 +72,9 @@ def as_figure(
     drawn = [part for panel in panels for part in _parts(panel)]
     shown = drawn[:MOST_PANELS]
     rows = [{**p.keys, **number(p.estimate)} for panel in panels for p in panel.points]
-    left_out = len(drawn) > MOST_PANELS or any(len(_lines(p)) > MOST_LINES for p in drawn)
+    left_out = len(drawn) > MOST_PANELS or any(len(_lines(p)) > p.most for p in drawn)
     series = list(dict.fromkeys(p.series for panel in shown for p in panel.points))
-    heights = [0.62 + _line_inches(panel) * len(_lines(panel)) for panel in shown]
+    heights = [0.62 + _line_inches(panel) * len(_drawn_lines(panel)) for panel in shown]
 
     def build(figure: Figure) -> None:
         grid = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights, sharex=True)
@@ -102,17 +104,22 @@ def _parts(panel: Panel) -> Iterator[Panel]:
     series = list(dict.fromkeys(p.series for p in panel.points))
     for i in range(0, len(series), MOST_SERIES):
         kept = set(series[i : i + MOST_SERIES])
-        yield Panel(label=panel.label, points=tuple(p for p in panel.points if p.series in kept))
+        points = tuple(p for p in panel.points if p.series in kept)
+        yield replace(panel, points=points)
 
 
 def _lines(panel: Panel) -> list[str]:
     return list(dict.fromkeys(p.line for p in panel.points))
 
 
+def _drawn_lines(panel: Panel) -> list[str]:
+    return _lines(panel)[: panel.most]
+
+
 def _line_inches(panel: Panel) -> float:
     n_series = len({p.series for p in panel.points})
-    wrapped = max(len(_wrapped(line).splitlines()) for line in _lines(panel)[:MOST_LINES])
-    return max(0.13 + 0.1 * n_series, 0.14 * wrapped)
+    wrapped = max(len(_wrapped(line).splitlines()) for line in _drawn_lines(panel))
+    return max(0.13 + 0.06 * n_series, 0.14 * wrapped)
 
 
 def _wrapped(label: str) -> str:
@@ -121,7 +128,7 @@ def _wrapped(label: str) -> str:
 
 
 def _draw(axes: Axes, panel: Panel, series: Sequence[str]) -> None:
-    lines = _lines(panel)[:MOST_LINES]
+    lines = _drawn_lines(panel)
     here = [s for s in series if any(p.series == s for p in panel.points)]
     step = 0.72 / max(len(here), 2)
     for point in panel.points:

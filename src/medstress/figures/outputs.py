@@ -162,9 +162,13 @@ def _float(table: Table, rows: tuple[Row, ...], i: int) -> str:
     )
 
 
+INDEX_HEAD = "# Tables and figures of "
+"""How the index page begins, by which a folder of an earlier call is known."""
+
+
 def index(results: Sequence[Made | Skipped], name: str) -> str:
     """Return a Markdown page of what was made, with captions, and what was not, with reasons."""
-    lines = [f"# Tables and figures of {escape(name)}", ""]
+    lines = [f"{INDEX_HEAD}{escape(name)}", ""]
     for each in results:
         if isinstance(each, Made):
             lines += [f"## {escape(each.title)}", "", f"Files: {', '.join(sorted(each.files))}", ""]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.figures.canvas import FORMATS
-from medstress.figures.outputs import Made, Skipped, index
+from medstress.figures.outputs import INDEX_HEAD, Made, Skipped, index
 from medstress.figures.own import make_own
 from medstress.figures.tex import DOCUMENT, document, with_captions
 from medstress.files.writing import make_folder, write_bytes
@@ -23,7 +23,9 @@ INDEX = "index.md"
 def write_figures(
     run: StoredRun, out: Path, formats: Sequence[str], paper: str | None = None
 ) -> list[Made | Skipped]:
-    """Write every table and figure that the run has data for; files of the same names are replaced.
+    """Write every table and figure that the run has data for.
+
+    Files of the same names are replaced in a folder that an earlier call has written.
 
     Args:
         run: an opened run.
@@ -35,7 +37,8 @@ def write_figures(
         What was made, and what was skipped, with the reason.
 
     Raises:
-        UsageError: an unknown format or paper, or the folder cannot be written.
+        UsageError: an unknown format or paper, the folder cannot be written, or it holds a file of
+            the same name that comes from elsewhere.
     """
     formats = check_formats(formats)
     layout = None if paper is None else layout_named(paper)
@@ -51,6 +54,7 @@ def write_figures(
     }
     contents[INDEX] = index(found, str(summary["experiment"]["name"])).encode()
     contents[DOCUMENT] = document(found).encode()
+    _refuse_foreign(out, contents)
     try:
         make_folder(out)
         for name, data in contents.items():
@@ -75,3 +79,18 @@ def check_formats(formats: Sequence[str]) -> tuple[str, ...]:
     if not formats:
         raise UsageError(f"--format: expected one or more of {known}, got nothing")
     return tuple(dict.fromkeys(formats))
+
+
+def _refuse_foreign(out: Path, names: Iterable[str]) -> None:
+    """Refuse a folder that an earlier call has not written and that holds one of these files."""
+    try:
+        with (out / INDEX).open("rb") as page:
+            if page.read(len(INDEX_HEAD)) == INDEX_HEAD.encode():
+                return
+    except OSError:
+        pass  # Without a page to read, every file is taken for one from elsewhere.
+    if taken := next((name for name in names if (out / name).exists()), None):
+        raise UsageError(
+            f"--out: {out} holds a {taken} that medstress did not write, and it would be replaced; "
+            "give another folder"
+        )

@@ -40,11 +40,12 @@ from medstress.report.training import learning_plots, training_tables
 from medstress.report.tuning import tuning_tables
 from medstress.results import formats
 from medstress.results.formats import as_text
+from medstress.results.names import warnings_of
 from medstress.results.table import Format, Table, as_row, columns
 
 
 def _warnings(source: Source) -> Content | None:
-    warnings = source.summary.get("warnings")
+    warnings = warnings_of(source.summary)
     return Content(html=rendered("warnings.html", warnings=warnings)) if warnings else None
 
 

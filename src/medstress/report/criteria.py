@@ -13,6 +13,7 @@ from medstress.report.sections import at_worst
 from medstress.results.formats import as_text, decimal, plural
 from medstress.results.junit import Case, Outcome
 from medstress.results.measures import measure
+from medstress.results.names import Names
 from medstress.results.table import Cell, Column, Format, Table, as_row, columns
 from medstress.stats.estimates import read_score, read_share
 
@@ -24,7 +25,8 @@ MARKS = {True: "met", False: "missed", None: "not judged"}
 
 def verdict(summary: Mapping[str, Any]) -> str | None:
     """Return the verdict on all criteria in one sentence; None without criteria."""
-    judged = summary.get("requirements") or ()
+    names = Names(**summary.get("names") or {})
+    judged = [_worded(each, names) for each in summary.get("requirements") or ()]
     if not judged:
         return None
     missed = [each for each in judged if each["met"] is False]
@@ -36,10 +38,22 @@ def verdict(summary: Mapping[str, Any]) -> str | None:
         return f"{len(missed)} of {_criteria(len(judged))} {is_are} missed: {reasons}."
     if any(each["met"] is None for each in judged):
         return f"{_criteria(len(judged))}, not judged yet: the run is not complete."
-    names = "; ".join(f"{name_of(each)}: {found_in(each)}" for each in judged)
+    found = "; ".join(f"{name_of(each)}: {found_in(each)}" for each in judged)
     if len(judged) == 1:
-        return f"The criterion is met: {names}."
-    return f"All {_criteria(len(judged))} are met: {names}."
+        return f"The criterion is met: {found}."
+    return f"All {_criteria(len(judged))} are met: {found}."
+
+
+def _worded(judged: Row, names: Names) -> Row:
+    """Return a criterion with names in words where it speaks of an attack or a place."""
+    found = {**judged}
+    for part in ("where", "row"):
+        if judged.get(part):
+            found[part] = {
+                name: names.of(name, value) if name in PLACE else value
+                for name, value in judged[part].items()
+            }
+    return found
 
 
 def _criteria(n: int) -> str:
@@ -235,11 +249,11 @@ def _slice(each: Row) -> Any:
         f"{each['by']} = {each['value']}",
         *(measure(name).read(each) for name in ("n_items", "accuracy")),
         Cell(value=measure("asr").read(each), lines=(*_at_worst(each), *small)),
-        Cell(value=each.get("asr_shrunken"), lines=_compared(each)),
+        Cell(value=each.get("asr_shrunken"), lines=compared(each)),
     )
 
 
-def _compared(each: Row) -> tuple[str, ...]:
+def compared(each: Row) -> tuple[str, ...]:
     """Say of a worst slice that it is not worse than others, or that there are none."""
     if each.get("differs", True):
         return ()

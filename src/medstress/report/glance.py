@@ -308,7 +308,7 @@ def _remarks(row: Row, *, is_complete: bool) -> tuple[str, ...]:
         (number(row, "n_never_asked"), _never_asked(row)),
     )
     found = [text for n, text in counts if n]
-    # Until the end, items that are quickly answered are too many, as they are mostly wrong.
+    # Until the end, the items that have been answered are no random part of all.
     if is_complete and chance is not None and low is not None and low <= chance:
         found.append("right no more often than by chance")
     return (*found, *at_worst(row.get("asr"), row.get("asr_bounds")))

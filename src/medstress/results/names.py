@@ -97,6 +97,25 @@ class Names:
         return key if isinstance(key, Named) else Named(self.of(factor, key), as_text(key))
 
 
+def warnings_of(summary: Mapping[str, Any]) -> list[str]:
+    """Return the warnings of a summary; those that begin with an attack's key, with its name.
+
+    >>> warnings_of({"names": {"attacks": {"entity_substitution n=-20": "near names"}},
+    ...              "warnings": ["entity_substitution n=-20: 3 saw no edit"]})
+    ['near names: 3 saw no edit']
+    """
+    attacks: Mapping[str, str] = (summary.get("names") or {}).get("attacks") or {}
+    return [_in_words(text, attacks) for text in summary.get("warnings") or ()]
+
+
+def _in_words(text: str, attacks: Mapping[str, str]) -> str:
+    for key, words in attacks.items():
+        # Some speak of an attack alone, others of an attack on a data set.
+        if text.startswith((f"{key}: ", f"{key} on ")):
+            return words + text[len(key) :]
+    return text
+
+
 def names_of(manifest: Mapping[str, Any]) -> Names:
     """Return the names of what a run names in its manifest."""
     config = manifest.get("config") or {}

@@ -36,6 +36,18 @@ def test_the_verdict_names_what_is_missed_and_where(samples):
     assert "not judged yet" in criteria.verdict(summary(samples, judged(samples, None)))
 
 
+def test_the_verdict_speaks_in_names_and_files_for_machines_in_keys(samples):
+    key = "entity_substitution sampler=pdws n=-20"
+    row = {"dataset": "sample", "group": "drugs", "victim": "mock", "attack": key}
+    each = judged(samples, False, where={"attack": key}, row=row)
+    found = {**summary(samples, each), "names": {"attacks": {key: "near names (n -20)"}}}
+    told = criteria.verdict(found)
+    assert "of near names (n -20) at most .200" in told
+    assert "in sample, drugs, mock, near names (n -20)." in told
+    assert key not in told
+    assert key in criteria.cases(found, 0)[0].name
+
+
 def test_a_criterion_is_a_failure_and_a_fault_an_error(samples):
     found = summary(samples, judged(samples, False), judged(samples, True), complete=True)
     failed = sum(row["n_failed"] + row["n_failed_at_baseline"] for row in found["results"])

@@ -21,13 +21,15 @@ def find_trial(cases: Cases, asked: str) -> TrialRow:
     Raises:
         UsageError: none or several fit; the message lists up to five candidates.
     """
+    if not asked.strip():
+        raise UsageError("ID: expected the id of a trial or of an item, got an empty text")
     ids = cases.ids
     for trial in cases.trials:
         if asked in (trial.trial_id, ids[trial.trial_id]):
             return trial
     fitting = [trial for trial in cases.trials if trial.item_id == asked]
     how = "is the item of"
-    if not fitting and asked:
+    if not fitting:
         how = "begins the ids of"
         fitting = [
             trial
@@ -67,10 +69,20 @@ def _unknown(cases: Cases, asked: str) -> str:
 
 
 def _told(cases: Cases, trials: Sequence[TrialRow]) -> str:
-    shown = [
-        f"{cases.ids[trial.trial_id]} ({shorten(cases.names.of('attack', trial.attack), 40)}, item "
-        f"{shorten(trial.item_id, 40)}, {verdict_words(trial.verdict.value)})"
-        for trial in trials[:_SHOWN]
-    ]
-    more = len(trials) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+    shown = ", ".join(_described(cases, trial) for trial in trials[:_SHOWN])
+    more = len(trials) - _SHOWN
+    if more <= 0:
+        return shown
+    return f"{shown} and {more:,} more, which `medstress export --table trials` lists"
+
+
+def _described(cases: Cases, trial: TrialRow) -> str:
+    attack, group = (
+        shorten(cases.names.of(factor, key), 40)
+        for factor, key in (("attack", trial.attack), ("group", trial.group))
+    )
+    seed = "" if trial.seed is None else f", seed {trial.seed}"
+    return (
+        f"{cases.ids[trial.trial_id]} ({attack}, {group}, item {shorten(trial.item_id, 40)}{seed}, "
+        f"{verdict_words(trial.verdict.value)})"
+    )
