@@ -117,8 +117,8 @@ def test_a_running_page_says_that_what_has_ended_is_no_random_part(finished):
     def page(progress):
         return " ".join(line.text for line in progress_lines([progress], Look()))
 
-    assert "no random part" in page(replace(found, n_planned=found.n_ended + 1))
-    assert "no random part" not in page(found)
+    assert "not a random part" in page(replace(found, n_planned=found.n_ended + 1))
+    assert "not a random part" not in page(found)
 
 
 @pytest.mark.parametrize("height", [4, 8, 14, 24, 50])

@@ -285,7 +285,7 @@ def _rate(arm: ArmProgress | None) -> Estimate | None:
 
 def _provisos(found: Progress) -> Iterator[str]:
     """Yield what is to be known of the numbers of a table."""
-    if found.arms and not (found.is_complete or found.is_decided):
+    if found.arms and found.n_ended < found.n_planned and not found.is_decided:
         yield (
             "Trials that have ended are not a random part of the run: until it is complete, rates "
             "may be too low or too high."
