@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from medstress.core.controls import CONTROLS, arm_label
+from medstress.core.controls import CONTROLS, arm_label, is_control_spec
 from medstress.results.formats import plural
 
 Row: TypeAlias = Mapping[str, Any]
@@ -17,7 +17,6 @@ Place: TypeAlias = tuple[str, str, str]
 REPEAT = "repeat"
 SCORES = ("f1", "pearson", "macro_f1")
 """Main scores of whole data sets, of which a row has one at most."""
-NOISE_CONTROL = "non_entity_noise"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +67,7 @@ def arms_in(pooled: Sequence[Row]) -> list[Arm]:
         pooled: pooled rows of the summary.
     """
     found = [arm for row in pooled if "control_of" not in row and (arm := _arm(row)) is not None]
-    plain = [arm for arm in found if not is_control(arm.spec) and not arm.row.get("evidence")]
+    plain = [arm for arm in found if not is_control_spec(arm.spec) and not arm.row.get("evidence")]
     return plain or found
 
 
@@ -90,11 +89,6 @@ def comparable(arms: Sequence[Arm]) -> list[Arm]:
     """
     most = max((arm.taken["n"] for arm in arms), default=0)
     return [arm for arm in arms if 2 * arm.taken["n"] >= most]
-
-
-def is_control(spec: Mapping[str, Any]) -> bool:
-    """Return whether an attack is a control by itself."""
-    return spec.get("name") in (*CONTROLS, NOISE_CONTROL)
 
 
 def _arm(row: Row) -> Arm | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from medstress.core.controls import NOISE_CONTROL, is_control_spec
 from medstress.metrics.unreadable import victims_failed, victims_unread
 from medstress.results.formats import decimal, listed, plural
 from medstress.results.names import CONTROL_WORDS, Names
@@ -18,7 +19,6 @@ from medstress.summary.arms import (
     control_in,
     counted,
     is_awaited,
-    is_control,
 )
 from medstress.summary.edit_words import edit_clause
 from medstress.summary.headlines import NO_CONTROL, primary
@@ -116,7 +116,7 @@ def _numbers(
             "net": row["asr_net"][name],
         }
     elif arm.score == "f1" and row["f1_net_drop"]["value"] is not None:
-        control = {"name": "non_entity_noise", "net": row["f1_net_drop"]}
+        control = {"name": NOISE_CONTROL, "net": row["f1_net_drop"]}
     return {
         **{key: row[key] for key in ("victim", "dataset", "group", "attack")},
         "measure": arm.score or "asr",
@@ -127,7 +127,7 @@ def _numbers(
         "n_seeds": len(row["seeds"]),
         "control": control,
         "control_awaited": control is None and is_awaited(row, manifest),
-        "is_control": is_control(arm.spec),
+        "is_control": is_control_spec(arm.spec),
         "near_chance": row.get("chance") is not None and bool(guesses(arm.place)),
         "vouched_by": (row.get("asr_valid") or {}).get("vouched_by"),
     }
