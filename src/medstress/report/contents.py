@@ -17,6 +17,7 @@ from medstress.report.cases.page import SCRIPTS, STYLES, render_cases
 from medstress.report.confidence import confidence_table, risk_coverage_plots
 from medstress.report.controls import controls_table, turned_table
 from medstress.report.evidence import evidence_table
+from medstress.report.first_picture import victim_looks
 from medstress.report.formats_compared import sensitivity_tables, variance_table
 from medstress.report.labels import PLACE
 from medstress.report.passages import gain_table, passage_plots
@@ -150,7 +151,7 @@ def _tuning(source: Source) -> Content | None:
 
 def _passages(source: Source) -> Content | None:
     found = source.summary.get("passages")
-    plots = list(passage_plots(source.keyed.get("passages"), source.names))
+    plots = list(passage_plots(source.keyed.get("passages"), source.names, victim_looks(source)))
     tables = (gain_table(found), evidence_table(source.rows))
     return Content(plots=plots, tables=tables) if plots or any(tables) else None
 

@@ -22,7 +22,9 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 _MARKS = ("●", "■", "▲", "◆", "▼", "✚")
 _LABEL = 46
 """Characters of a line above its dots, at most; a longer name goes on in the next line."""
-_LINE, _DOTS, _GAP = 15, 13, 9
+_NARROW = 20
+"""The same of lines that fit in half the width of a phone."""
+_LINE, _DOTS, _GAP = 15, 13, 6
 """Heights in pixels: a line of text, the dots of a victim, the space below."""
 BEFORE = "before any edit"
 _SCORES = {"f1": "F1", "pearson": "Pearson correlation", "macro_f1": "Macro F1"}
@@ -64,6 +66,8 @@ class Picture:
     """One for each data set and group."""
     notes: Sequence[str]
     """What is not drawn."""
+    is_narrow: bool
+    """Whether two panels have room beside each other on a phone: no line is long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,23 +82,24 @@ class _Dot:
 
 def first_picture(source: Source) -> Picture | None:
     """Return the picture; None if nothing was measured."""
-    rows = [row for row in source.arms if not row.get("evidence")] or source.arms
+    rows = _rows(source)
     measure, title = _measure(rows)
     if measure is None:
         return None
     victims = _ordered(source, rows)
-    shown = {key_of(name): i for i, name in enumerate(victims[:MOST_VICTIMS])}
+    shown = victim_looks(source)
     places: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         places.setdefault((row["dataset"], row["group"]), []).append(row)
     ranked = _places(source, places)
-    panels, n_more = [], 0
+    panels, n_more, longest = [], 0, 0
     for place in ranked[:MOST_PANELS]:
         members = [row for row in places[place] if key_of(row["victim"]) in shown]
         dots = list(_dots(members, measure))
         lines = list(dict.fromkeys(dot.line for dot in dots))
         n_more = max(n_more, len(lines) - MOST_LINES)
         kept = [dot for dot in dots if dot.line in lines[:MOST_LINES]]
+        longest = max(longest, *(len(line) for line in lines), 0)
         if kept:
             name = label_text(part for part, n in zip(place, _varying(places), strict=True) if n)
             panels.append(Panel(title=name, plot=_plot(kept, shown, place, title, _level(members))))
@@ -110,7 +115,18 @@ def first_picture(source: Source) -> Picture | None:
         else (),
         panels=panels,
         notes=_notes(len(victims), len(ranked), n_more, any(map(_level, places.values()))),
+        is_narrow=longest <= _NARROW,
     )
+
+
+def victim_looks(source: Source) -> dict[str, int]:
+    """Return key -> number of its colour and mark of the victims that the picture has."""
+    victims = _ordered(source, _rows(source))[:MOST_VICTIMS]
+    return {key_of(name): i for i, name in enumerate(victims)}
+
+
+def _rows(source: Source) -> Sequence[Row]:
+    return [row for row in source.arms if not row.get("evidence")] or source.arms
 
 
 def _measure(rows: Sequence[Row]) -> tuple[str | None, str]:
@@ -251,7 +267,8 @@ def _plot(
     scale = alt.Scale(domain=[min(0, lowest), 1], nice=False)
     axis = alt.Axis(format="%" if is_share else ".1f", title=None, tickCount=5)
     x = alt.X("value:Q", scale=scale, axis=axis)
-    y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[height, 0], nice=False, zero=False))
+    down = alt.Scale(domain=[height, 0], nice=False, zero=False)
+    y = alt.Y("y:Q", axis=None, scale=down)
     tips = [
         alt.Tooltip(f"{field}:N", title=heading)
         for field, heading in (
@@ -262,7 +279,7 @@ def _plot(
     known = alt.Chart({"values": [m for m in marks if m["value"] is not None]})
     unknown = alt.Chart({"values": [m for m in marks if m["value"] is None]})
     colour = alt.Color("colour:N", scale=None, legend=None)
-    named = alt.Chart({"values": lines}).encode(x=alt.value(0), y=y, text="text:N")
+    named = alt.Chart({"values": lines})
     text: dict[str, Any] = {
         "align": "left",
         "baseline": "middle",
@@ -270,9 +287,9 @@ def _plot(
         "lineBreak": "\n",
     }
     layers = [
-        # A rim in the colour of the paper keeps a label readable where it crosses a line.
-        named.mark_text(**text, color=PAPER, stroke=PAPER, strokeWidth=4),
-        named.mark_text(**text, color=INK),
+        # A band of paper below each label: no line of the plot runs through its letters.
+        named.mark_rect(color=PAPER).encode(y=alt.Y("top:Q", axis=None, scale=down), y2="bottom:Q"),
+        named.mark_text(**text, color=INK).encode(x=alt.value(0), y=y, text="text:N"),
         known.mark_rule(strokeWidth=2).encode(
             x=alt.X("low:Q", scale=scale, axis=axis),
             x2="high:Q",
@@ -308,8 +325,9 @@ def _laid_out(
     for line in dict.fromkeys(dot.line for dot in dots):
         text = textwrap.wrap(line, _LABEL, break_long_words=False) or [""]
         wrapped = "\n".join(shorten(part, _LABEL) for part in text)
-        lines.append({"y": top + _LINE / 2, "text": wrapped})
-        top += _LINE * len(text)
+        band = {"top": top, "bottom": top + _LINE * len(text)}
+        lines.append({"y": top + _LINE / 2, "text": wrapped, **band})
+        top = band["bottom"]
         for dot in (each for each in dots if each.line == line):
             i = victims[key_of(dot.victim)]
             marks.append(

@@ -71,7 +71,8 @@ def forest(rows: Sequence[Row], names: Names = _NOBODY) -> Plot | None:
     chart = layers.dots(
         data,
         places,
-        [Series(label=kind, look=i, dash=i) for i, kind in enumerate(kinds)],
+        # A control is no further attack: it has no colour of its own.
+        [Series(label=kind, look=None if i else 0, dash=i) for i, kind in enumerate(kinds)],
         share_axis("right answers lost (ASR)", (d["high"] for d in data)),
         title="",
         notes=notes,
