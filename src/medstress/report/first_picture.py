@@ -6,7 +6,7 @@ import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medstress.report.charts import INK, N_COLOURS, PAPER, SERIES, SOFT, Plot, plot
 from medstress.report.labels import Row, label_text
@@ -16,6 +16,9 @@ from medstress.results.names import CONTROL_WORDS, attack_words, key_of
 from medstress.results.table import Format, Table, as_row, columns
 from medstress.stats.estimates import Estimate, is_estimate, read_share
 
+if TYPE_CHECKING:
+    import altair
+
 MOST_PANELS, MOST_LINES, MOST_VICTIMS = 4, 8, 6
 """Data sets and groups, lines of each, and victims that are drawn; the table has all."""
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
@@ -24,6 +27,8 @@ _LABEL = 46
 """Characters of a line above its dots, at most; a longer name goes on in the next line."""
 _NARROW = 20
 """The same of lines that fit in half the width of a phone."""
+_VALUE = 0.23
+"""Room that a written value needs, as a share of half the width of a phone."""
 _LINE, _DOTS, _GAP = 15, 13, 6
 """Heights in pixels: a line of text, the dots of a victim, the space below."""
 BEFORE = "before any edit"
@@ -300,9 +305,8 @@ def _plot(
         known.mark_point(filled=True, size=62, opacity=1).encode(
             x=x, y=y, color=colour, shape=alt.Shape("shape:N", scale=None), tooltip=tips
         ),
-        known.mark_text(align="left", baseline="middle", dx=7, fontSize=11, color=SOFT).encode(
-            x="high:Q", y=y, text="told:N"
-        ),
+        _values(marks, "high", 7, "left").encode(x="high:Q", y=y, text="told:N"),
+        _values(marks, "low", -7, "right").encode(x="low:Q", y=y, text="told:N"),
         unknown.mark_text(align="left", baseline="middle", fontSize=11, color=SOFT).encode(
             x=alt.value(12), y=y, text="told:N"
         ),
@@ -313,6 +317,14 @@ def _plot(
     chart = alt.layer(*layers).properties(height=height)
     spoken = "; ".join(f"{dot.victim} {dot.line} {_told(dot.estimate, is_share)}" for dot in dots)
     return plot(chart, label=f"{title}: {shorten(spoken, 900)}.", data=_table(dots, place))
+
+
+def _values(marks: Sequence[Mapping[str, Any]], end: str, dx: int, align: Any) -> altair.Chart:
+    """Return the written values that stand at one end of their intervals."""
+    import altair as alt
+
+    here = alt.Chart({"values": [each for each in marks if each["at"] == end]})
+    return here.mark_text(align=align, baseline="middle", dx=dx, fontSize=11, color=SOFT)
 
 
 def _laid_out(
@@ -351,10 +363,14 @@ def _laid_out(
 def _written(estimate: Estimate, is_share: bool) -> dict[str, Any]:
     value, low, high = estimate.value, estimate.low, estimate.high
     hits = estimate.hits if is_share else None
+    ends = (value if low is None else low, value if high is None else high)
+    # Where it would not fit at the right the value stands at the left: so every plot is as wide.
+    is_left = (ends[1] or 0) > 1 - _VALUE and (ends[0] or 0) > _VALUE
     return {
         "value": value,
-        "low": value if low is None else low,
-        "high": value if high is None else high,
+        "at": None if value is None else "low" if is_left else "high",
+        "low": ends[0],
+        "high": ends[1],
         "told": _told(estimate, is_share),
         "counts": f"n = {estimate.n:,}" if hits is None else f"{hits:,} of {estimate.n:,}",
         "interval": interval({"low": low, "high": high}),
