@@ -324,7 +324,9 @@ def _values(marks: Sequence[Mapping[str, Any]], end: str, dx: int, align: Any) -
     import altair as alt
 
     here = alt.Chart({"values": [each for each in marks if each["at"] == end]})
-    return here.mark_text(align=align, baseline="middle", dx=dx, fontSize=11, color=SOFT)
+    text = {"align": align, "baseline": "middle", "dx": dx, "fontSize": 11, "color": SOFT}
+    written: altair.Chart = here.mark_text(**text)
+    return written
 
 
 def _laid_out(

@@ -44,7 +44,7 @@ def render_side_by_side(runs: Sequence[Beside]) -> str:
         runs: at least two.
     """
     titles = _titles(runs)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for i, run in enumerate(runs):
         found = run.against_first
         sides = f"{_mark(i)} ({titles[i]}) against {_mark(0)} ({titles[0]})"
