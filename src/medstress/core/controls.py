@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 CONTROLS = ("no_op", "same_type", "neutral_insertion", "paraphrase", "option_shuffle", "repeat")
 """As in `[experiment] controls`; the arm beside an attack is labelled `<attack> / <control>`."""
+
+NOISE_CONTROL = "non_entity_noise"
+"""The control of noise in tagged texts, an attack by name."""
 
 BETWEEN = " / "
 
@@ -17,6 +21,15 @@ def arm_label(attack: str, control: str) -> str:
     'near names / no_op'
     """
     return f"{attack}{BETWEEN}{control}"
+
+
+def is_control_spec(spec: Mapping[str, Any]) -> bool:
+    """Return whether an attack, by its parameters, changes nothing of weight.
+
+    >>> is_control_spec({"name": "no_op"}), is_control_spec({"name": "swap_noise"})
+    (True, False)
+    """
+    return spec.get("name") in (*CONTROLS, NOISE_CONTROL)
 
 
 MEANINGS = {

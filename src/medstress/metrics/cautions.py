@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +21,8 @@ from medstress.metrics.counts import (
 )
 from medstress.metrics.significance.judges import Known, clean_votes
 
+_MOST_NAMED = 3
+"""Victims that a warning names; further ones are counted."""
 NEVER_ASKED = 0.1
 """A warning is given from this share of eligible trials without an edit."""
 
@@ -47,11 +49,11 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
         ]
     else:
         found = _not_above_chance(trials)
-    failed = sum(row.verdict == Verdict.FAILED for row in trials)
+    failed = Counter(row.victim for row in trials if row.verdict == Verdict.FAILED)
     if failed:
         found.append(
-            f"{failed} of {len(trials)} trials failed; those that failed under attack count as "
-            "not flipped: run again with --retry-failed."
+            f"{failed.total()} of {len(trials)} trials failed{_whose(failed, trials)}; those that "
+            "failed under attack count as not flipped: run again with --retry-failed."
         )
     cut = [row for row in trials if row.verdict == Verdict.CUT_SHORT]
     if cut:
@@ -74,6 +76,15 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
         checked = sum(row.repeats is not None for row in successes)
         found.append(f"{unstable} of {checked} successes did not repeat when asked again alone.")
     return found
+
+
+def _whose(failed: Counter[str], trials: Sequence[TrialRow]) -> str:
+    """Name the victims whose trials failed, if the run has several."""
+    if len({row.victim for row in trials}) < 2:
+        return ""
+    named = ", ".join(f"{n} of {victim}" for victim, n in failed.most_common(_MOST_NAMED))
+    more = len(failed) - _MOST_NAMED
+    return f" ({named}{f', and of {more} more victims' if more > 0 else ''})"
 
 
 def _hardly_letters(trials: Sequence[TrialRow]) -> list[str]:

@@ -41,6 +41,21 @@ def victims_unread(summary: Mapping[str, Any]) -> dict[str, Counter[str]]:
     }
 
 
+def victims_failed(summary: Mapping[str, Any]) -> list[str]:
+    """Return the victims of which every call about a clean item failed.
+
+    Args:
+        summary: as `summarise` returns it.
+    """
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in summary["results"]:
+        counts[row["victim"]] += Counter(
+            failed=row.get("n_failed_at_baseline") or 0,
+            answered=row["n_eligible"] + row["n_already_wrong"] + row["n_unreadable_at_baseline"],
+        )
+    return [v for v, found in sorted(counts.items()) if found["failed"] and not found["answered"]]
+
+
 def unread_sentence(victim: str, counts: Mapping[str, int], replies: Sequence[str]) -> str:
     """Return a warning that nothing was measured, with some of the victim's raw replies."""
     edited = f" and {counts['edited']} under attack" if counts["edited"] else ""

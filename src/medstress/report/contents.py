@@ -61,7 +61,11 @@ def _results(source: Source) -> Content | None:
     sentences = [each for each in summary.get("headlines") or () if each not in primary]
     return Content(
         plots=[plot] if plot else (),
-        notes=() if plot else ("No success rate is known: no trial was eligible, or no change counts as a success.",),
+        notes=()
+        if plot
+        else (
+            "No trial was eligible, or no change counts as a success: there is no rate to plot.",
+        ),
         tables=(
             criteria.requirements_table(requirements) if requirements else None,
             sections.rates_table(source.rows),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from medstress.report.charts import INK, N_COLOURS, PAPER, SERIES, SOFT, Plot, plot
-from medstress.report.labels import Row, label_text
+from medstress.report.labels import Row, is_control, label_text, number, spec_of
+from medstress.report.picture_parts import Part, is_known, parts_of
 from medstress.report.section import Source
 from medstress.results.formats import decimal, interval, plural, shorten
-from medstress.results.names import CONTROL_WORDS, attack_words, key_of
+from medstress.results.names import CONTROL_WORDS, key_of
 from medstress.results.table import Format, Table, as_row, columns
-from medstress.stats.estimates import Estimate, is_estimate, read_share
+from medstress.stats.estimates import Estimate, read_share
 
 if TYPE_CHECKING:
     import altair
@@ -32,7 +33,6 @@ _VALUE = 0.23
 _LINE, _DOTS, _GAP = 15, 13, 6
 """Heights in pixels: a line of text, the dots of a victim, the space below."""
 BEFORE = "before any edit"
-_SCORES = {"f1": "F1", "pearson": "Pearson correlation", "macro_f1": "Macro F1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +88,8 @@ class _Dot:
 def first_picture(source: Source) -> Picture | None:
     """Return the picture; None if nothing was measured."""
     rows = _rows(source)
-    measure, title = _measure(rows)
-    if measure is None:
+    parts = parts_of(rows)
+    if not parts:
         return None
     victims = _ordered(source, rows)
     shown = victim_looks(source)
@@ -98,18 +98,21 @@ def first_picture(source: Source) -> Picture | None:
         places.setdefault((row["dataset"], row["group"]), []).append(row)
     ranked = _places(source, places)
     panels, n_more, longest = [], 0, 0
-    for place in ranked[:MOST_PANELS]:
-        members = [row for row in places[place] if key_of(row["victim"]) in shown]
-        dots = list(_dots(members, measure))
+    for place, part in product(ranked[:MOST_PANELS], parts):
+        members = [row for row in places[place] if part.has(row) and key_of(row["victim"]) in shown]
+        dots = list(_dots(members, part.measure))
         lines = list(dict.fromkeys(dot.line for dot in dots))
         n_more = max(n_more, len(lines) - MOST_LINES)
         kept = [dot for dot in dots if dot.line in lines[:MOST_LINES]]
         longest = max(longest, *(len(line) for line in lines), 0)
         if kept:
-            name = label_text(part for part, n in zip(place, _varying(places), strict=True) if n)
-            panels.append(Panel(title=name, plot=_plot(kept, shown, place, title, _level(members))))
+            name = [part.title] * (len(parts) > 1)
+            name += [each for each, n in zip(place, _varying(places), strict=True) if n]
+            drawn = _plot(kept, shown, place, part, _level(members))
+            panels.append(Panel(title=label_text(name), plot=drawn))
     if not panels:
         return None
+    title = " and ".join((parts[0].title, *(part.title.lower() for part in parts[1:])))
     return Picture(
         title=f"{title}, with 95 % intervals",
         key=[
@@ -132,22 +135,6 @@ def victim_looks(source: Source) -> dict[str, int]:
 
 def _rows(source: Source) -> Sequence[Row]:
     return [row for row in source.arms if not row.get("evidence")] or source.arms
-
-
-def _measure(rows: Sequence[Row]) -> tuple[str | None, str]:
-    """Return the field that is drawn, and what it is called."""
-    if any(_known(row.get("accuracy")) and row.get("chance") is not None for row in rows):
-        return "accuracy", "Right answers"
-    for name, words in _SCORES.items():
-        if any(_known(row.get(name)) for row in rows):
-            return name, words
-    if any(_known(row.get("accuracy")) for row in rows):
-        return "accuracy", "Right answers"
-    return None, ""
-
-
-def _known(found: Any) -> bool:
-    return is_estimate(found) and found["value"] is not None
 
 
 def _ordered(source: Source, rows: Sequence[Row]) -> list[str]:
@@ -182,17 +169,18 @@ def _dots(rows: Sequence[Row], measure: str) -> Iterator[_Dot]:
     line stands for all of them.
     """
     after = f"{measure}_after"
-    attacks = [row for row in rows if "control_of" not in row]
-    yield from _line(attacks, measure, lambda row: BEFORE)
+    given = [row for row in rows if "control_of" not in row]
+    yield from _line(given, measure, lambda row: BEFORE)
     controls: dict[str, list[Row]] = {}
     for row in rows:
         if "control_of" in row:
-            controls.setdefault(_spec(row)["name"], []).append(row)
+            controls.setdefault(str(spec_of(row).get("name")), []).append(row)
     for name, members in controls.items():
         words = f"after {CONTROL_WORDS.get(name, name)}"
         yield from _line(members, after, lambda row, words=words: words)
-    for row in attacks:
-        estimate = read_share(row.get(after) or _UNKNOWN)
+    # A control that the file names as an attack stands with the other controls.
+    for row in sorted(given, key=lambda row: not is_control(row)):
+        estimate = _estimate(row, after)
         yield _Dot(
             line=f"after {row['attack']}",
             victim=row["victim"],
@@ -204,12 +192,21 @@ def _dots(rows: Sequence[Row], measure: str) -> Iterator[_Dot]:
 _UNKNOWN = {"value": None, "n": 0, "low": None, "high": None, "method": "not measured"}
 
 
+def _estimate(row: Row, field: str) -> Estimate:
+    """Return an estimate; where no answer could be read it is unknown, and no zero."""
+    if number(row, "n_unreadable_at_baseline") and not (
+        number(row, "n_eligible") or number(row, "n_already_wrong")
+    ):
+        return read_share({**_UNKNOWN, "method": "no answer could be read"})
+    return read_share(row.get(field) or _UNKNOWN)
+
+
 def _line(rows: Sequence[Row], field: str, words: Any) -> Iterator[_Dot]:
     """Yield one line for rows that agree victim by victim, else one for each attack.
 
     More seeds of the same answers have another n and the same value.
     """
-    found = [(row, read_share(row.get(field) or _UNKNOWN)) for row in rows]
+    found = [(row, _estimate(row, field)) for row in rows]
     values: dict[str, set[float | None]] = {}
     for row, estimate in found:
         values.setdefault(row["victim"], set()).add(estimate.value)
@@ -230,15 +227,9 @@ def _line(rows: Sequence[Row], field: str, words: Any) -> Iterator[_Dot]:
         )
 
 
-def _spec(row: Row) -> dict[str, Any]:
-    spec = row.get("attack_spec")
-    found: dict[str, Any] = json.loads(spec) if isinstance(spec, str) else dict(spec or {})
-    return {"name": attack_words(found), **found}
-
-
 def _level(rows: Sequence[Row]) -> float | None:
-    """Return what guessing reaches, if all rows agree on it."""
-    levels = {row.get("chance") for row in rows}
+    """Return what guessing reaches, if all rows of which something was answered agree on it."""
+    levels = {row.get("chance") for row in rows if is_known(row.get("accuracy"))}
     found = levels.pop() if len(levels) == 1 else None
     return None if found is None else float(found)
 
@@ -261,12 +252,12 @@ def _plot(
     dots: Sequence[_Dot],
     victims: Mapping[str, int],
     place: tuple[str, str],
-    title: str,
+    part: Part,
     level: float | None,
 ) -> Plot:
     import altair as alt
 
-    is_share = title == "Right answers"
+    title, is_share = part.title, part.is_share
     lines, marks, height = _laid_out(dots, victims, place, is_share)
     lowest = min((mark["low"] for mark in marks if mark["low"] is not None), default=0)
     scale = alt.Scale(domain=[min(0, lowest), 1], nice=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from medstress.core.controls import is_control_spec
 from medstress.core.rows import TrialRow
 from medstress.results.formats import as_text
 from medstress.results.measure import Measure
@@ -138,6 +140,22 @@ def _joined(parts: Iterable[Any]) -> Named:
     """Join the parts of a label, and their keys."""
     known = list(parts)
     return Named(label_text(known), " · ".join(map(key_of, known)))
+
+
+def spec_of(row: Row) -> Mapping[str, Any]:
+    """Return the parameters of a row's attack; none if it lacks them."""
+    spec = row.get("attack_spec")
+    found: Mapping[str, Any] = json.loads(spec) if isinstance(spec, str) else spec or {}
+    return found
+
+
+def is_control(row: Row) -> bool:
+    """Return whether a row's attack changes nothing of weight, whatever it is called.
+
+    >>> is_control({"attack": "mine", "attack_spec": '{"name": "non_entity_noise"}'})
+    True
+    """
+    return is_control_spec(spec_of(row))
 
 
 def number(row: Row, name: str) -> int:

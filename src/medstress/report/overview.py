@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from medstress.report.labels import Row, number
+from medstress.report.labels import Row, is_control, number
 from medstress.results.formats import as_text, plural, shorten
 from medstress.results.measures import GROUPS
 from medstress.stats.estimates import is_estimate
@@ -59,10 +59,11 @@ def run_line(rows: Sequence[Row], experiment: Mapping[str, Any]) -> str:
     most = f", up to {plural(max(budgets), 'query', 'queries')} each" if budgets else ""
     seeds = [each for each in experiment.get("seeds") or () if each is not None]
     seeded = f", {plural(len(seeds), 'seed')}" if len(seeds) > 1 else ""
+    is_final = experiment.get("complete") or experiment.get("decided") is not None
+    so_far = "" if is_final else " so far"
     return (
-        f"{_named(rows, 'victim', 'model')}, {plural(_distinct_items(rows), 'item')} of "
-        f"{_named(rows, 'dataset', 'data set')}{_groups(rows)}, "
-        f"{_named(rows, 'attack', 'attack')}{most}{seeded}."
+        f"{_named(rows, 'victim', 'model')}, {plural(_distinct_items(rows), 'item')}{so_far} of "
+        f"{_named(rows, 'dataset', 'data set')}{_groups(rows)}, {_attacks(rows)}{most}{seeded}."
     )
 
 
@@ -70,6 +71,15 @@ def _named(rows: Iterable[Row], field: str, noun: str) -> str:
     """Return the name of the only value of a field, or how many values there are."""
     names = list(dict.fromkeys(as_text(row.get(field)) for row in rows))
     return shorten(names[0], 60) if len(names) == 1 else plural(len(names), noun)
+
+
+def _attacks(rows: Sequence[Row]) -> str:
+    """Name or count the attacks, and count the controls that the file names as attacks."""
+    attacks = [row for row in rows if not is_control(row)]
+    n = len({as_text(row.get("attack")) for row in rows if is_control(row)})
+    if not attacks or not n:
+        return _named(rows, "attack", "attack")
+    return f"{_named(attacks, 'attack', 'attack')} and {plural(n, 'control')}"
 
 
 def _groups(rows: Iterable[Row]) -> str:

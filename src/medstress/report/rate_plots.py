@@ -9,7 +9,7 @@ from typing import Any
 from medstress.core.controls import BETWEEN, arm_label
 from medstress.metrics.success import at_budget
 from medstress.report.charts import Plot, plot
-from medstress.report.labels import Row
+from medstress.report.labels import Row, is_control
 from medstress.report.plots import layers
 from medstress.report.plots.axes import Axis, budget_axis, share_axis
 from medstress.report.plots.layers import Series
@@ -39,6 +39,8 @@ SPOKEN = 44
 _POINTS = 40
 """Points of a longer curve; the table has all."""
 _NOBODY = Names()
+ATTACK, CONTROL = "attack", "control"
+"""Series of the forest plot: attacks, and controls that the file names as attacks."""
 
 
 def forest(rows: Sequence[Row], names: Names = _NOBODY) -> Plot | None:
@@ -58,9 +60,10 @@ def forest(rows: Sequence[Row], names: Names = _NOBODY) -> Plot | None:
     drawn, notes = most_important(known, MOST_ROWS, lambda each: harm(each[1].get("asr")))
     places = on_axis(label for label, _ in drawn)
     controls = _controls(row for _, row in drawn)
-    kinds = ["attack", *(CONTROL_WORDS.get(name, name) for name in controls)]
+    beside = [CONTROL_WORDS.get(name, name) for name in controls]
     data = []
     for place, (_, row) in zip(places, drawn, strict=True):
+        kinds = [CONTROL if is_control(row) else ATTACK, *beside]
         arms = [row, *(_control_arm(row, name) for name in controls)]
         rates = [row.get("asr"), *((row.get("control") or {}).get(name) for name in controls)]
         data += [
@@ -68,11 +71,19 @@ def forest(rows: Sequence[Row], names: Names = _NOBODY) -> Plot | None:
             for kind, arm, found in zip(kinds, arms, rates, strict=True)
             if (estimate := read(found))
         ]
+    its_own = Series(label=CONTROL, look=None, dash=len(beside) + 1)
+    named = [its_own] if any(map(is_control, rows)) else []
     chart = layers.dots(
         data,
         places,
-        # A control is no further attack: it has no colour of its own.
-        [Series(label=kind, look=None if i else 0, dash=i) for i, kind in enumerate(kinds)],
+        [
+            # A control is no further attack: it has no colour of its own.
+            *(
+                Series(label=kind, look=None if i else 0, dash=i)
+                for i, kind in enumerate([ATTACK, *beside])
+            ),
+            *named,
+        ],
         share_axis("right answers lost (ASR)", (d["high"] for d in data)),
         title="",
         notes=notes,
@@ -149,7 +160,8 @@ def _panel(
     )
     attacks = labelled(drawn, names, ("attack",))
     lines = [
-        _Line(label, row, i, points_of(row))
+        # A control that the file names as an attack looks like the controls.
+        _Line(label, row, None if is_control(row) else i, points_of(row), int(is_control(row)))
         for i, (label, row) in enumerate(zip(attacks, drawn, strict=True))
     ]
     lines += _control_lines(lines)

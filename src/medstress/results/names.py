@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from medstress.core.controls import BETWEEN
+from medstress.core.controls import BETWEEN, NOISE_CONTROL
 from medstress.results.formats import as_text, shorten
 
 LONGEST = 60
@@ -37,6 +37,7 @@ _WORDS = {
     "ocr_noise": "OCR noise",
     "synonym": "synonyms",
     "abbreviation": "abbreviations",
+    NOISE_CONTROL: "noise outside entities",
     "passage_swap": "swapped passage",
     "passage_distractor": "passage with a distractor",
     "passage_other": "another passage",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from medstress.core.controls import CONTROLS, arm_label
+from medstress.core.controls import CONTROLS, arm_label, is_control_spec
 
 Row: TypeAlias = Mapping[str, Any]
 Place: TypeAlias = tuple[str, str, str]
@@ -16,7 +16,6 @@ Place: TypeAlias = tuple[str, str, str]
 REPEAT = "repeat"
 SCORES = ("f1", "pearson", "macro_f1")
 """Main scores of whole data sets, of which a row has one at most."""
-NOISE_CONTROL = "non_entity_noise"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +42,14 @@ class Arm:
 
     @property
     def rank(self) -> tuple[float, float, int]:
-        """How much it takes; first the low end, so that one of one is not the most."""
+        """How much it takes; of arms that take as much, the one that is surest goes first."""
+        return (self.taken["value"], self.surely[0], self.taken["n"])
+
+    @property
+    def surely(self) -> tuple[float, float]:
+        """How much it takes at least; of victims of very unlike size one of one is not the most."""
         value, low = self.taken["value"], self.taken["low"]
-        return (value if low is None else low, value, self.taken["n"])
+        return (value if low is None else low, value)
 
 
 def place_of(row: Row) -> Place:
@@ -62,13 +66,17 @@ def arms_in(pooled: Sequence[Row]) -> list[Arm]:
         pooled: pooled rows of the summary.
     """
     found = [arm for row in pooled if "control_of" not in row and (arm := _arm(row)) is not None]
-    plain = [arm for arm in found if not is_control(arm.spec) and not arm.row.get("evidence")]
+    plain = [arm for arm in found if not is_control_spec(arm.spec) and not arm.row.get("evidence")]
     return plain or found
 
 
-def is_control(spec: Mapping[str, Any]) -> bool:
-    """Return whether an attack is a control by itself."""
-    return spec.get("name") in (*CONTROLS, NOISE_CONTROL)
+def comparable(arms: Sequence[Arm]) -> list[Arm]:
+    """Return the arms that have at least half as many answers as the largest of them.
+
+    One of one is the highest share there is, and says least: it is not called the worst.
+    """
+    most = max((arm.taken["n"] for arm in arms), default=0)
+    return [arm for arm in arms if 2 * arm.taken["n"] >= most]
 
 
 def _arm(row: Row) -> Arm | None:

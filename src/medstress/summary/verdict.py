@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from medstress.metrics.unreadable import victims_unread
+from medstress.core.controls import NOISE_CONTROL, is_control_spec
+from medstress.metrics.unreadable import victims_failed, victims_unread
 from medstress.results.formats import decimal, listed, plural
 from medstress.results.names import CONTROL_WORDS, Names
 from medstress.summary.arms import (
@@ -14,9 +15,9 @@ from medstress.summary.arms import (
     Place,
     Row,
     arms_in,
+    comparable,
     control_in,
     is_awaited,
-    is_control,
 )
 from medstress.summary.edit_words import edit_clause
 from medstress.summary.headlines import NO_CONTROL, primary
@@ -43,21 +44,21 @@ def verdict_of(
 
     Returns:
         `sentence`: the arm that takes most, with interval, control and warnings; `others`: a
-        sentence for each further victim; `caveats`: what the numbers do not say; `primary`: on
-        the primary endpoint; `arms`: the arms spoken of, with counts, estimate, control.
+        sentence for each further victim, and of tagged texts for what a search takes; `caveats`:
+        what the numbers do not say; `primary`: on the primary endpoint; `arms`: the
+        arms spoken of, with counts, estimate, control.
     """
     names = Names(**found["names"])
     arms = arms_in(found["pooled"])
     worst = _worst_by_victim(arms)
-    unread = victims_unread(found)
     numbers = [_numbers(arm, manifest, guesses) for arm in worst]
-    sayer = _Sayer(names=names, arms=arms)
+    sayer = _Sayer(names=names, arms=arms, victims=_victims(found["pooled"]))
     said = [sayer.say(each, numbers[i], after=worst[0]) for i, each in enumerate(worst)]
     first = _first(found, worst, said, names)
     return {
         "sentence": _so_far(found["experiment"], found["results"], first),
-        "others": [f"{line}." for line in said[1:]] if len(worst) <= MOST_VICTIMS else [],
-        "caveats": [*_unread(unread, names), *(_validity(worst[0].row) if worst else ())],
+        "others": [f"{line}." for line in said[1:]] if _n_victims(worst) <= MOST_VICTIMS else [],
+        "caveats": [*_unmeasured(found, names), *(_validity(worst[0].row) if worst else ())],
         "primary": list(primary(manifest)),
         "arms": numbers,
     }
@@ -69,14 +70,30 @@ def sentences_of(summary: Mapping[str, Any]) -> list[str]:
     return [said["sentence"], *said["others"], *said["primary"], *said["caveats"]]
 
 
+def _victims(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row["victim"] for row in rows))
+
+
+def _n_victims(arms: Sequence[Arm]) -> int:
+    return len({arm.row["victim"] for arm in arms})
+
+
 def _worst_by_victim(arms: Sequence[Arm]) -> list[Arm]:
-    """Return the arm that takes most of each victim, most first."""
-    by_victim: dict[str, Arm] = {}
+    """Return the arm that takes most of each victim; victims that surely lose most go first.
+
+    Drops of a score and counts of answers cannot be compared. A victim that has both, as of
+    tagged texts under noise and under a search, has an arm for each; the score goes first.
+    """
+    by_victim: dict[str, dict[bool, list[Arm]]] = {}
     for arm in arms:
-        victim = arm.row["victim"]
-        if victim not in by_victim or arm.rank > by_victim[victim].rank:
-            by_victim[victim] = arm
-    return sorted(by_victim.values(), key=lambda arm: arm.rank, reverse=True)
+        is_count = arm.score is None
+        by_victim.setdefault(arm.row["victim"], {}).setdefault(is_count, []).append(arm)
+    found = [
+        [max(comparable(members), key=lambda arm: arm.rank) for _, members in sorted(each.items())]
+        for each in by_victim.values()
+    ]
+    found.sort(key=lambda each: each[0].surely, reverse=True)
+    return [arm for each in found for arm in each]
 
 
 def _numbers(
@@ -95,7 +112,7 @@ def _numbers(
             "net": row["asr_net"][name],
         }
     elif arm.score == "f1" and row["f1_net_drop"]["value"] is not None:
-        control = {"name": "non_entity_noise", "net": row["f1_net_drop"]}
+        control = {"name": NOISE_CONTROL, "net": row["f1_net_drop"]}
     return {
         **{key: row[key] for key in ("victim", "dataset", "group", "attack")},
         "measure": arm.score or "asr",
@@ -106,7 +123,7 @@ def _numbers(
         "n_seeds": len(row["seeds"]),
         "control": control,
         "control_awaited": control is None and is_awaited(row, manifest),
-        "is_control": is_control(arm.spec),
+        "is_control": is_control_spec(arm.spec),
         "near_chance": row.get("chance") is not None and guesses(arm.place),
         "vouched_by": (row.get("asr_valid") or {}).get("vouched_by"),
     }
@@ -122,16 +139,15 @@ def _n_open(row: Row) -> int:
 class _Sayer:
     """Says what an arm took, naming only what tells it from the other arms of the run."""
 
-    def __init__(self, *, names: Names, arms: Sequence[Arm]) -> None:
+    def __init__(self, *, names: Names, arms: Sequence[Arm], victims: Sequence[str]) -> None:
         self._names = names
-        self._n_arms = {
-            victim: sum(arm.row["victim"] == victim for arm in arms)
-            for victim in dict.fromkeys(arm.row["victim"] for arm in arms)
-        }
+        self._arms = arms
         self._varies = {
             factor: len({arm.row[factor] for arm in arms}) > 1
-            for factor in ("victim", "dataset", "group", "attack")
+            for factor in ("dataset", "group", "attack")
         }
+        # A victim of which nothing is measured is none of the arms, but one of the run.
+        self._varies["victim"] = len(victims) > 1
 
     def say(self, arm: Arm, numbers: Row, after: Arm) -> str:
         """Return one sentence without its full stop.
@@ -144,10 +160,9 @@ class _Sayer:
         taken = self._score(arm, numbers) if arm.score else self._count(arm, numbers)
         is_first, which = arm is after, self._which(arm)
         if is_first or edit_clause(arm.spec) != edit_clause(after.spec):
-            n = self._n_arms[arm.row["victim"]]
-            worst = f", the worst of {n:,} results" if n > 1 and is_first else ""
             taken += f" after {edit_clause(arm.spec)}"
-            taken += f" ({which}{worst})" if which else ""
+            chosen = ", ".join(filter(None, (which, *(self._chosen(arm) if is_first else ()))))
+            taken += f" ({chosen})" if chosen else ""
         elif which != self._which(after):
             taken += f" under {which}" if self._varies["attack"] else f" {which}"
         parts = [taken, *_open(numbers), *_beside(numbers, is_first)]
@@ -159,27 +174,45 @@ class _Sayer:
             )
         return "; ".join(parts)
 
+    def _chosen(self, arm: Arm) -> Iterator[str]:
+        """Say of how many arms of the victim this is the worst, and how many are too small."""
+        rivals = [
+            each
+            for each in self._arms
+            if (each.row["victim"], each.score) == (arm.row["victim"], arm.score)
+        ]
+        n = len(comparable(rivals))
+        if n > 1:
+            yield f"the worst of {n:,} results"
+        if n < len(rivals):
+            yield f"{plural(len(rivals) - n, 'result')} of far fewer answers left out"
+
     def _count(self, arm: Arm, numbers: Row) -> str:
-        n_lost, n = numbers["n_lost"], numbers["n"]
+        n = numbers["n"]
+        n_lost = f"{numbers['n_lost']:,}" if numbers["n_lost"] else "none"
         seeds = f"; {numbers['n_seeds']} seeds" if numbers["n_seeds"] > 1 else ""
         share = f"({between(numbers['estimate'])}{seeds})"
-        nouns = _nouns(arm.row)
+        nouns = _nouns(arm.row, n)
         if self._varies["victim"]:
             victim = self._names.of("victim", arm.row["victim"])
-            return f"{victim} lost {n_lost:,} of {n:,} {nouns} {share}"
-        verb = "was" if n_lost == 1 else "were"
-        return f"{n_lost:,} of {n:,} {nouns} {share} {verb} lost"
+            return f"{victim} lost {n_lost} of {n:,} {nouns} {share}"
+        verb = "were" if numbers["n_lost"] > 1 else "was"
+        return f"{n_lost.capitalize()} of {n:,} {nouns} {share} {verb} lost"
 
     def _score(self, arm: Arm, numbers: Row) -> str:
         assert arm.score is not None
-        before, after = arm.row[arm.score]["value"], arm.row[f"{arm.score}_after"]["value"]
-        drop = numbers["estimate"]
-        words = _SCORE_WORDS[arm.score]
-        of = f" of {self._names.of('victim', arm.row['victim'])}" * self._varies["victim"]
-        verb = "fell" if drop["value"] > 0 else "rose" if drop["value"] < 0 else "stayed"
-        ends = "" if drop["low"] is None else f", {decimal(drop['low'])} to {decimal(drop['high'])}"
-        what = f"{words}{of} {verb} from {decimal(before)} to {decimal(after)}"
-        return f"{what[0].upper()}{what[1:]} (a drop of {decimal(drop['value'])}{ends})"
+        row, drop, words = arm.row, numbers["estimate"], _SCORE_WORDS[arm.score]
+        before, after = (decimal(row[name]["value"]) for name in (arm.score, f"{arm.score}_after"))
+        of = f" of {self._names.of('victim', row['victim'])}" * self._varies["victim"]
+        verb = "fell" if drop["value"] > 0 else "rose"
+        moved = f"stayed at {before}" if before == after else f"{verb} from {before} to {after}"
+        if drop["low"] is not None:
+            ends = f"{decimal(drop['low'])} to {decimal(drop['high'])}"
+            moved += f" (a drop of {decimal(drop['value'])}, {ends})"
+        elif before != after:
+            moved += f" (a drop of {decimal(drop['value'])})"
+        what = f"{words}{of} {moved}"
+        return f"{what[0].upper()}{what[1:]}"
 
     def _which(self, arm: Arm) -> str:
         """Name the attack and its place where several were tried."""
@@ -194,12 +227,11 @@ class _Sayer:
         return " ".join(filter(None, (attack, place)))
 
 
-def _nouns(row: Row) -> str:
+def _nouns(row: Row, n: int) -> str:
     if "f1" in row:
-        return "entities that were found"
-    if "macro_f1" in row:
-        return "right labels"
-    return "scores" if "pearson" in row else "right answers"
+        return "entity that was found" if n == 1 else "entities that were found"
+    noun = "right label" if "macro_f1" in row else "score" if "pearson" in row else "right answer"
+    return noun if n == 1 else f"{noun}s"
 
 
 def _open(numbers: Row) -> Iterator[str]:
@@ -216,7 +248,8 @@ def _beside(numbers: Row, is_first: bool) -> Iterator[str]:
         yield (
             "its control has not been asked yet"
             if numbers["control_awaited"]
-            else f"this is {NO_CONTROL}: harmless edits may change as many"
+            else f"this is {NO_CONTROL}: harmless edits may "
+            f"{'take as much' if numbers['n_lost'] is None else 'change as many'}"
         )
     elif "n" not in control:
         net = control["net"]
@@ -224,23 +257,25 @@ def _beside(numbers: Row, is_first: bool) -> Iterator[str]:
         yield f"net of as much noise outside entities {decimal(net['value'])}{ends}"
     else:
         of = "" if control["n"] == numbers["n"] else f" of {control['n']:,}"
-        unknown = f" ({control['n_open']:,} more are not known)" if control["n_open"] else ""
+        unknown = f", {control['n_open']:,} more not known" if control["n_open"] else ""
         verb = "changes" if control["name"] == "paraphrase" else "change"
         words = _ALONE.get(control["name"], CONTROL_WORDS[control["name"]])
         changed = f"{control['n_changed']:,}{of}{unknown}"
-        yield f"{words} alone {verb} {changed}{_net(control['net'], is_first)}"
+        yield f"{words} alone {verb} {_against(changed, numbers, is_first)}"
 
 
 _ALONE = {"paraphrase": "other wording", "option_shuffle": "other orders of the options"}
 
 
-def _net(net: Row, is_first: bool) -> str:
-    if net["value"] is None or net["low"] is None or net["low"] > 0:
-        return ""
-    if net["value"] <= 0:
-        why = ", so nothing shows that the edit itself takes any" if is_first else ""
-        return f", no fewer{why}"
-    return ", so the difference may be chance"
+def _against(changed: str, numbers: Row, is_first: bool) -> str:
+    """Say how many a control changes, beside what the attack takes."""
+    net = numbers["control"]["net"]
+    if net["value"] is None or net["low"] is None or net["low"] > 0 or not numbers["n_lost"]:
+        return changed
+    if net["value"] > 0:
+        return f"{changed}, so the difference may be chance"
+    why = ", so nothing shows that the edit itself takes any" if is_first else ""
+    return f"{'more' if net['value'] < 0 else 'as many'} ({changed}){why}"
 
 
 def _validity(row: Row) -> Iterator[str]:
@@ -258,10 +293,17 @@ def _validity(row: Row) -> Iterator[str]:
         yield f"{NO_VALIDITY.capitalize()}: nobody checked that {checked} after these edits."
 
 
-def _unread(victims: Mapping[str, Any], names: Names) -> Iterator[str]:
-    if victims:
-        who = listed([names.of("victim", each) for each in victims])
-        yield f"Every answer of {who} is unreadable, so nothing is measured of it."
+def _unmeasured(found: Mapping[str, Any], names: Names) -> Iterator[str]:
+    """Name the victims of which nothing is measured."""
+    failed = victims_failed(found)
+    for victims, why in (
+        (failed, "Every call of {} failed"),
+        (victims_unread(found), "Every answer of {} is unreadable"),
+    ):
+        if victims:
+            who = listed([names.of("victim", each) for each in victims])
+            it = "it" if len(victims) == 1 else "them"
+            yield f"{why.format(who)}, so nothing is measured of {it}."
 
 
 def _first(
@@ -272,15 +314,17 @@ def _first(
         return _NOTHING
     if not worst:
         return _nothing_lost(found)
-    if len(worst) <= MOST_VICTIMS:
+    n = _n_victims(worst)
+    if n <= MOST_VICTIMS:
         return f"{said[0]}."
     if all(arm.score is None for arm in worst):
         shares = [arm.taken["value"] for arm in worst]
+        most = "Most" if shares[0] == max(shares) else "The highest low end of an interval"
         return (
-            f"{len(worst):,} victims lost {per_cent(min(shares))} to {per_cent(max(shares))} of "
-            f"what they had right. Most: {said[0]}."
+            f"{n:,} victims lost {per_cent(min(shares))} to {per_cent(max(shares))} of "
+            f"what they had right. {most}: {said[0]}."
         )
-    return f"Of {len(worst):,} victims the most: {said[0]}."
+    return f"Of {n:,} victims the most: {said[0]}."
 
 
 def _nothing_lost(found: Mapping[str, Any]) -> str:
@@ -288,6 +332,8 @@ def _nothing_lost(found: Mapping[str, Any]) -> str:
     rows = [row for row in found["pooled"] if "control_of" not in row]
     if victims_unread(found).keys() >= {row["victim"] for row in rows}:
         return "Every answer is unreadable, so nothing is measured."
+    if set(victims_failed(found)) >= set(_victims(rows)):
+        return "Every call failed, so nothing is measured."
     if any(row["n_already_wrong"] for row in rows):
         return "Nothing was right before the attack, so nothing could be lost."
     if all(any(s in row for s in SCORES) for row in rows):

@@ -313,6 +313,20 @@ def test_a_victim_that_guesses_is_named_before_other_warnings(
     ]
 
 
+def test_failed_trials_are_told_victim_by_victim(summary_of: Summary, trial: Make) -> None:
+    trials = [trial(item_id=str(i), victim="v", verdict=Verdict.HELD, n_asked=1) for i in range(9)]
+    trials += [
+        trial(item_id=str(i), victim=f"broken {n}", verdict=Verdict.FAILED, at="baseline")
+        for n in range(1, 6)
+        for i in range(n)
+    ]
+    (told,) = [each for each in summary_of(trials)["warnings"] if "trials failed" in each]
+    assert told.startswith(
+        "15 of 24 trials failed (5 of broken 5, 4 of broken 4, 3 of broken 3, and of 2 more "
+        "victims); those"
+    )
+
+
 def test_nothing_is_said_of_chance_before_the_end(summary_of: Summary, trial: Make) -> None:
     trials = [trial(item_id=str(i), verdict=Verdict.ALREADY_WRONG) for i in range(9)]
     assert summary_of(trials, complete=False)["warnings"] == [

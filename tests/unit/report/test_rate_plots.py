@@ -155,3 +155,17 @@ def test_error_against_coverage_is_drawn_for_clean_and_attacked_answers(samples)
     samples.is_drawn(plot)
     one = {"before": points(1), "after": points(1)}
     assert list(risk_coverage_plots([row | {"risk_coverage": one}])) == []
+
+
+def test_a_control_that_the_file_names_as_an_attack_looks_like_a_control(row, samples):
+    outside = row("outside", 2, attack_spec=json.dumps({"name": "non_entity_noise"}))
+    marks = samples.marks(forest([row(), outside], NAMES))
+    series = {(m["attack"], m["series"]) for m in marks}
+    assert ("outside", "control") in series
+    assert ("outside", "attack") not in series
+    (panel,) = curves([row(), outside], NAMES)
+    line = next(
+        layer for layer in json.loads(panel.spec)["layer"] if "strokeDash" in layer["encoding"]
+    )
+    dashes = line["encoding"]["strokeDash"]["scale"]
+    assert dict(zip(dashes["domain"], dashes["range"], strict=True))["outside"] == [5, 3]

@@ -86,7 +86,8 @@ def test_the_sentence_counts_what_one_attack_took_and_what_harmless_edits_change
     ("control", "said"),
     [
         (11, "harmless edits alone change 11, so the difference may be chance."),
-        (15, "harmless edits alone change 15, no fewer, so nothing shows that the edit itself"),
+        (15, "harmless edits alone change as many (15), so nothing shows that the edit itself"),
+        (20, "harmless edits alone change more (20), so nothing shows that the edit itself"),
     ],
 )
 def test_a_loss_like_that_to_the_control_is_called_so(control, said):
@@ -112,8 +113,17 @@ def test_every_unreadable_answer_is_a_sentence_of_its_own():
     unread["queries"] = {"asked": 0, "failed": 0}
     assert verdict(unread)["sentence"] == "Every answer is unreadable, so nothing is measured."
     both = verdict(unread, controlled(15, 45, 2))
-    assert both["sentence"].startswith("15 of 45 right answers")
+    assert both["sentence"].startswith("model lost 15 of 45 right answers")
     assert "Every answer of deaf is unreadable, so nothing is measured of it." in both["caveats"]
+
+
+def test_a_victim_whose_calls_all_failed_is_named_beside_the_other():
+    broken = row(0, 0, asked=40, n_already_wrong=0, n_failed_at_baseline=40, victim="broken")
+    broken |= {"queries": {"asked": 0, "failed": 0}, "accuracy": share(0, 0), "chance": None}
+    assert verdict(broken)["sentence"] == "Every call failed, so nothing is measured."
+    both = verdict(broken, controlled(15, 45, 2))
+    assert both["sentence"].startswith("model lost 15 of 45 right answers")
+    assert "Every call of broken failed, so nothing is measured of it." in both["caveats"]
 
 
 def test_a_run_in_progress_says_how_far_it_is():
@@ -141,6 +151,33 @@ def test_the_arm_that_takes_most_is_named_and_others_have_a_line_each():
         "strong lost 4 of 40 right answers (10 %, 4 to 23) on drugs; harmless edits alone "
         "change 1, so the difference may be chance."
     ]
+
+
+def test_the_worst_is_the_arm_with_the_largest_share_and_not_the_surest():
+    low = share(97, 100)["low"]
+    assert low > share(20, 20)["low"]
+    many = row(97, 100, asked=100, group="many")
+    found = verdict(many, row(60, 60, group="all"))
+    assert "60 of 60 right answers" in found["sentence"]
+    assert "(on all, the worst of 2 results)" in found["sentence"]
+
+
+def test_results_of_far_fewer_answers_are_left_out_of_the_worst_and_counted():
+    found = verdict(row(1, 1, group="few"), row(20, 40, group="some"), row(30, 60, group="many"))
+    assert "30 of 60" in found["sentence"]
+    assert "the worst of 2 results, 1 result of far fewer answers left out)" in found["sentence"]
+
+
+def test_nothing_lost_is_said_as_none():
+    found = verdict(controlled(0, 40, 0), controlled(0, 40, 11, group="noisy"))
+    assert found["sentence"].startswith("None of 40 right answers (0 %, 0 to 9) was lost after")
+    assert "harmless edits alone change 0." in verdict(controlled(0, 40, 0))["sentence"]
+    noisy = verdict(controlled(0, 40, 11))["sentence"]
+    assert noisy.endswith("harmless edits alone change 11.")
+
+
+def test_one_right_answer_is_singular():
+    assert "1 of 1 right answer (100 %, 21 to 100) was lost" in verdict(row(1, 1))["sentence"]
 
 
 def test_one_answer_of_one_is_not_the_most():
@@ -216,3 +253,23 @@ def test_a_search_on_tagged_texts_loses_entities():
     assert verdict(found)["sentence"].startswith(
         "30 of 90 entities that were found (33 %, 24 to 44) were lost after letters were swapped"
     )
+
+
+def test_a_victim_under_noise_and_a_search_has_a_line_for_its_score_and_one_for_its_entities():
+    searched = tagged(0.82, 0.61, None) | {"attack": "search"}
+    searched |= {name: unknown("a search").as_json() for name in ("f1_after", "f1_drop")}
+    found = verdict(searched, tagged(0.82, 0.61, 0.15))
+    assert found["sentence"].startswith("F1 fell from .820 to .610")
+    assert "net of as much noise outside entities .150" in found["sentence"]
+    assert "the worst of" not in found["sentence"]
+    (other,) = found["others"]
+    assert other.startswith("30 of 90 entities that were found (33 %, 24 to 44) were lost under")
+    assert "not net of any control" in other
+
+
+def test_a_score_that_stays_is_said_once():
+    same = tagged(0.0, 0.0, None)
+    same["f1_drop"] |= {"low": None, "high": None}
+    sentence = verdict(same)["sentence"]
+    assert sentence.startswith("F1 stayed at .000 after letters were swapped; ")
+    assert "harmless edits may take as much" in sentence
