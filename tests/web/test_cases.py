@@ -73,6 +73,63 @@ def test_the_keyboard_goes_through_the_cases(browser, reported):
     assert chosen(tab) in (ids[1], None)
 
 
+def test_focus_goes_with_the_chosen_case_in_the_list(browser, reported):
+    tab = browser.open(reported)
+    tab.page.wait_for_selector(LINES)
+    ids = tab.page.locator(LINES).evaluate_all("all => all.map(each => each.dataset.id)")
+    keys = tab.page.keyboard
+    tab.page.wait_for_selector(f"[data-id='{ids[0]}'][aria-current=true]")
+    keys.press("j")
+    keys.press("Enter")
+    keys.press("Escape")
+    assert tab.ask("document.activeElement.dataset.id") == ids[1]
+    keys.press("j")
+    assert tab.ask("document.activeElement.dataset.id") == ids[2]
+    keys.press("Enter")
+    assert tab.ask("document.activeElement.id") == "case-detail"
+    assert chosen(tab) == ids[2]
+
+
+def test_enter_and_escape_end_a_search(browser, reported, flipped):
+    tab = browser.open(reported)
+    every = counted(tab)
+    keys = tab.page.keyboard
+    for words, is_found in ((flipped[0]["replacement"], True), ("no such words", False)):
+        keys.press("/")
+        keys.type(words)
+        keys.press("Enter")
+        if is_found:
+            first = tab.page.locator(LINES).first
+            assert 0 < counted(tab) < every
+            assert tab.ask("document.activeElement.dataset.id") == first.get_attribute("data-id")
+            assert chosen(tab) == first.get_attribute("data-id")
+            keys.press("/")
+        else:
+            wait_for_count(tab, 0)
+        keys.press("Escape")
+        wait_for_count(tab, every)
+        assert tab.page.input_value("#case-search") == ""
+        assert tab.ask("document.activeElement.className") == "case-line"
+
+
+def test_a_filter_from_a_plot_opens_the_first_of_its_cases(browser, reported):
+    tab = browser.open(reported)
+    every = counted(tab)
+    attack = tab.ask(
+        "() => Object.values(JSON.parse(document.getElementById('keys').textContent).attack).at(-1)"
+    )
+    tab.ask(
+        "attack => document.dispatchEvent(new CustomEvent('medstress:filter', {detail: {attack}}))",
+        attack,
+    )
+    tab.page.wait_for_function(
+        "n => !document.getElementById('case-count').textContent.startsWith(n + ' ')", arg=every
+    )
+    first = tab.page.locator(LINES).first.get_attribute("data-id")
+    tab.page.wait_for_selector(f"[data-id='{first}'][aria-current=true]")
+    assert tab.page.url.endswith(f"#case-{first}")
+
+
 def test_a_link_opens_its_case_with_what_was_sent(browser, reported, flipped):
     row = flipped[-1]
     identifier = row["trial_id"].rpartition(":")[2][:12]

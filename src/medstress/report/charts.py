@@ -89,14 +89,16 @@ def plot(chart: altair.TopLevelMixin, *, label: str, data: Table, width: int = W
     """
     made = _cleaned({**chart.to_dict(validate=False), "config": _CONFIG, "autosize": _AUTOSIZE})
     return Plot(
-        spec=json.dumps({**made, "width": "container"}, ensure_ascii=False),
-        svg=Markup(_picture({**made, "width": width, "padding": _SPARE}, clean(label))),
+        spec=json.dumps({**made, "width": "container", "padding": _SPARE}, ensure_ascii=False),
+        svg=Markup(_picture({**made, "width": width, "padding": _ROOM}, clean(label))),
         data=data,
     )
 
 
-_SPARE = {"left": 24, "right": 16, "top": 5, "bottom": 5}
-"""Pixels around a static picture: the reader's font may be wider than the one it is laid out in."""
+_SPARE = {"left": 5, "right": 12, "top": 5, "bottom": 5}
+"""Pixels around a chart: the label of the last tick stands half outside the plot."""
+_ROOM = {**_SPARE, "left": 24, "right": 16}
+"""The same of a static picture: the reader's font may be wider than the one it is laid out in."""
 _AUTOSIZE = {"type": "fit-x", "contains": "padding"}
 
 

@@ -18,6 +18,7 @@ from medstress.report.confidence import confidence_table, risk_coverage_plots
 from medstress.report.controls import controls_table, turned_table
 from medstress.report.evidence import evidence_table
 from medstress.report.explanations import HEAT_MAPS, explanation_tables, heat_map_section
+from medstress.report.first_picture import victim_looks
 from medstress.report.formats_compared import sensitivity_tables, variance_table
 from medstress.report.labels import PLACE
 from medstress.report.passages import gain_table, passage_plots
@@ -62,7 +63,11 @@ def _results(source: Source) -> Content | None:
     sentences = [each for each in summary.get("headlines") or () if each not in primary]
     return Content(
         plots=[plot] if plot else (),
-        notes=() if plot else ("No trial was eligible, so there is no success rate to plot.",),
+        notes=()
+        if plot
+        else (
+            "No trial was eligible, or no change counts as a success: there is no rate to plot.",
+        ),
         tables=(
             criteria.requirements_table(requirements) if requirements else None,
             sections.rates_table(source.rows),
@@ -152,7 +157,7 @@ def _tuning(source: Source) -> Content | None:
 
 def _passages(source: Source) -> Content | None:
     found = source.summary.get("passages")
-    plots = list(passage_plots(source.keyed.get("passages"), source.names))
+    plots = list(passage_plots(source.keyed.get("passages"), source.names, victim_looks(source)))
     tables = (gain_table(found), evidence_table(source.rows))
     return Content(plots=plots, tables=tables) if plots or any(tables) else None
 

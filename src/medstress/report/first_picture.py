@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medstress.report.charts import INK, N_COLOURS, PAPER, SERIES, SOFT, Plot, plot
 from medstress.report.labels import Row, is_control, label_text, number, spec_of
@@ -17,13 +17,20 @@ from medstress.results.names import CONTROL_WORDS, key_of
 from medstress.results.table import Format, Table, as_row, columns
 from medstress.stats.estimates import Estimate, read_share
 
+if TYPE_CHECKING:
+    import altair
+
 MOST_PANELS, MOST_LINES, MOST_VICTIMS = 4, 8, 6
 """Data sets and groups, lines of each, and victims that are drawn; the table has all."""
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 _MARKS = ("●", "■", "▲", "◆", "▼", "✚")
 _LABEL = 46
 """Characters of a line above its dots, at most; a longer name goes on in the next line."""
-_LINE, _DOTS, _GAP = 15, 13, 9
+_NARROW = 20
+"""The same of lines that fit in half the width of a phone."""
+_VALUE = 0.23
+"""Room that a written value needs, as a share of half the width of a phone."""
+_LINE, _DOTS, _GAP = 15, 13, 6
 """Heights in pixels: a line of text, the dots of a victim, the space below."""
 BEFORE = "before any edit"
 
@@ -64,6 +71,8 @@ class Picture:
     """One for each data set and group."""
     notes: Sequence[str]
     """What is not drawn."""
+    is_narrow: bool
+    """Whether two panels have room beside each other on a phone: no line is long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,23 +87,24 @@ class _Dot:
 
 def first_picture(source: Source) -> Picture | None:
     """Return the picture; None if nothing was measured."""
-    rows = [row for row in source.arms if not row.get("evidence")] or source.arms
+    rows = _rows(source)
     parts = parts_of(rows)
     if not parts:
         return None
     victims = _ordered(source, rows)
-    shown = {key_of(name): i for i, name in enumerate(victims[:MOST_VICTIMS])}
+    shown = victim_looks(source)
     places: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         places.setdefault((row["dataset"], row["group"]), []).append(row)
     ranked = _places(source, places)
-    panels, n_more = [], 0
+    panels, n_more, longest = [], 0, 0
     for place, part in product(ranked[:MOST_PANELS], parts):
         members = [row for row in places[place] if part.has(row) and key_of(row["victim"]) in shown]
         dots = list(_dots(members, part.measure))
         lines = list(dict.fromkeys(dot.line for dot in dots))
         n_more = max(n_more, len(lines) - MOST_LINES)
         kept = [dot for dot in dots if dot.line in lines[:MOST_LINES]]
+        longest = max(longest, *(len(line) for line in lines), 0)
         if kept:
             name = [part.title] * (len(parts) > 1)
             name += [each for each, n in zip(place, _varying(places), strict=True) if n]
@@ -113,7 +123,18 @@ def first_picture(source: Source) -> Picture | None:
         else (),
         panels=panels,
         notes=_notes(len(victims), len(ranked), n_more, any(map(_level, places.values()))),
+        is_narrow=longest <= _NARROW,
     )
+
+
+def victim_looks(source: Source) -> dict[str, int]:
+    """Return key -> number of its colour and mark of the victims that the picture has."""
+    victims = _ordered(source, _rows(source))[:MOST_VICTIMS]
+    return {key_of(name): i for i, name in enumerate(victims)}
+
+
+def _rows(source: Source) -> Sequence[Row]:
+    return [row for row in source.arms if not row.get("evidence")] or source.arms
 
 
 def _ordered(source: Source, rows: Sequence[Row]) -> list[str]:
@@ -242,7 +263,8 @@ def _plot(
     scale = alt.Scale(domain=[min(0, lowest), 1], nice=False)
     axis = alt.Axis(format="%" if is_share else ".1f", title=None, tickCount=5)
     x = alt.X("value:Q", scale=scale, axis=axis)
-    y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[height, 0], nice=False, zero=False))
+    down = alt.Scale(domain=[height, 0], nice=False, zero=False)
+    y = alt.Y("y:Q", axis=None, scale=down)
     tips = [
         alt.Tooltip(f"{field}:N", title=heading)
         for field, heading in (
@@ -253,7 +275,7 @@ def _plot(
     known = alt.Chart({"values": [m for m in marks if m["value"] is not None]})
     unknown = alt.Chart({"values": [m for m in marks if m["value"] is None]})
     colour = alt.Color("colour:N", scale=None, legend=None)
-    named = alt.Chart({"values": lines}).encode(x=alt.value(0), y=y, text="text:N")
+    named = alt.Chart({"values": lines})
     text: dict[str, Any] = {
         "align": "left",
         "baseline": "middle",
@@ -261,9 +283,9 @@ def _plot(
         "lineBreak": "\n",
     }
     layers = [
-        # A rim in the colour of the paper keeps a label readable where it crosses a line.
-        named.mark_text(**text, color=PAPER, stroke=PAPER, strokeWidth=4),
-        named.mark_text(**text, color=INK),
+        # A band of paper below each label: no line of the plot runs through its letters.
+        named.mark_rect(color=PAPER).encode(y=alt.Y("top:Q", axis=None, scale=down), y2="bottom:Q"),
+        named.mark_text(**text, color=INK).encode(x=alt.value(0), y=y, text="text:N"),
         known.mark_rule(strokeWidth=2).encode(
             x=alt.X("low:Q", scale=scale, axis=axis),
             x2="high:Q",
@@ -274,9 +296,8 @@ def _plot(
         known.mark_point(filled=True, size=62, opacity=1).encode(
             x=x, y=y, color=colour, shape=alt.Shape("shape:N", scale=None), tooltip=tips
         ),
-        known.mark_text(align="left", baseline="middle", dx=7, fontSize=11, color=SOFT).encode(
-            x="high:Q", y=y, text="told:N"
-        ),
+        _values(marks, "high", 7, "left").encode(x="high:Q", y=y, text="told:N"),
+        _values(marks, "low", -7, "right").encode(x="low:Q", y=y, text="told:N"),
         unknown.mark_text(align="left", baseline="middle", fontSize=11, color=SOFT).encode(
             x=alt.value(12), y=y, text="told:N"
         ),
@@ -289,6 +310,16 @@ def _plot(
     return plot(chart, label=f"{title}: {shorten(spoken, 900)}.", data=_table(dots, place))
 
 
+def _values(marks: Sequence[Mapping[str, Any]], end: str, dx: int, align: Any) -> altair.Chart:
+    """Return the written values that stand at one end of their intervals."""
+    import altair as alt
+
+    here = alt.Chart({"values": [each for each in marks if each["at"] == end]})
+    text = {"align": align, "baseline": "middle", "dx": dx, "fontSize": 11, "color": SOFT}
+    written: altair.Chart = here.mark_text(**text)
+    return written
+
+
 def _laid_out(
     dots: Sequence[_Dot], victims: Mapping[str, int], place: tuple[str, str], is_share: bool
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], float]:
@@ -299,8 +330,9 @@ def _laid_out(
     for line in dict.fromkeys(dot.line for dot in dots):
         text = textwrap.wrap(line, _LABEL, break_long_words=False) or [""]
         wrapped = "\n".join(shorten(part, _LABEL) for part in text)
-        lines.append({"y": top + _LINE / 2, "text": wrapped})
-        top += _LINE * len(text)
+        band = {"top": top, "bottom": top + _LINE * len(text)}
+        lines.append({"y": top + _LINE / 2, "text": wrapped, **band})
+        top = band["bottom"]
         for dot in (each for each in dots if each.line == line):
             i = victims[key_of(dot.victim)]
             marks.append(
@@ -324,10 +356,14 @@ def _laid_out(
 def _written(estimate: Estimate, is_share: bool) -> dict[str, Any]:
     value, low, high = estimate.value, estimate.low, estimate.high
     hits = estimate.hits if is_share else None
+    ends = (value if low is None else low, value if high is None else high)
+    # Where it would not fit at the right the value stands at the left: so every plot is as wide.
+    is_left = (ends[1] or 0) > 1 - _VALUE and (ends[0] or 0) > _VALUE
     return {
         "value": value,
-        "low": value if low is None else low,
-        "high": value if high is None else high,
+        "at": None if value is None else "low" if is_left else "high",
+        "low": ends[0],
+        "high": ends[1],
         "told": _told(estimate, is_share),
         "counts": f"n = {estimate.n:,}" if hits is None else f"{hits:,} of {estimate.n:,}",
         "interval": interval({"low": low, "high": high}),

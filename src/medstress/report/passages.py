@@ -95,8 +95,17 @@ def short_gain_table(passages: Passages) -> Table:
     )
 
 
-def passage_plots(passages: Passages | None, names: Names = _NOBODY) -> Iterator[Plot]:
-    """Yield a panel for each group and pair of victims: accuracy before and after each attack."""
+def passage_plots(
+    passages: Passages | None, names: Names = _NOBODY, looks: Mapping[str, int] | None = None
+) -> Iterator[Plot]:
+    """Yield a panel for each group and pair of victims: accuracy before and after each attack.
+
+    Args:
+        passages: of the summary, with keys.
+        names: names in words.
+        looks: key -> number of colour and mark of the victims that the page has drawn already.
+    """
+    known = looks or {}
     gains, rows = (passages["gains"], passages["accuracies"]) if passages else ((), ())
     order = _by_harm(rows)
     pairs = dict.fromkeys((g["dataset"], g["group"], g["open"], g["closed"]) for g in gains)
@@ -119,8 +128,13 @@ def passage_plots(passages: Passages | None, names: Names = _NOBODY) -> Iterator
         drawn = lines[: MOST_ROWS + 1]
         _, notes = most_important(attacks, MOST_ROWS, lambda _: 0.0, "attacks")
         labelled = [(_words(label, names), shares) for label, shares in lines]
+        labels = in_legend(said, BESIDE_NAMES)
+        series = [
+            Series(label=label, look=known.get(victim, len(known) + j))
+            for j, (label, victim) in enumerate(zip(labels, victims, strict=True))
+        ]
         yield plot(
-            _chart(drawn, [{**place, "victim": v} for v in victims], said, title, names, notes),
+            _chart(drawn, [{**place, "victim": v} for v in victims], series, title, names, notes),
             label=_spoken(labelled, said, title),
             data=_data(labelled, said, title, f"passages-{i}-data"),
         )
@@ -140,13 +154,12 @@ def _words(attack: str, names: Names) -> str:
 def _chart(
     lines: _Lines,
     victims: Sequence[Row],
-    said: Sequence[str],
+    series: Sequence[Series],
     title: str,
     names: Names,
     notes: Iterable[str],
 ) -> Any:
     places = on_axis(_words(attack, names) for attack, _ in lines)
-    series = [Series(label=label, look=i) for i, label in enumerate(in_legend(said, BESIDE_NAMES))]
     data = []
     for place, (attack, shares) in zip(places, lines, strict=True):
         arm = {} if attack == "before" else {"attack": attack}

@@ -71,12 +71,17 @@ def forest(rows: Sequence[Row], names: Names = _NOBODY) -> Plot | None:
             for kind, arm, found in zip(kinds, arms, rates, strict=True)
             if (estimate := read(found))
         ]
-    named = [Series(label=CONTROL, look=None, dash=1)] if any(map(is_control, rows)) else []
+    its_own = Series(label=CONTROL, look=None, dash=len(beside) + 1)
+    named = [its_own] if any(map(is_control, rows)) else []
     chart = layers.dots(
         data,
         places,
         [
-            *(Series(label=kind, look=i, dash=i) for i, kind in enumerate([ATTACK, *beside])),
+            # A control is no further attack: it has no colour of its own.
+            *(
+                Series(label=kind, look=None if i else 0, dash=i)
+                for i, kind in enumerate([ATTACK, *beside])
+            ),
             *named,
         ],
         share_axis("right answers lost (ASR)", (d["high"] for d in data)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +12,15 @@ from typing import Any
 from medstress.comparison.compare import Comparison
 from medstress.comparison.tables import comparison_table
 from medstress.report.first_screen import first_screen
-from medstress.report.labels import label_text
+from medstress.report.labels import FACTORS, label_text
 from medstress.report.page import page
 from medstress.report.section import Source
-from medstress.results.formats import plural
+from medstress.results.formats import as_text, plural, shorten
+from medstress.results.names import Names
+
+_LONGEST = 80
+"""Characters of the name of a run."""
+_ONLY = "Only A / only B"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +43,18 @@ def render_side_by_side(runs: Sequence[Beside]) -> str:
     Args:
         runs: at least two.
     """
-    rows = []
+    titles = _titles(runs)
+    rows: list[dict[str, Any]] = []
     for i, run in enumerate(runs):
         found = run.against_first
+        sides = f"{_mark(i)} ({titles[i]}) against {_mark(0)} ({titles[0]})"
         rows.append(
             {
                 "mark": _mark(i),
                 "folder": run.folder,
-                "name": run.summary["experiment"]["name"],
+                "name": titles[i],
                 "first": first_screen(Source(run.summary, (), run.manifest)),
-                "against": None if found is None else _said(found, i),
+                "against": None if found is None else f"{sides}: {_said(found, run, i)}",
                 "table": _table(found, i) if isinstance(found, Comparison) else None,
             }
         )
@@ -71,27 +79,65 @@ def _mark(i: int) -> str:
     return ascii_uppercase[letter] + (str(turn + 1) if turn else "")
 
 
-def _said(found: Comparison | str, i: int) -> str:
+def _titles(runs: Sequence[Beside]) -> list[str]:
+    """Return the name of each run; where several have one name, their folders as well."""
+    names = [as_text(run.summary["experiment"]["name"]) for run in runs]
+    return [
+        shorten(name if names.count(name) == 1 else f"{name}, {run.folder}", _LONGEST)
+        for name, run in zip(names, runs, strict=True)
+    ]
+
+
+def _said(found: Comparison | str, run: Beside, i: int) -> str:
     """Say in a sentence what a comparison with the first run shows, or why there is none."""
-    sides = f"{_mark(i)} against {_mark(0)}"
     if isinstance(found, str):
-        return f"{sides}: no comparison. {found}"
+        return f"no comparison: {_of_b(found, i)}."
     primary = found.primary_rows
     n = Counter(row.verdict for row in primary)[found.verdict]
     deciding = next((row for row in primary if row.verdict == found.verdict), None)
     if deciding is None or not deciding.sentence:
-        return f"{sides}: {found.verdict}."
+        return f"{found.verdict}."
     if len(primary) == 1:
-        return f"{sides}: {deciding.sentence}."
-    arm = deciding.b
-    place = label_text((arm.attack, arm.dataset, arm.group, arm.victim))
+        return f"{_of_b(deciding.sentence, i)}."
+    names = Names(**(run.summary.get("names") or {}))
+    place = label_text(names.of(factor, getattr(deciding.b, factor)) for factor in FACTORS)
     return (
-        f"{sides}: {found.verdict} ({n} of {plural(len(primary), 'primary row')}). First of these, "
-        f"{place}: {deciding.sentence}."
+        f"{found.verdict} ({n} of {plural(len(primary), 'primary row')}). First of these, "
+        f"{place}: {_of_b(deciding.sentence, i)}."
     )
+
+
+def _of_b(text: str, i: int) -> str:
+    """Give B of a comparison the letter that it has on the page.
+
+    Only where the words of a comparison name it: a model may be called B as well.
+
+    >>> _of_b("A and B differ in more than one thing: victim ('B' in A, 'x' in B)", 2)
+    "A and C differ in more than one thing: victim ('B' in A, 'x' in C)"
+    """
+    return _B.sub(_mark(i), text.rstrip("."))
+
+
+_B = re.compile(
+    r"\bB\b(?= is (?:better|worse|no worse)\b| has )"
+    r"|(?<=\bA and )B\b|(?<=\bin )B\b|(?<=\bunder )B\b|(?<=\bof )B\b"
+)
+"""B where it stands for a run."""
 
 
 def _table(found: Comparison, i: int) -> Any:
     table = comparison_table(found)
-    caption = f"{_mark(i)} against {_mark(0)}, on the same items and seeds"
-    return replace(table, name=f"comparison-{i}", caption=caption)
+    headings = {
+        "B": _mark(i),
+        "B minus A": f"{_mark(i)} minus A",
+        _ONLY: f"Only A / only {_mark(i)}",
+    }
+    return replace(
+        table,
+        name=f"comparison-{i}",
+        caption=f"{_mark(i)} against {_mark(0)}, on the same items and seeds",
+        columns=tuple(
+            replace(column, heading=headings.get(column.heading, column.heading))
+            for column in table.columns
+        ),
+    )

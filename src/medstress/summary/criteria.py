@@ -22,6 +22,7 @@ from medstress.metrics.criteria import (
     place_of,
 )
 from medstress.metrics.slices import WIDE, is_too_small, slice_rows, worst_slices
+from medstress.results.formats import shorten
 from medstress.results.load import StoredRun
 from medstress.results.measures import measure
 from medstress.results.table import Format
@@ -31,6 +32,8 @@ from medstress.stats.shrinkage import SHRINKAGE
 from medstress.summary.looks import decided, settler
 
 _SHOWN = 3
+_LONGEST = 60
+"""Characters of a slice's value in a warning."""
 
 
 def add_decisions(
@@ -80,7 +83,9 @@ def _add_slices(
         )
     small = [row for row in rows if is_too_small(row)]
     if small:
-        names = dict.fromkeys(f"{row['by']} = {row['value']}" for row in small)
+        names = dict.fromkeys(
+            f"{row['by']} = {shorten(str(row['value']), _LONGEST)}" for row in small
+        )
         shown = ", ".join([*names][:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
         found["warnings"].append(
             f"{len(small)} of {len(rows)} slices have too few items to say anything: their "

@@ -16,15 +16,23 @@ def beside(samples, folder: str, against: str | None, **changes) -> Beside:
 def test_each_run_has_its_verdict_and_picture_and_what_the_comparison_said(samples):
     runs = [
         beside(samples, "runs/a", None),
-        beside(samples, "runs/b", "the <seeds> differ"),
-        beside(samples, "runs/c", "no pair", results=[], pooled=[], tests=[]),
+        beside(samples, "runs/b", "the <seeds> of A and B differ"),
+        beside(samples, "runs/c", "A and B have no pair", results=[], pooled=[], tests=[]),
     ]
     source = render_side_by_side(runs)
     assert re.findall(r"<h2 id=\"run-\d\">(\w): ", source) == ["A", "B", "C"]
     for run in runs:
         assert run.summary["verdict"]["sentence"] in source
-    assert "B against A: no comparison. the &lt;seeds&gt; differ" in source
-    assert "C against A: no comparison. no pair" in source
+    names = re.findall(
+        r"<p class=\"criteria\">(\w) \((.*?)\) against A \((.*?)\): (.*?)</p>", source
+    )
+    assert [name[0] for name in names] == ["B", "C"]
+    assert [name[1].endswith(run.folder) for name, run in zip(names, runs[1:], strict=True)] == [
+        True,
+        True,
+    ]
+    assert names[0][3] == "no comparison: the &lt;seeds&gt; of A and B differ."
+    assert names[1][3] == "no comparison: A and C have no pair."
     assert source.count('<figure class="picture">') == 2
 
 

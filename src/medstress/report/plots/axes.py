@@ -15,6 +15,7 @@ LOG_FROM = 20
 _PER_CENT = "format(100 * datum.value, '.0f') + ' %'"
 _LINES = "split(datum.label, '\\n')"
 _LINE_HEIGHT = 13
+_LIFT = f"-{_LINE_HEIGHT / 2} * (length({_LINES}) - 1)"
 _FINE = 0.5
 """Up to this share an axis has a tick at every tenth."""
 _EVERY = 12
@@ -104,7 +105,12 @@ def names_down(places: Sequence[str]) -> altair.Y:
         "place:N",
         scale=alt.Scale(domain=list(places)),
         axis=alt.Axis(
-            title=None, labelExpr=_LINES, labelLineHeight=_LINE_HEIGHT, labelOverlap=False
+            title=None,
+            labelExpr=_LINES,
+            labelLineHeight=_LINE_HEIGHT,
+            labelOverlap=False,
+            # Vega centres the first line; all lines together are to be at the height of the marks.
+            labelOffset=alt.ExprRef(_LIFT),
         ),
     )
 

@@ -75,6 +75,7 @@ def cost_plot(summary: Mapping[str, Any]) -> Plot | None:
         "queries",
         notes=notes,
         tips={"victim": "Victim", "series": "Queries", "said": "Count", "of": "Of"},
+        with_legend=False,
     )
     spoken = "; ".join(
         f"{shorten(said[victim], 44)} {count(n)} {kind}" for victim, kind, n in kept[:12]

@@ -57,7 +57,7 @@ class Series:
     @property
     def shape(self) -> str:
         """Its mark."""
-        return SHAPES[(self.look or 0) % len(SHAPES)]
+        return SHAPES[(self.dash if self.look is None else self.look) % len(SHAPES)]
 
 
 P = ParamSpec("P")
@@ -308,6 +308,7 @@ def bars(
     *,
     notes: Iterable[str] = (),
     tips: Mapping[str, str],
+    with_legend: bool = True,
 ) -> Drawn:
     """Draw a bar of a count for each place, one below the other.
 
@@ -319,6 +320,7 @@ def bars(
         x: title of the axis of counts.
         notes: sentences below the title.
         tips: field -> title of what the tooltip says.
+        with_legend: False where the places say the series already.
     """
     import altair as alt
 
@@ -327,7 +329,7 @@ def bars(
         scale=alt.Scale(
             domain=[each.label for each in series], range=[each.colour for each in series]
         ),
-        legend=alt.Legend(title=None) if len(series) > 1 else None,
+        legend=alt.Legend(title=None) if with_legend and len(series) > 1 else None,
     )
     most = max((row["value"] for row in rows), default=1)
     axis = Axis(title=x, is_whole=True, span=(0, most)).drawn(grid=True)

@@ -71,8 +71,19 @@ def regime_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
             key = as_text(series["dataset"]), as_text(series["victim"]), budget
             panels.setdefault(key, []).append(series)
     drawn, left_out = first_panels(panels, lambda found: max(map(_top, found)))
+    # Charts that stand side by side have one scale.
+    tops = (end for found in drawn.values() for series in found for end in _ends(series, by_arm))
+    top = share_axis("right answers lost (ASR)", tops)
     for i, ((*_, budget), found) in enumerate(drawn.items()):
-        yield _panel(found, by_arm, names, budget, f"regimes-{i}-data", () if i else left_out)
+        name = f"regimes-{i}-data"
+        yield _panel(found, by_arm, names, budget, top, name, () if i else left_out)
+
+
+def _ends(series: Row, by_arm: Mapping[Any, Row]) -> Iterator[float]:
+    """Yield the upper ends of the intervals of a group and of its controls."""
+    curve = _Curve(label="", look=0, points=_points(series))
+    for each in (curve, *_controls(curve, by_arm)):
+        yield from (point.asr.high or 0.0 for point in each.points)
 
 
 def _panel(
@@ -80,6 +91,7 @@ def _panel(
     by_arm: Mapping[Any, Row],
     names: Names,
     budget: str,
+    top: Axis,
     name: str,
     notes: tuple[str, ...],
 ) -> Plot:
@@ -104,7 +116,7 @@ def _panel(
             for label, curve in zip(labels, curves, strict=True)
         ],
         Axis(title="n (below 0: near names, above: far)"),
-        share_axis("right answers lost (ASR)", (datum["high"] for datum in data)),
+        top,
         title=f"{title}, within {budget} queries" if budget.isdigit() else title,
         notes=(*more, *notes),
         tips={"series": "Of", "at": "n"},

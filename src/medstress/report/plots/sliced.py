@@ -34,7 +34,8 @@ def slice_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
     """Yield a chart of the slices of each arm, those of a property together, highest ASR first.
 
     The worst is the one that the summary names: the highest after shrinkage, so that no small
-    slice is picked by chance. Where slices do not differ beyond chance none is marked.
+    slice is picked by chance. None is marked where slices do not differ beyond chance, or where
+    the worst has too few items to say anything.
     """
     names = names_in(summary)
     worst = {
@@ -51,7 +52,10 @@ def slice_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
         marked = {
             (by, as_text(row["value"]))
             for (*at, by), row in worst.items()
-            if tuple(at) == arm and row.get("differs", True) and read(row["asr"])
+            if tuple(at) == arm
+            and row.get("differs", True)
+            and read(row["asr"])
+            and not is_too_small(row)
         }
         yield _panel(rows, marked, title, f"slices-{i}-data", () if i else left_out)
 

@@ -23,11 +23,11 @@ LINE = 24
 """Characters of a line of an axis label: so wide that a chart of 390 pixels has room for marks."""
 LONGEST = 66
 """Characters of the longest label on an axis."""
-IN_LEGEND = 44
+IN_LEGEND = 40
 """Characters of the longest label in a legend below a chart of curves; it stays on one line."""
 BESIDE_NAMES = 28
 """The same where names at the left leave less room."""
-TITLE_LINE = 44
+TITLE_LINE = 40
 """Characters of a line of a title."""
 
 
@@ -98,8 +98,23 @@ def wrapped(text: str, width: int = LINE, limit: int = LONGEST) -> str:
         if lines and len(lines[-1]) + 1 + len(word) <= width:
             lines[-1] += f" {word}"
         else:
-            lines += [word[i : i + width] for i in range(0, len(word), width)]
+            lines += _pieces(word, width)
     return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def _pieces(word: str, width: int) -> list[str]:
+    """Break a word longer than a line, after a mark such as a slash where there is one.
+
+    >>> _pieces("organisation/models/rule-7b", 16)
+    ['organisation/', 'models/rule-7b']
+    """
+    found = []
+    while len(word) > width:
+        ends = [i for i in range(width // 2, width + 1) if not word[i - 1].isalnum()]
+        end = ends[-1] if ends else width
+        found.append(word[:end])
+        word = word[end:]
+    return [*found, word]
 
 
 def on_axis(texts: Iterable[str]) -> list[str]:

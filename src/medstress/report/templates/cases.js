@@ -126,7 +126,11 @@
         else button.removeAttribute("aria-current");
       }
     };
+    const currentLine = () => byId("case-lines").querySelector('[aria-current="true"]');
+    const toList = () => (currentLine() || byId("case-lines").querySelector("button") || search).focus();
     const step = async (by) => {
+      // Focus goes along with the choice: Enter must never press the button of another case.
+      const isInList = byId("case-lines").contains(document.activeElement);
       let place = shown.lines.findIndex((line) => line.id === chosen);
       place = place < 0 ? (by > 0 ? 0 : shown.lines.length - 1) : place + by;
       if (place < 0 && shown.offset > 0) {
@@ -137,7 +141,10 @@
         place = 0;
       }
       const line = shown.lines[place];
-      if (line) await open(line.id, { scroll: true });
+      if (!line) return;
+      const opened = open(line.id, { scroll: true });
+      if (isInList) toList();
+      await opened;
     };
 
     // One case
@@ -152,7 +159,7 @@
       if (found instanceof Error) detail.replaceChildren(make("p", found.told || SILENT, "none"));
       else detail.replaceChildren(...(found ? drawn(found) : missing(id)));
       if (!quiet) history.replaceState(null, "", PREFIX + id);
-      const current = byId("case-lines").querySelector('[aria-current="true"]');
+      const current = currentLine();
       if (current && (focus || scroll)) current.scrollIntoView({ block: "nearest" });
       if (focus) detail.focus({ preventScroll: true });
       if (focus || scroll) detail.scrollIntoView({ block: "nearest" });
@@ -448,12 +455,27 @@
 
     const search = byId("case-search");
     let pause = 0;
+    const find = () => {
+      clearTimeout(pause);
+      wish.search = search.value.trim().replace(/\s+/g, " ").toLowerCase();
+      return list(0);
+    };
+    const openFirst = async () => {
+      if (shown.lines.length) await open(shown.lines[0].id);
+      else byId("case-detail").replaceChildren(make("p", "No such case.", "none"));
+    };
     search.addEventListener("input", () => {
       clearTimeout(pause);
-      pause = setTimeout(() => {
-        wish.search = search.value.trim().replace(/\s+/g, " ").toLowerCase();
-        list(0);
-      }, 120);
+      pause = setTimeout(find, 120);
+    });
+    search.addEventListener("keydown", async (event) => {
+      if (event.isComposing || (event.key !== "Enter" && event.key !== "Escape")) return;
+      event.preventDefault();
+      if (event.key === "Escape") search.value = "";
+      await find();
+      if (event.key === "Enter" && !shown.lines.length) return;
+      if (event.key === "Enter") await openFirst();
+      toList();
     });
     byId("case-sort").addEventListener("change", (event) => {
       wish.sort = event.target.value;
@@ -464,6 +486,7 @@
       list(0);
     });
     const clear = () => {
+      clearTimeout(pause);
       Object.assign(wish, { filters: {}, search: "", sort: "verdict", descending: false });
     };
     byId("case-wish").addEventListener("submit", (event) => event.preventDefault());
@@ -483,8 +506,7 @@
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       const typing = event.target.closest("input:not([type=radio]):not([type=checkbox]), select, textarea");
       if (event.key === "Escape" && byId("case-browser").contains(event.target)) {
-        const current = byId("case-lines").querySelector('[aria-current="true"]');
-        (current || byId("case-lines").querySelector("button") || search).focus();
+        toList();
         return;
       }
       if (typing) return;
@@ -501,8 +523,7 @@
       for (const [factor, value] of Object.entries(event.detail || {})) {
         if (value) setFilter(factor, String(value));
       }
-      list(0);
-      byId("cases").scrollIntoView();
+      list(0).then(openFirst).then(() => byId("cases").scrollIntoView());
     });
     const follow = (scroll) => {
       if (location.hash.startsWith(PREFIX)) open(decodeURIComponent(location.hash.slice(6)), { scroll });
