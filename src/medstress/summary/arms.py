@@ -14,6 +14,9 @@ Row: TypeAlias = Mapping[str, Any]
 Place: TypeAlias = tuple[str, str, str]
 """(Data set, group, victim)."""
 
+Rank: TypeAlias = tuple[float, float, int, bool]
+"""What puts arms in order: low end, value, n, and among equals whether there is a control."""
+
 REPEAT = "repeat"
 SCORES = ("f1", "pearson", "macro_f1")
 """Main scores of whole data sets, of which a row has one at most."""
@@ -43,10 +46,25 @@ class Arm:
         return found
 
     @property
-    def rank(self) -> tuple[float, float, int]:
+    def rank(self) -> Rank:
         """How much it takes; first the low end, so that one of one is not the most."""
-        value, low = self.taken["value"], self.taken["low"]
-        return (value if low is None else low, value, self.taken["n"])
+        return self._rank(self.taken)
+
+    @property
+    def rank_in_asr(self) -> Rank | None:
+        """How many right answers it takes, whatever else fell; None where none is right."""
+        asr: Mapping[str, Any] | None = self.row.get("asr")
+        return None if asr is None or asr["value"] is None else self._rank(asr)
+
+    @property
+    def has_control(self) -> bool:
+        """Whether what a harmless change takes is known beside it."""
+        net = self.row.get("f1_net_drop") or {}
+        return control_in(self.row) is not None or net.get("value") is not None
+
+    def _rank(self, taken: Mapping[str, Any]) -> Rank:
+        value, low = taken["value"], taken["low"]
+        return (value if low is None else low, value, taken["n"], self.has_control)
 
 
 def place_of(row: Row) -> Place:

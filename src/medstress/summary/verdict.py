@@ -74,12 +74,15 @@ def sentences_of(summary: Mapping[str, Any]) -> list[str]:
 
 def _worst_by_victim(arms: Sequence[Arm]) -> list[Arm]:
     """Return the arm that takes most of each victim, most first."""
+    ranks = {id(arm): arm.rank for arm in arms}
+    in_asr = {id(arm): rank for arm in arms if (rank := arm.rank_in_asr) is not None}
+    # A drop of F1 and a share of entities are not compared; each arm has its share.
+    if len({arm.score for arm in arms}) > 1 and len(in_asr) == len(arms):
+        ranks = in_asr
     by_victim: dict[str, Arm] = {}
-    for arm in arms:
-        victim = arm.row["victim"]
-        if victim not in by_victim or arm.rank > by_victim[victim].rank:
-            by_victim[victim] = arm
-    return sorted(by_victim.values(), key=lambda arm: arm.rank, reverse=True)
+    for arm in sorted(arms, key=lambda arm: ranks[id(arm)], reverse=True):
+        by_victim.setdefault(arm.row["victim"], arm)
+    return list(by_victim.values())
 
 
 def _numbers(
@@ -128,7 +131,7 @@ class _Sayer:
     def __init__(
         self, *, names: Names, arms: Sequence[Arm], guesses: Callable[[Place], str]
     ) -> None:
-        self._names, self._guesses = names, guesses
+        self._names, self._arms, self._guesses = names, arms, guesses
         self._n_arms = {
             victim: sum(arm.row["victim"] == victim for arm in arms)
             for victim in dict.fromkeys(arm.row["victim"] for arm in arms)
@@ -155,7 +158,7 @@ class _Sayer:
             taken += f" ({which}{worst})" if which else ""
         elif which != self._which(after):
             taken += f" under {which}" if self._varies["attack"] else f" {which}"
-        parts = [taken, *_open(numbers), *_beside(numbers, is_first)]
+        parts = [taken, *_open(numbers), *_beside(numbers, is_first), *self._elsewhere(numbers)]
         if numbers["near_chance"]:
             right, level = per_cent(arm.row["accuracy"]["value"]), per_cent(arm.row["chance"])
             parts.append(
@@ -184,6 +187,21 @@ class _Sayer:
         ends = "" if drop["low"] is None else f", {decimal(drop['low'])} to {decimal(drop['high'])}"
         what = f"{words}{of} {verb} from {decimal(before)} to {decimal(after)}"
         return f"{what[0].upper()}{what[1:]} (a drop of {decimal(drop['value'])}{ends})"
+
+    def _elsewhere(self, numbers: Row) -> Iterator[str]:
+        """Name the noise beside an arm without a control that has one."""
+        if numbers["control"] or numbers["control_awaited"] or numbers["is_control"]:
+            return
+        place = numbers["dataset"], numbers["group"], numbers["victim"]
+        for arm in self._arms:
+            net = arm.row.get("f1_net_drop") or {}
+            if arm.place == place and net.get("value") is not None:
+                attack = self._names.of("attack", arm.row["attack"])
+                yield (
+                    f"{attack} has a control: F1 falls by {decimal(arm.taken['value'])}, "
+                    f"{_outside(net)}"
+                )
+                return
 
     def _which(self, arm: Arm) -> str:
         """Name the attack and its place where several were tried."""
@@ -223,9 +241,7 @@ def _beside(numbers: Row, is_first: bool) -> Iterator[str]:
             else f"this is {NO_CONTROL}: harmless edits may change as many"
         )
     elif "n" not in control:
-        net = control["net"]
-        ends = "" if net["low"] is None else f" ({decimal(net['low'])} to {decimal(net['high'])})"
-        yield f"net of as much noise outside entities {decimal(net['value'])}{ends}"
+        yield _outside(control["net"])
     else:
         of = "" if control["n"] == numbers["n"] else f" of {control['n']:,}"
         unknown = f" ({control['n_open']:,} more are not known)" if control["n_open"] else ""
@@ -233,6 +249,11 @@ def _beside(numbers: Row, is_first: bool) -> Iterator[str]:
         words = _ALONE.get(control["name"], CONTROL_WORDS[control["name"]])
         changed = f"{control['n_changed']:,}{of}{unknown}"
         yield f"{words} alone {verb} {changed}{_net(control['net'], is_first)}"
+
+
+def _outside(net: Row) -> str:
+    ends = "" if net["low"] is None else f" ({decimal(net['low'])} to {decimal(net['high'])})"
+    return f"net of as much noise outside entities {decimal(net['value'])}{ends}"
 
 
 _ALONE = {"paraphrase": "other wording", "option_shuffle": "other orders of the options"}

@@ -242,6 +242,22 @@ def test_tagged_texts_lose_f1():
     assert "not net of any control" in verdict(tagged(0.82, 0.61, None))["sentence"]
 
 
+def test_a_noise_with_its_control_comes_before_a_search_that_takes_as_much():
+    noise, search = tagged(0.82, 0.61, 0.15), tagged(0.82, 0.61, None) | {"attack": "n"}
+    search |= {name: unknown("a search").as_json() for name in ("f1_after", "f1_drop")}
+    for rows in ((noise, search), (search, noise)):
+        sentence = verdict(*rows)["sentence"]
+        assert sentence.startswith("F1 fell from .820 to .610")
+        assert "not net of any control" not in sentence
+    more = search | {"n_flipped": 45, "asr": share(45, 90)}
+    sentence = verdict(noise, more)["sentence"]
+    assert sentence.startswith("45 of 90 entities that were found")
+    assert (
+        "not net of any control: harmless edits may change as many; near names has a control: F1 "
+        "falls by .210, net of as much noise outside entities .150 (.180 to .240)" in sentence
+    )
+
+
 def test_a_search_on_tagged_texts_loses_entities():
     found = tagged(0.82, 0.61, None)
     found |= {name: unknown("a search").as_json() for name in ("f1_after", "f1_drop")}
