@@ -262,8 +262,8 @@ def _arms(
         losses = [measure("asr").read(row) for row in rows]
         shown.append((Column(heading=LOSS, format=Format.SHARE), _with(losses, remarks)))
     asked = [number(row.get("queries") or {}, "asked") for row in rows]
-    heading = Column(heading="Queries", format=Format.COUNT)
-    shown.append((heading, [*asked] if is_judged else _with(asked, remarks)))
+    cells = [*asked] if is_judged else _with(asked, remarks)
+    shown.append((Column(heading="Queries", format=Format.COUNT), cells))
     if any(row.get("attempts") for row in rows):
         made = [number(row.get("attempts") or {}, "made") for row in rows]
         shown.append((Column(heading="Attempts", format=Format.COUNT), [*made]))

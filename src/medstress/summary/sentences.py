@@ -48,7 +48,7 @@ def _no_rates(row: Json) -> Json:
     unjudged = unknown("without max_change no score is right or wrong").as_json()
     points = [{**point, **unjudged} for point in row["asr_at"]]
     return {
-        **{name: unjudged for name in _RATES},
+        **dict.fromkeys(_RATES, unjudged),
         **{f"{name}_bounds": [None, None] for name in _RATES if f"{name}_bounds" in row},
         "asr_at": points,
     }
