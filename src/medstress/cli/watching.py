@@ -247,6 +247,8 @@ def _brief(found: Progress, arms: list[ArmProgress]) -> frozenset[str]:
 
 def _table(found: Progress, arms: list[ArmProgress]) -> Table:
     controls = _controls(found, arms)
+    is_judged = any(arm.is_judged for arm in arms)
+    rates = (Column(heading=_LOST, format=Format.SHARE), *columns(Format.TEXT, _SEQUENCE))
     return Table(
         name="progress",
         caption="Attacks so far",
@@ -254,9 +256,7 @@ def _table(found: Progress, arms: list[ArmProgress]) -> Table:
             *columns(Format.TEXT, "Attack"),
             *columns(Format.COUNT, "Ended"),
             *(Column(heading=_heading(name), format=Format.SHARE) for name in controls),
-            *columns(Format.SHARE, _LOST),
-            *columns(Format.TEXT, _SEQUENCE),
-            *columns(Format.COUNT, "Items in it"),
+            *((*rates, *columns(Format.COUNT, "Items in it")) if is_judged else ()),
         ),
         rows=tuple(
             as_row(
@@ -266,17 +266,19 @@ def _table(found: Progress, arms: list[ArmProgress]) -> Table:
                     None if members[i] is None else _rate(members[i])
                     for members in controls.values()
                 ),
-                _rate(arm),
-                None if arm.ends is None else f"[{decimal(arm.ends[0])}, {decimal(arm.ends[1])}]",
-                arm.n_entered,
+                *((_rate(arm), _sequence(arm), arm.n_entered) if is_judged else ()),
             )
             for i, arm in enumerate(arms)
         ),
     )
 
 
+def _sequence(arm: ArmProgress) -> str | None:
+    return None if arm.ends is None else f"[{decimal(arm.ends[0])}, {decimal(arm.ends[1])}]"
+
+
 def _rate(arm: ArmProgress | None) -> Estimate | None:
-    if arm is None:
+    if arm is None or not arm.is_judged:
         return None
     n = arm.n_eligible
     value = arm.n_lost / n if n else None

@@ -14,6 +14,9 @@ Row: TypeAlias = Mapping[str, Any]
 Place: TypeAlias = tuple[str, str, str]
 """(Data set, group, victim)."""
 
+Rank: TypeAlias = tuple[float, float, int, bool]
+"""What puts arms in order: low end, value, n, and among equals whether there is a control."""
+
 REPEAT = "repeat"
 SCORES = ("f1", "pearson", "macro_f1")
 """Main scores of whole data sets, of which a row has one at most."""
@@ -42,15 +45,23 @@ class Arm:
         return found
 
     @property
-    def rank(self) -> tuple[float, float, int]:
-        """How much it takes; of arms that take as much, the one that is surest goes first."""
-        return (self.taken["value"], self.surely[0], self.taken["n"])
+    def rank(self) -> tuple[float, float, int, bool]:
+        """How much it takes; of arms that take as much, the surest goes first, then one beside a
+        control.
+        """
+        return (self.taken["value"], self.surely[0], self.taken["n"], self.has_control)
 
     @property
     def surely(self) -> tuple[float, float]:
         """How much it takes at least; of victims of very unlike size one of one is not the most."""
         value, low = self.taken["value"], self.taken["low"]
         return (value if low is None else low, value)
+
+    @property
+    def has_control(self) -> bool:
+        """Whether what a harmless change takes is known beside it."""
+        net = self.row.get("f1_net_drop") or {}
+        return control_in(self.row) is not None or net.get("value") is not None
 
 
 def place_of(row: Row) -> Place:

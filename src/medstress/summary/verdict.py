@@ -175,7 +175,7 @@ class _Sayer:
             taken += f" ({chosen})" if chosen else ""
         elif which != self._which(after):
             taken += f" under {which}" if self._varies["attack"] else f" {which}"
-        parts = [taken, *_open(numbers), *_beside(numbers, is_first)]
+        parts = [taken, *_open(numbers), *_beside(numbers, is_first), *self._elsewhere(numbers)]
         if numbers["near_chance"]:
             right, level = per_cent(arm.row["accuracy"]["value"]), per_cent(arm.row["chance"])
             parts.append(
@@ -223,6 +223,21 @@ class _Sayer:
         what = f"{words}{of} {moved}"
         return f"{what[0].upper()}{what[1:]}"
 
+    def _elsewhere(self, numbers: Row) -> Iterator[str]:
+        """Name the noise beside an arm without a control that has one."""
+        if numbers["control"] or numbers["control_awaited"] or numbers["is_control"]:
+            return
+        place = numbers["dataset"], numbers["group"], numbers["victim"]
+        for arm in self._arms:
+            net = arm.row.get("f1_net_drop") or {}
+            if arm.place == place and net.get("value") is not None:
+                attack = self._names.of("attack", arm.row["attack"])
+                yield (
+                    f"{attack} has a control: F1 falls by {decimal(arm.taken['value'])}, "
+                    f"{_outside(net)}"
+                )
+                return
+
     def _which(self, arm: Arm) -> str:
         """Name the attack and its place where several were tried."""
         row = arm.row
@@ -261,9 +276,7 @@ def _beside(numbers: Row, is_first: bool) -> Iterator[str]:
             f"{'take as much' if numbers['n_lost'] is None else 'change as many'}"
         )
     elif "n" not in control:
-        net = control["net"]
-        ends = "" if net["low"] is None else f" ({decimal(net['low'])} to {decimal(net['high'])})"
-        yield f"net of as much noise outside entities {decimal(net['value'])}{ends}"
+        yield _outside(control["net"])
     else:
         of = "" if control["n"] == numbers["n"] else f" of {control['n']:,}"
         unknown = f", {control['n_open']:,} more not known" if control["n_open"] else ""
@@ -271,6 +284,11 @@ def _beside(numbers: Row, is_first: bool) -> Iterator[str]:
         words = _ALONE.get(control["name"], CONTROL_WORDS[control["name"]])
         changed = f"{control['n_changed']:,}{of}{unknown}"
         yield f"{words} alone {verb} {_against(changed, numbers, is_first)}"
+
+
+def _outside(net: Row) -> str:
+    ends = "" if net["low"] is None else f" ({decimal(net['low'])} to {decimal(net['high'])})"
+    return f"net of as much noise outside entities {decimal(net['value'])}{ends}"
 
 
 _ALONE = {"paraphrase": "other wording", "option_shuffle": "other orders of the options"}
