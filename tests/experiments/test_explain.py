@@ -258,9 +258,29 @@ def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Pat
     assert max(one.after.evaluations for one in more) > 40
     assert len(asked(folder)) == len(set(asked(folder)))
     assert first <= set(asked(folder))
+    # Fewer evaluations are worse: what is there stays, and nothing is asked.
+    told = explain(folder, evaluations=20)
+    assert any("the finer values stay" in line for line in told)
+    kept = [(one.trial.trial_id, one.after.evaluations) for one in explained(folder)]
+    assert kept == [(one.trial.trial_id, one.after.evaluations) for one in more]
     explain(folder, mask="")
-    assert {one.mask for one in explained(folder)} == {""}
+    assert {one.mask for one in explained(folder)} == {"...", ""}
+    assert len(explained(folder)) == 2 * len(more)
     assert any("..." not in prompt for prompt in asked(folder))
+
+
+def test_masks_are_counted_apart_and_the_summary_says_so(folder: Path) -> None:
+    run(folder)
+    explain(folder, evaluations=20)
+    n = Run(folder / "run").summary()["explanations"]["n_successes"]
+    explain(folder, evaluations=20, mask="")
+    summary = Run(folder / "run").summary()
+    rows = [row for row in summary["explanations"]["rows"] if row["attack"] is row["regime"]]
+    assert {(row["mask"], row["n"]) for row in rows if row["kind"] == "success"} == {
+        ("...", n),
+        ("", n),
+    }
+    assert any("2 masks (left out, '...')" in line for line in summary["warnings"])
 
 
 def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(
@@ -301,6 +321,10 @@ def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_ch
     assert 0 < lost["n"] <= won["n"]
     top = won["top_after"]["edit"]
     assert (top["share"]["value"], top["chance"]["value"] < 0.1) == (1.0, True)
+    told = won["edit_after"]
+    assert (told["hits"], told["n"]) == (won["n"], won["n"])
+    assert 0 < told["by_chance"] < 0.1 * won["n"]
+    assert (lost["edit_after"]["hits"], lost["edit_after"]["n"]) == (0, lost["n"])
     assert top["share"]["low"] > top["chance"]["high"]
     assert top["excess"]["low"] > 0
     assert lost["top_after"]["edit"]["excess"]["value"] == pytest.approx(0.0)

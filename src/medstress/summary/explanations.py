@@ -60,7 +60,22 @@ def about_explanations(found: dict[str, Any] | None) -> list[str]:
             f"the edit is not in the prompt of {n} explained trials, because the prompt does not "
             "list the options; they are left out where the edit is looked for."
         )
+    if len(masks := found["masks"]) > 1:
+        warnings.append(
+            f"prompts were explained with {len(masks)} masks "
+            f"({', '.join(map(mask_words, masks))}); values with different masks do not compare "
+            "and are counted apart."
+        )
     return warnings
+
+
+def mask_words(mask: str) -> str:
+    """Return what a mask is called.
+
+    >>> mask_words("..."), mask_words("")
+    ("'...'", 'left out')
+    """
+    return repr(mask) if mask else "left out"
 
 
 def _shown(explained: list[Explained]) -> list[Explained]:
@@ -83,6 +98,7 @@ def as_case(one: Explained) -> dict[str, Any]:
         "attack": trial.attack,
         "verdict": trial.verdict.value,
         "regime": one.regime,
+        "mask": one.mask,
         "key": one.key,
         "value": one.value,
         "gap": one.gap,
