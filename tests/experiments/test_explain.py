@@ -263,7 +263,7 @@ def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Pat
     assert any("the finer values stay" in line for line in told)
     kept = [(one.trial.trial_id, one.after.evaluations) for one in explained(folder)]
     assert kept == [(one.trial.trial_id, one.after.evaluations) for one in more]
-    explain(folder, mask="")
+    explain(folder, evaluations=60, mask="")
     assert {one.mask for one in explained(folder)} == {"...", ""}
     assert len(explained(folder)) == 2 * len(more)
     assert any("..." not in prompt for prompt in asked(folder))
@@ -409,6 +409,7 @@ def test_a_dry_run_asks_nothing_and_says_how_much_there_is(
         (["--experiment", "none.toml", "--all"], "none.toml"),
         (["--experiment", "e.toml", "--all", "--trial", "a"], "--trial"),
         (["--experiment", "e.toml", "--trial", "already"], "already_wrong"),
+        (["--experiment", "e.toml", "--trial", "q1"], "give one of"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_asks_nothing(

@@ -34,7 +34,7 @@ def add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
         nargs="+",
         default=[],
         metavar="ID",
-        help="trials by their trial_id or the start of it, flipped or held",
+        help="trials by id, the start of one or their item, as for case; flipped or held",
     )
     which.add_argument(
         "--all",

@@ -20,6 +20,7 @@ from medstress.metrics.counts import is_flipped
 from medstress.results.explanations import PURPOSE
 from medstress.results.formats import plural
 from medstress.results.load import open_run
+from medstress.results.names import names_of
 from medstress.results.rows import trial_rows
 from medstress.running.prepare import Watcher
 from medstress.running.reopened import reopened
@@ -62,7 +63,7 @@ def run_explanations(
     check_installed()
     with open_run(folder) as run:
         # Before any model is loaded.
-        chosen = choose(trial_rows(run), selection)
+        chosen = choose(trial_rows(run), selection, names_of(run.manifest))
 
     def say(message: str) -> None:
         watcher.note(message)
