@@ -280,7 +280,9 @@ def test_masks_are_counted_apart_and_the_summary_says_so(folder: Path) -> None:
         ("...", n),
         ("", n),
     }
-    assert any("2 masks (left out, '...')" in line for line in summary["warnings"])
+    assert any(
+        "2 masks (masked words left out, masked as '...')" in line for line in summary["warnings"]
+    )
 
 
 def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(
@@ -362,16 +364,24 @@ def test_what_failed_is_told_and_not_hidden(folder: Path) -> None:
     assert any("could not be explained" in line for line in summary["warnings"])
 
 
-def test_the_command_prints_tables_and_writes_a_page_of_heat_maps(
+def test_the_command_prints_a_sentence_and_a_table_and_writes_a_page_of_heat_maps(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(folder)
+    capsys.readouterr()
     args = ["explain", "run", "--experiment", "e.toml", "--quiet"]
     assert medstress_cli([*args, "--all", "--limit", "2", "--out", "maps.html"]) == 0
     out = capsys.readouterr()
-    assert "Where the token with the largest Shapley value lies" in out.out
+    first, *lines = out.out.splitlines()
+    assert first.startswith("In 2 of 2 successes the top word lies in the edit, by chance in ")
+    assert "in 0 of 2 failed attacks" in first
+    # The victim has one regime in the far attack, which is not told twice.
+    table = lines[: lines.index("", 2)]
+    assert max(map(len, table)) <= 80
+    assert len([line for line in table if "successes" in line]) <= 3
     assert "2 successes and 2 failed attacks" in out.err
     page = (folder / "maps.html").read_text("utf-8")
+    assert page.index("In 2 of 2 successes") < page.index("<figure") < page.index("<details")
     assert page.count("<figure") == 4
     assert "style=" not in page
     assert "<script" not in page

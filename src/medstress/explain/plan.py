@@ -35,8 +35,8 @@ class Selection:
     """Which trials are explained."""
 
     trials: tuple[str, ...] = ()
-    """By their identifiers, unambiguous beginnings of them, or the item of one trial; empty for all successes, and as many
-    failed attacks of the same arms."""
+    """By their identifiers, unambiguous beginnings of them, or the item of one trial; empty for all
+    successes, and as many failed attacks of the same arms."""
     limit: int | None = None
     """Most successes, and most failed attacks."""
     seed: int = 0
@@ -58,7 +58,8 @@ def choose(
         names: what people call the parts of the run, for messages.
 
     Raises:
-        UsageError: a trial is unknown, several fit, or one has nothing to explain, or there is no success.
+        UsageError: a trial is unknown, several fit, or one has nothing to explain, or there is no
+            success.
     """
     if selection.trials:
         cases = Cases(rows, names or Names())

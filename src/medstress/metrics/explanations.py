@@ -121,6 +121,15 @@ class Explained:
         return side.values[:, self.outputs.index(output)] if output in self.outputs else None
 
 
+def mask_words(mask: str) -> str:
+    """Say what stands for masked tokens.
+
+    >>> mask_words("..."), mask_words("")
+    ("masked as '...'", 'masked words left out')
+    """
+    return f"masked as {mask!r}" if mask else "masked words left out"
+
+
 def top_shares(values: Floats) -> Floats:
     """Return how the top place is shared among tokens, `(n_tokens,)`: equally by all tied ones.
 
@@ -218,6 +227,7 @@ def explanation_rows(explained: Iterable[Explained]) -> list[dict[str, Any]]:
             "mask": mask,
             "regime": regime,
             "attack": attack,
+            "shared_regime": _only({one.regime for one in members}),
             "kind": "success" if is_success else "failed",
             "n": len(members),
             **_estimates(members),
@@ -228,6 +238,10 @@ def explanation_rows(explained: Iterable[Explained]) -> list[dict[str, Any]]:
         # One attack is all attacks.
         if attack is None or n_attacks[victim] > 1
     ]
+
+
+def _only(regimes: set[str | None]) -> str | None:
+    return next(iter(regimes)) if len(regimes) == 1 else None
 
 
 def _order(group: tuple[_Group, Any]) -> tuple[Any, ...]:

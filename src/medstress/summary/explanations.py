@@ -8,7 +8,13 @@ import numpy as np
 
 from medstress.core.hashing import digest
 from medstress.metrics.counts import is_flipped
-from medstress.metrics.explanations import TOLERANCE, Explained, Side, explanation_rows
+from medstress.metrics.explanations import (
+    TOLERANCE,
+    Explained,
+    Side,
+    explanation_rows,
+    mask_words,
+)
 from medstress.results.explanations import explained_trials, unexplained
 from medstress.results.load import StoredRun
 
@@ -67,15 +73,6 @@ def about_explanations(found: dict[str, Any] | None) -> list[str]:
             "and are counted apart."
         )
     return warnings
-
-
-def mask_words(mask: str) -> str:
-    """Return what a mask is called.
-
-    >>> mask_words("..."), mask_words("")
-    ("'...'", 'left out')
-    """
-    return repr(mask) if mask else "left out"
 
 
 def _shown(explained: list[Explained]) -> list[Explained]:
