@@ -258,9 +258,31 @@ def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Pat
     assert max(one.after.evaluations for one in more) > 40
     assert len(asked(folder)) == len(set(asked(folder)))
     assert first <= set(asked(folder))
-    explain(folder, mask="")
-    assert {one.mask for one in explained(folder)} == {""}
+    # Fewer evaluations are worse: what is there stays, and nothing is asked.
+    told = explain(folder, evaluations=20)
+    assert any("the finer values stay" in line for line in told)
+    kept = [(one.trial.trial_id, one.after.evaluations) for one in explained(folder)]
+    assert kept == [(one.trial.trial_id, one.after.evaluations) for one in more]
+    explain(folder, evaluations=60, mask="")
+    assert {one.mask for one in explained(folder)} == {"...", ""}
+    assert len(explained(folder)) == 2 * len(more)
     assert any("..." not in prompt for prompt in asked(folder))
+
+
+def test_masks_are_counted_apart_and_the_summary_says_so(folder: Path) -> None:
+    run(folder)
+    explain(folder, evaluations=20)
+    n = Run(folder / "run").summary()["explanations"]["n_successes"]
+    explain(folder, evaluations=20, mask="")
+    summary = Run(folder / "run").summary()
+    rows = [row for row in summary["explanations"]["rows"] if row["attack"] is row["regime"]]
+    assert {(row["mask"], row["n"]) for row in rows if row["kind"] == "success"} == {
+        ("...", n),
+        ("", n),
+    }
+    assert any(
+        "2 masks (masked words left out, masked as '...')" in line for line in summary["warnings"]
+    )
 
 
 def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(
@@ -301,6 +323,10 @@ def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_ch
     assert 0 < lost["n"] <= won["n"]
     top = won["top_after"]["edit"]
     assert (top["share"]["value"], top["chance"]["value"] < 0.1) == (1.0, True)
+    told = won["edit_after"]
+    assert (told["hits"], told["n"]) == (won["n"], won["n"])
+    assert 0 < told["by_chance"] < 0.1 * won["n"]
+    assert (lost["edit_after"]["hits"], lost["edit_after"]["n"]) == (0, lost["n"])
     assert top["share"]["low"] > top["chance"]["high"]
     assert top["excess"]["low"] > 0
     assert lost["top_after"]["edit"]["excess"]["value"] == pytest.approx(0.0)
@@ -338,16 +364,24 @@ def test_what_failed_is_told_and_not_hidden(folder: Path) -> None:
     assert any("could not be explained" in line for line in summary["warnings"])
 
 
-def test_the_command_prints_tables_and_writes_a_page_of_heat_maps(
+def test_the_command_prints_a_sentence_and_a_table_and_writes_a_page_of_heat_maps(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(folder)
+    capsys.readouterr()
     args = ["explain", "run", "--experiment", "e.toml", "--quiet"]
     assert medstress_cli([*args, "--all", "--limit", "2", "--out", "maps.html"]) == 0
     out = capsys.readouterr()
-    assert "Where the token with the largest Shapley value lies" in out.out
+    first, *lines = out.out.splitlines()
+    assert first.startswith("In 2 of 2 successes the top word lies in the edit, by chance in ")
+    assert "in 0 of 2 failed attacks" in first
+    # The victim has one regime in the far attack, which is not told twice.
+    table = lines[: lines.index("", 2)]
+    assert max(map(len, table)) <= 80
+    assert len([line for line in table if "successes" in line]) <= 3
     assert "2 successes and 2 failed attacks" in out.err
     page = (folder / "maps.html").read_text("utf-8")
+    assert page.index("In 2 of 2 successes") < page.index("<figure") < page.index("<details")
     assert page.count("<figure") == 4
     assert "style=" not in page
     assert "<script" not in page
@@ -385,6 +419,7 @@ def test_a_dry_run_asks_nothing_and_says_how_much_there_is(
         (["--experiment", "none.toml", "--all"], "none.toml"),
         (["--experiment", "e.toml", "--all", "--trial", "a"], "--trial"),
         (["--experiment", "e.toml", "--trial", "already"], "already_wrong"),
+        (["--experiment", "e.toml", "--trial", "q1"], "give one of"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_asks_nothing(

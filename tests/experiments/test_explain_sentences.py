@@ -13,6 +13,7 @@ from medstress.explain.explanation import Settings
 from medstress.explain.plan import Selection
 from medstress.explain.run import run_explanations
 from medstress.metrics.explanations import Explained, top_places
+from medstress.report.explanations import explanation_page
 from medstress.results.explanations import explained_trials
 from medstress.results.load import open_run
 from medstress.running.prepare import Watcher
@@ -110,3 +111,12 @@ def test_the_score_of_a_pair_is_shared_by_the_words_of_both_texts(
     assert [v for word, v in values if word == "relieves"] == pytest.approx([0.125, 0.125])
     assert [v for word, v in values if word == "severe"] == pytest.approx([0.0])
     assert {place for place, _, _ in one.before.segments} == {"text_a", "text_b"}
+    # A pair has no right answer and no options, and no attack on it fails.
+    summary = ms.Run(tmp_path / "run").summary()
+    text = explanation_page(summary)
+    assert "the values of the score" in text
+    assert "right answer" not in text
+    assert "option that was answered" not in text
+    assert "In the right option" not in text
+    assert "failed" not in text.partition("Failed attacks are explained")[0]
+    assert "of 2 pairs" in text

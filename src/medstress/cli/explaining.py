@@ -34,7 +34,7 @@ def add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
         nargs="+",
         default=[],
         metavar="ID",
-        help="trials by their trial_id or the start of it, flipped or held",
+        help="trials by id, the start of one or their item, as for case; flipped or held",
     )
     which.add_argument(
         "--all",
@@ -126,10 +126,10 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace, stopped: str | None) -> None:
-    from medstress.cli.display import print_table
-    from medstress.cli.streams import one_line
+    from medstress.cli.screen import screen, titled
     from medstress.files.writing import write_text
-    from medstress.report.explanations import explanation_page, explanation_tables
+    from medstress.report.explained import brief_table, sentences
+    from medstress.report.explanations import explanation_page
     from medstress.results.export import export
     from medstress.results.load import open_run
     from medstress.summary.explanations import about_explanations
@@ -150,11 +150,18 @@ def _show(args: argparse.Namespace, stopped: str | None) -> None:
     if args.json:
         print(json.dumps(found, ensure_ascii=False))
         return
-    for table in explanation_tables(summary):
-        print(f"{table.caption}:")
-        print_table(table)
+    out = screen()
+    for line in sentences(summary):
+        out.say(line)
+    if (table := brief_table(summary)) is not None:
+        out.print_lines(titled(table.caption))
+        out.show(table)
         print()
+        out.say(
+            "Heat maps, intervals and other places: medstress report DIR, or --out maps.html; all "
+            "numbers: medstress summary DIR --json"
+        )
     for line in [*about_explanations(found), *([stopped] if stopped else [])]:
-        print(one_line(line))
+        out.say(line)
     if args.out is not None:
         print(f"written: {args.out}")

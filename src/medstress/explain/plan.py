@@ -16,8 +16,10 @@ from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.explain.explanation import Explanation, Settings
 from medstress.metrics.counts import is_flipped, is_refused, success_edits
-from medstress.metrics.significance.members import has_id
+from medstress.report.cases.building import Cases
+from medstress.report.cases.finding import find_trial
 from medstress.results.export import Probes
+from medstress.results.names import Names
 from medstress.store.codec import decode_edits
 from medstress.store.reader import RunReader
 from medstress.tasks.victim import Victim
@@ -33,26 +35,35 @@ class Selection:
     """Which trials are explained."""
 
     trials: tuple[str, ...] = ()
-    """By their identifiers or unambiguous beginnings of them; empty for all successes, and as many
-    failed attacks of the same arms."""
+    """By their identifiers, unambiguous beginnings of them, or the item of one trial; empty for all
+    successes, and as many failed attacks of the same arms."""
     limit: int | None = None
     """Most successes, and most failed attacks."""
     seed: int = 0
     """Of the draws."""
 
 
-def choose(rows: Sequence[TrialRow], selection: Selection) -> list[TrialRow]:
+def choose(
+    rows: Sequence[TrialRow], selection: Selection, names: Names | None = None
+) -> list[TrialRow]:
     """Return the selected trials, in the order of the run.
 
     Successes are drawn by a hash of seed and trial, so a larger limit adds to a smaller one. For
     every success of an arm, one attack of the arm that failed is drawn as a control, if it has
     as many.
 
+    Args:
+        rows: all rows of the run.
+        selection: which of them.
+        names: what people call the parts of the run, for messages.
+
     Raises:
-        UsageError: a trial is unknown or has nothing to explain, or there is no success.
+        UsageError: a trial is unknown, several fit, or one has nothing to explain, or there is no
+            success.
     """
     if selection.trials:
-        named = {_named(rows, given).trial_id for given in selection.trials}
+        cases = Cases(rows, names or Names())
+        named = {_named(cases, given).trial_id for given in selection.trials}
         return [row for row in rows if row.trial_id in named]
     successes = [
         row for row in rows if row.arm == ATTACK and is_flipped(row) and not is_refused(row)
@@ -72,16 +83,8 @@ def choose(rows: Sequence[TrialRow], selection: Selection) -> list[TrialRow]:
     return [row for row in rows if row.trial_id in chosen]
 
 
-def _named(rows: Sequence[TrialRow], given: str) -> TrialRow:
-    matching = [row for row in rows if has_id(row, given)]
-    if len(matching) != 1:
-        n = f"{len(matching)} trials have an" if matching else "no trial has this"
-        problem = f"{n} id that begins so" if matching else f"{n} id"
-        raise UsageError(
-            f"--trial {given}: {problem}; list the ids (column trial_id) with: "
-            "medstress export DIR --table trials --to trials.csv"
-        )
-    row = matching[0]
+def _named(cases: Cases, given: str) -> TrialRow:
+    row = find_trial(cases, given, "--trial")
     if row.verdict not in _ENDED or row.n_asked <= row.n_probes:
         raise UsageError(
             f"--trial {given}: it ended as {row.verdict.value!r}, so there is no edited prompt to "

@@ -17,7 +17,10 @@ from medstress.explain.explanation import Explanation, Settings
 from medstress.explain.plan import Selection, choose, explanations, last_edits, most_calls
 from medstress.explain.shapley import check_installed
 from medstress.metrics.counts import is_flipped
+from medstress.results.explanations import PURPOSE
+from medstress.results.formats import plural
 from medstress.results.load import open_run
+from medstress.results.names import names_of
 from medstress.results.rows import trial_rows
 from medstress.running.prepare import Watcher
 from medstress.running.reopened import reopened
@@ -60,7 +63,7 @@ def run_explanations(
     check_installed()
     with open_run(folder) as run:
         # Before any model is loaded.
-        chosen = choose(trial_rows(run), selection)
+        chosen = choose(trial_rows(run), selection, names_of(run.manifest))
 
     def say(message: str) -> None:
         watcher.note(message)
@@ -85,9 +88,22 @@ def _conduct(
     with closing(RunReader(store.folder)) as reader:
         work = explanations(chosen, last_edits(reader, chosen), prepared, settings)
         ended = reader.trials_of_analyses()
+        finest = _finest(reader)
+    n_finer = len(work)
+    work = [
+        one
+        for one in work
+        if finest.get((one.spec["trial"], settings.mask), 0) <= settings.evaluations
+    ]
+    n_finer -= len(work)
     left = [one for one in work if one.id not in ended]
-    say(_outlook(chosen, work, left))
-    if dry_run:
+    say(_outlook(chosen, len(chosen) - len(left), left))
+    if n_finer:
+        say(
+            f"explain: {plural(n_finer, 'trial')} explained before with a larger --max-calls: "
+            "the finer values stay"
+        )
+    if dry_run or not work:
         return None
     scheduler = Scheduler(
         store,
@@ -110,9 +126,17 @@ def _conduct(
     )
 
 
-def _outlook(
-    chosen: Sequence[TrialRow], work: Sequence[Explanation], left: Sequence[Explanation]
-) -> str:
+def _finest(reader: RunReader) -> dict[tuple[str, str], int]:
+    """Return (trial id, mask) -> most evaluations of an explanation that has findings."""
+    found: dict[tuple[str, str], int] = {}
+    for one in reader.inquiries():
+        if one.purpose == PURPOSE and one.findings:
+            place = (one.spec["trial"], one.spec["mask"])
+            found[place] = max(found.get(place, 0), one.spec["evaluations"])
+    return found
+
+
+def _outlook(chosen: Sequence[TrialRow], before: int, left: Sequence[Explanation]) -> str:
     n_successes = sum(map(is_flipped, chosen))
     n_failed = len(chosen) - n_successes
     parts = [
@@ -123,7 +147,6 @@ def _outlook(
         )
         if n
     ]
-    before = len(work) - len(left)
     done = f", {before} of them explained before" if before else ""
     asked = f"at most {most_calls(left):,} calls" if left else "nothing to ask"
     return f"explain: {' and '.join(parts)}{done}, {asked}"

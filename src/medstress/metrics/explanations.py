@@ -36,6 +36,8 @@ TOPS = ("edit", "key", "answer", "elsewhere")
 """Where the top token may lie: in the edit, in the right option, in the option that was answered,
 or in none of them. An edit may lie in an option, so that the first three overlap."""
 REGIMES = ("n<0", "n>0")
+_Group: TypeAlias = tuple[str, str, str | None, str | None, bool]
+"""Victim, mask, regime, attack, and whether its trials are successes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +121,15 @@ class Explained:
         return side.values[:, self.outputs.index(output)] if output in self.outputs else None
 
 
+def mask_words(mask: str) -> str:
+    """Say what stands for masked tokens.
+
+    >>> mask_words("..."), mask_words("")
+    ("masked as '...'", 'masked words left out')
+    """
+    return f"masked as {mask!r}" if mask else "masked words left out"
+
+
 def top_shares(values: Floats) -> Floats:
     """Return how the top place is shared among tokens, `(n_tokens,)`: equally by all tied ones.
 
@@ -196,38 +207,46 @@ def change_of(explained: Explained) -> Change:
 
 
 def explanation_rows(explained: Iterable[Explained]) -> list[dict[str, Any]]:
-    """Return rows of the summary: by victim, for all attacks, each regime and each attack.
+    """Return rows of the summary: by victim and mask, for all attacks, each regime and each attack.
 
     Every row has the successes or the attacks that failed, never both.
     """
-    groups: dict[tuple[str, str | None, str | None, bool], list[Explained]] = defaultdict(list)
+    groups: dict[_Group, list[Explained]] = defaultdict(list)
     for one in explained:
-        victim, is_success = one.trial.victim, is_flipped(one.trial)
-        groups[victim, None, None, is_success].append(one)
-        groups[victim, None, one.trial.attack, is_success].append(one)
+        victim, mask, is_success = one.trial.victim, one.mask, is_flipped(one.trial)
+        groups[victim, mask, None, None, is_success].append(one)
+        groups[victim, mask, None, one.trial.attack, is_success].append(one)
         if one.regime is not None:
-            groups[victim, one.regime, None, is_success].append(one)
+            groups[victim, mask, one.regime, None, is_success].append(one)
     n_attacks = {
-        victim: len({a for v, _, a, _ in groups if v == victim and a}) for victim, *_ in groups
+        victim: len({a for v, _, _, a, _ in groups if v == victim and a}) for victim, *_ in groups
     }
     return [
         {
             "victim": victim,
+            "mask": mask,
             "regime": regime,
             "attack": attack,
+            "shared_regime": _only({one.regime for one in members}),
             "kind": "success" if is_success else "failed",
             "n": len(members),
             **_estimates(members),
         }
-        for (victim, regime, attack, is_success), members in sorted(groups.items(), key=_order)
+        for (victim, mask, regime, attack, is_success), members in sorted(
+            groups.items(), key=_order
+        )
         # One attack is all attacks.
         if attack is None or n_attacks[victim] > 1
     ]
 
 
-def _order(group: tuple[tuple[str, str | None, str | None, bool], Any]) -> tuple[Any, ...]:
-    victim, regime, attack, is_success = group[0]
-    return (victim, attack is not None, attack or "", regime or "", not is_success)
+def _only(regimes: set[str | None]) -> str | None:
+    return next(iter(regimes)) if len(regimes) == 1 else None
+
+
+def _order(group: tuple[_Group, Any]) -> tuple[Any, ...]:
+    victim, mask, regime, attack, is_success = group[0]
+    return (victim, mask, attack is not None, attack or "", regime or "", not is_success)
 
 
 def _estimates(members: Sequence[Explained]) -> dict[str, Any]:
@@ -240,6 +259,13 @@ def _estimates(members: Sequence[Explained]) -> dict[str, Any]:
                 [(one, *top[place]) for one, top in known if place != "edit" or one.shows_edit]
             )
             for place in TOPS
+        }
+        in_edit = [top["edit"] for one, top in known if one.shows_edit]
+        found[f"edit_{name}"] = {
+            "n": len(in_edit),
+            # Tied tokens share the top place: the edit has it where it has most of it.
+            "hits": sum(share > 0.5 for share, _ in in_edit),
+            "by_chance": float(sum(chance for _, chance in in_edit)),
         }
     changes = [(one, change_of(one)) for one in members]
     shares = [

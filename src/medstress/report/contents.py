@@ -17,7 +17,7 @@ from medstress.report.cases.page import SCRIPTS, STYLES, render_cases
 from medstress.report.confidence import confidence_table, risk_coverage_plots
 from medstress.report.controls import controls_table, turned_table
 from medstress.report.evidence import evidence_table
-from medstress.report.explanations import HEAT_MAPS, explanation_tables, heat_map_section
+from medstress.report.explanations import HEAT_MAPS, heat_map_section
 from medstress.report.first_picture import victim_looks
 from medstress.report.formats_compared import sensitivity_tables, variance_table
 from medstress.report.labels import PLACE
@@ -240,11 +240,7 @@ def _diversity(source: Source) -> Content | None:
 def _explanations(source: Source) -> Content | None:
     if not source.summary.get("explanations"):
         return None
-    return Content(
-        tables=explanation_tables(source.summary),
-        html=heat_map_section(source.summary),
-        styles=(HEAT_MAPS,),
-    )
+    return Content(html=heat_map_section(source.summary), styles=(HEAT_MAPS,))
 
 
 def _cost(source: Source) -> Content | None:

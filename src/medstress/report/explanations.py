@@ -9,6 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from medstress.metrics.explanations import mask_words
+from medstress.report.explained import distinct, is_score, labels, sentences
 from medstress.report.section import rendered
 from medstress.results.formats import as_text, decimal
 from medstress.results.pages import source_hash
@@ -21,7 +23,6 @@ LEVELS = 7
 """Shades of a heat map on either side of 0."""
 N_TOP = 3
 """Tokens that are named beside a heat map."""
-_REGIMES = {"n<0": "near names (n < 0)", "n>0": "far names (n > 0)"}
 _TOPS = {
     "edit": "In the edit",
     "key": "In the right option",
@@ -77,8 +78,17 @@ class HeatMap:
 
 
 def heat_map_section(summary: Mapping[str, Any]) -> Markup:
-    """Return the heat maps as HTML, which needs the styles of `HEAT_MAPS` and no script."""
-    return rendered("explanations.html", maps=heat_maps(summary))
+    """Return sentences, heat maps, and tables behind a click, as HTML; empty without any of them.
+
+    It needs the styles of `HEAT_MAPS` and no script.
+    """
+    return rendered(
+        "explanations.html",
+        sentences=sentences(summary),
+        maps=heat_maps(summary),
+        tables=explanation_tables(summary),
+        of_score=is_score(summary.get("explanations") or {}),
+    )
 
 
 def explanation_page(summary: Mapping[str, Any]) -> str:
@@ -92,55 +102,56 @@ def explanation_page(summary: Mapping[str, Any]) -> str:
         name=as_text(summary["experiment"]["name"]),
         style=Markup(style),
         style_hash=source_hash(style),
-        tables=explanation_tables(summary),
-        maps=heat_map_section(summary),
+        found=heat_map_section(summary),
     )
 
 
 def explanation_tables(summary: Mapping[str, Any]) -> list[Table]:
     """Return the tables: where the top token lies, and how far values moved."""
     found = summary.get("explanations") or {}
-    rows = found.get("rows") or ()
+    rows = distinct(found.get("rows") or ())
     if not rows:
         return []
-    names = (summary.get("names") or {}).get
-    labels = columns(Format.TEXT, "Victim", "Attacks", "Which")
+    names = summary.get("names") or {}
+    heads = columns(Format.TEXT, "Victim", "Attacks", "Which")
     value = "; ".join(_VALUES.get(each, each) for each in found["values"])
-    units = " or ".join(found["units"])
+    units, places = " or ".join(found["units"]), _places(found)
+    of_what = "" if is_score(found) else "for the option that was answered, "
     tops = Table(
         name="explained-tops",
         caption="Where the token with the largest Shapley value lies",
         columns=(
-            *labels,
+            *heads,
             *columns(Format.TEXT, "Prompt"),
             *columns(Format.COUNT, "Trials"),
             *columns(
-                Format.SCORE, *(head for pair in _TOPS.values() for head in (pair, "by chance"))
+                Format.SCORE, *(head for word in places.values() for head in (word, "by chance"))
             ),
         ),
         rows=tuple(
             as_row(
-                *_labels(row, names),
+                *labels(found, row, names),
                 side,
                 row["n"],
-                *(value for place in _TOPS for value in _beside_chance(row[f"top_{side}"][place])),
+                *(value for place in places for value in _beside_chance(row[f"top_{side}"][place])),
             )
             for row in rows
             for side in ("before", "after")
         ),
         notes=(
-            f"Owen values of {units} for the option that was answered, of {value}; tied tokens "
+            f"Owen values of {units} {of_what}of {value}; tied tokens "
             "share the top place. By chance: the share of tokens that lie there. An edit may lie "
-            "in an option, so the first three overlap. Failed attacks are explained at their last "
+            "in an option, so that places overlap. Failed attacks are explained at their last "
             "query. Values of parts that the search did not resolve are shared equally.",
         ),
         n_labels=3,
     )
+    of_key = "the values of the score" if is_score(found) else "the values for the right answer"
     moved = Table(
         name="explained-changes",
-        caption="How far the edit moves the values for the right answer",
+        caption=f"How far the edit moves {of_key}",
         columns=(
-            *labels,
+            *heads,
             *columns(Format.COUNT, "Trials"),
             *columns(
                 Format.SCORE,
@@ -153,7 +164,7 @@ def explanation_tables(summary: Mapping[str, Any]) -> list[Table]:
         ),
         rows=tuple(
             as_row(
-                *_labels(row, names),
+                *labels(found, row, names),
                 row["n"],
                 *(read_score(row[name]) for name in ("change", "change_near", "change_far")),
                 *_beside_chance(row["near"]),
@@ -166,30 +177,34 @@ def explanation_tables(summary: Mapping[str, Any]) -> list[Table]:
     return [tops, moved]
 
 
+def _places(found: Mapping[str, Any]) -> dict[str, str]:
+    """Return the places of top tokens that the items have; pairs and entities have no options."""
+    if is_score(found):
+        return {place: _TOPS[place] for place in ("edit", "elsewhere")}
+    if {case["key"] for case in found.get("cases") or ()} == {"found"}:
+        return {"edit": _TOPS["edit"], "key": "In the entity", "elsewhere": _TOPS["elsewhere"]}
+    return _TOPS
+
+
 def _beside_chance(found: Mapping[str, Any]) -> tuple[Value, Value]:
     """Return a share with its interval, and what chance would give; the excess is in the JSON."""
     return read_score(found["share"]), found["chance"]["value"]
-
-
-def _labels(row: Mapping[str, Any], names: Any) -> tuple[str, str, str]:
-    attack, regime = row["attack"], row["regime"]
-    attacks = names("attacks") or {}
-    victims = names("victims") or {}
-    which = "all" if regime is None else _REGIMES[regime]
-    if attack is not None:
-        which = attacks.get(attack, attack)
-    kind = "successes" if row["kind"] == "success" else "failed attacks"
-    return as_text(victims.get(row["victim"], row["victim"])), as_text(which), kind
 
 
 def heat_maps(summary: Mapping[str, Any]) -> list[HeatMap]:
     """Return the heat maps that the summary holds."""
     found = summary.get("explanations") or {}
     names = summary.get("names") or {}
-    return [heat_map(case, names, f"heat-{i}") for i, case in enumerate(found.get("cases") or ())]
+    several = len(found.get("masks") or ()) > 1
+    return [
+        heat_map(case, names, f"heat-{i}", with_mask=several)
+        for i, case in enumerate(found.get("cases") or ())
+    ]
 
 
-def heat_map(case: Mapping[str, Any], names: Mapping[str, Any], id_: str) -> HeatMap:
+def heat_map(
+    case: Mapping[str, Any], names: Mapping[str, Any], id_: str, *, with_mask: bool = False
+) -> HeatMap:
     """Return the heat maps of one case of `explanations.cases`."""
     before, after = case["before"], case["after"]
     largest = max((abs(v) for side in (before, after) for v in side["values"]), default=0.0)
@@ -199,8 +214,10 @@ def heat_map(case: Mapping[str, Any], names: Mapping[str, Any], id_: str) -> Hea
         for kind in ("attack", "victim")
     }
     title = f"{case['item_id']} · {words['attack']} · {words['victim']}"
-    if case["verdict"] != "flipped":
+    if case["verdict"] == "held":
         title += " · attack failed"
+    if with_mask:
+        title += f" · {mask_words(case['mask'])}"
     return HeatMap(
         id=id_,
         title=as_text(title),
@@ -212,6 +229,10 @@ def heat_map(case: Mapping[str, Any], names: Mapping[str, Any], id_: str) -> Hea
 
 def _head(when: str, side: Mapping[str, Any], case: Mapping[str, Any]) -> str:
     answer, output = side["answer"], side["output"]
+    if case["value"] == "score":
+        return (
+            f"{when}: score {decimal(side['full'])}; with everything masked {decimal(side['base'])}"
+        )
     said = "no readable answer" if answer is None else f"answered {answer}"
     right = " (right)" if answer == case["key"] else ""
     what = f"values for {output}: {decimal(side['base'])} → {decimal(side['full'])}"

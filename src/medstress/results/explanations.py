@@ -17,7 +17,9 @@ PURPOSE = "explain"
 
 
 def explained_trials(run: StoredRun) -> list[Explained]:
-    """Return the explanation of each explained trial, in the order of trials; the last if several.
+    """Return the explanations, in the order of trials; of each trial one with each mask.
+
+    It is the one with the most evaluations, and the last of those.
 
     The result is kept with the open run: do not change it.
     """
@@ -38,14 +40,20 @@ def unexplained(run: StoredRun) -> dict[str, str]:
 
 
 def _explained_trials(run: StoredRun) -> list[Explained]:
-    found: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+    found: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {}
     for one in run.inquiries():
-        if one.purpose == PURPOSE and one.findings:
-            found[one.spec["trial"]] = (one.spec, one.findings)
+        if one.purpose != PURPOSE or not one.findings:
+            continue
+        by_mask = found.setdefault(one.spec["trial"], {})
+        known = by_mask.get(one.spec["mask"])
+        if known is None or known[0]["evaluations"] <= one.spec["evaluations"]:
+            by_mask[one.spec["mask"]] = (one.spec, one.findings)
     if not found:
         return []
     return [
-        _explained(row, *found[row.trial_id]) for row in trial_rows(run) if row.trial_id in found
+        _explained(row, *each)
+        for row in trial_rows(run)
+        for each in found.get(row.trial_id, {}).values()
     ]
 
 

@@ -8,7 +8,13 @@ import numpy as np
 
 from medstress.core.hashing import digest
 from medstress.metrics.counts import is_flipped
-from medstress.metrics.explanations import TOLERANCE, Explained, Side, explanation_rows
+from medstress.metrics.explanations import (
+    TOLERANCE,
+    Explained,
+    Side,
+    explanation_rows,
+    mask_words,
+)
 from medstress.results.explanations import explained_trials, unexplained
 from medstress.results.load import StoredRun
 
@@ -60,6 +66,12 @@ def about_explanations(found: dict[str, Any] | None) -> list[str]:
             f"the edit is not in the prompt of {n} explained trials, because the prompt does not "
             "list the options; they are left out where the edit is looked for."
         )
+    if len(masks := found["masks"]) > 1:
+        warnings.append(
+            f"prompts were explained with {len(masks)} masks "
+            f"({', '.join(map(mask_words, masks))}); values with different masks do not compare "
+            "and are counted apart."
+        )
     return warnings
 
 
@@ -83,6 +95,7 @@ def as_case(one: Explained) -> dict[str, Any]:
         "attack": trial.attack,
         "verdict": trial.verdict.value,
         "regime": one.regime,
+        "mask": one.mask,
         "key": one.key,
         "value": one.value,
         "gap": one.gap,

@@ -16,15 +16,20 @@ _SHOWN = 5
 _MORE = "medstress export DIR --to FILE.csv lists all trials with their ids"
 
 
-def find_trial(cases: Cases, asked: str) -> TrialRow:
+def find_trial(cases: Cases, asked: str, what: str = "case") -> TrialRow:
     """Return the trial with this trial id, short id, unique beginning of one, or item id.
+
+    Args:
+        cases: the cases of the run.
+        asked: what a reader has of the id.
+        what: names it in messages.
 
     Raises:
         UsageError: none or several fit; the message lists up to five candidates.
     """
     if not asked:
         raise UsageError(
-            "case '': expected a trial id, its beginning, or an item id; got an empty text. "
+            f"{what} '': expected a trial id, its beginning, or an item id; got an empty text. "
             f"{_MORE}"
         )
     ids = cases.ids
@@ -44,10 +49,10 @@ def find_trial(cases: Cases, asked: str) -> TrialRow:
         return fitting[0]
     if fitting:
         raise UsageError(
-            f"case {shorten(asked, 60)!r} {how} {len(fitting):,} trials of this run; give one of "
+            f"{what} {shorten(asked, 60)!r} {how} {len(fitting):,} trials of this run; give one of "
             f"{_told(cases, sorted(fitting, key=_first))}. {_MORE}"
         )
-    raise UsageError(_unknown(cases, asked))
+    raise UsageError(_unknown(cases, asked, what))
 
 
 def _bare(trial_id: str) -> str:
@@ -58,8 +63,8 @@ def _first(trial: TrialRow) -> tuple[bool, str]:
     return (not is_success(trial), trial.trial_id)
 
 
-def _unknown(cases: Cases, asked: str) -> str:
-    head = f"case {shorten(asked, 60)!r}: this run has no such trial or item"
+def _unknown(cases: Cases, asked: str, what: str) -> str:
+    head = f"{what} {shorten(asked, 60)!r}: this run has no such trial or item"
     if not cases.trials:
         return f"{head}, for no trial has ended yet"
     by_word = {cases.ids[trial.trial_id]: trial for trial in cases.trials}
