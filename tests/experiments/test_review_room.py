@@ -484,3 +484,49 @@ def test_the_same_text_under_two_arms_is_judged_once(folder):
     given = {"case": opened.real[0], "answers": {"key_right": "yes"}, "note": ""}
     made = reviews_from(opened.room, given, "A", "2026-01-01T00:00:00+00:00", "here")
     assert [one.trial_id for one in made] == opened.room.records[opened.real[0]]["trials"]
+
+
+def test_a_lone_rater_who_says_yes_to_everything_is_warned_of(folder):
+    opened = Opened(folder, controls=2)
+    opened.start("Anna")
+    assert opened.say("Anna", opened.real[0], key_right="yes")[0] == 200
+    warned = "\n".join(Run(folder).summary()["warnings"])
+    assert f"rater 1 has judged 1 of the {len(opened.room.cases)} cases of the sample" in warned
+    assert "no planted case was judged" in warned
+    for name in opened.room.cases:
+        opened.say("Anna", name, key_right="yes")
+    summary = Run(folder).summary()
+    warned = "\n".join(summary["warnings"])
+    assert "of 4 planted cases rater 1 judged 2 rightly" in warned
+    assert "one rater alone judged" in warned
+    assert "has judged" not in warned
+    assert any("as 1 reviewer judged" in each for each in summary["verdict"]["caveats"])
+
+
+def test_two_careful_raters_who_finish_are_not_warned_of(folder):
+    opened = Opened(folder)
+    for rater in ("Anna", "Ben"):
+        judge_all(opened, rater)
+    warned = "\n".join(Run(folder).summary()["warnings"])
+    assert not re.search("rater|planted", warned)
+
+
+def test_a_criterion_says_what_the_word_of_its_reviewers_is_worth(bench, capsys):
+    bench.tables["require"] = [
+        {
+            "metric": "asr_valid",
+            "vouched_by": "review",
+            "min_low": 0.0,
+            "where": {"attack": "random"},
+        }
+    ]
+    bench.run()
+    opened = Opened(bench.out)
+    for name in opened.room.cases:
+        opened.say("Anna", name, key_right="yes")
+    (found,) = Run(bench.out).summary()["requirements"]
+    assert found["met"] is True
+    assert "of 4 planted cases rater 1 judged 2 rightly" in found["caution"]
+    capsys.readouterr()
+    medstress_cli(["summary", str(bench.out)])
+    assert "rater 1 judged 2 rightly" in " ".join(capsys.readouterr().out.split())

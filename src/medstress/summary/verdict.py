@@ -57,7 +57,10 @@ def verdict_of(
     return {
         "sentence": _so_far(found["experiment"], found["results"], first),
         "others": [f"{line}." for line in said[1:]] if len(worst) <= MOST_VICTIMS else [],
-        "caveats": [*_unread(unread, names), *(_validity(worst[0].row) if worst else ())],
+        "caveats": [
+            *_unread(unread, names),
+            *(_validity(worst[0].row, found.get("review")) if worst else ()),
+        ],
         "primary": list(primary(manifest)),
         "arms": numbers,
     }
@@ -243,19 +246,46 @@ def _net(net: Row, is_first: bool) -> str:
     return ", so the difference may be chance"
 
 
-def _validity(row: Row) -> Iterator[str]:
-    """Say how many losses are vouched for, or that this is not known."""
+def _validity(row: Row, review: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """Say how many losses are vouched for, by whom, or that this is not known.
+
+    Args:
+        row: of the arm.
+        review: the part `review` of the summary.
+    """
     valid = row.get("asr_valid") or {}
     if not row["n_flipped"] or "asr_valid_bounds" not in row:
         return
     if valid.get("vouched_by") and valid.get("value") is not None:
         who = _VOUCHERS.get(valid["vouched_by"], valid["vouched_by"])
-        yield f"Lost with the key still right, as {who} judged: {between(valid)}."
+        is_review = valid["vouched_by"] == "review"
+        if is_review and review is not None:
+            who = plural(review["n_raters"], "reviewer")
+        judged = f"{valid['n_labels']:,} of these {row['n_flipped']:,}" if is_review else ""
+        yield f"Lost with the key still right, as {who} judged{_of(judged)}: {between(valid)}."
+        yield from _disputed(valid)
     elif not row["n_validity_unknown"] and not max(row["asr_valid_bounds"] or (1,)):
         yield "Rules refute every one of these losses: each edit made another answer right."
+    elif review is not None and any(each["n_open"] for each in review["judgements"][:1]):
+        yield "Validity is not known: reviewers disagree and nobody has decided."
     else:
         checked = "the key is still right" if row.get("chance") is not None else _SAME_MEANING
         yield f"{NO_VALIDITY.capitalize()}: nobody checked that {checked} after these edits."
+
+
+def _of(part: str) -> str:
+    return f" ({part})" if part else ""
+
+
+def _disputed(valid: Row) -> Iterator[str]:
+    """Say how many losses reviewers disagree on, and what these could change."""
+    n = valid.get("n_disputed")
+    if n:
+        low, high = (per_cent(end) for end in valid["settled_ends"])
+        yield (
+            f"On {n:,} more they disagree and nobody has decided: with all of these invalid or all "
+            f"valid, the interval reaches from {low} to {high}."
+        )
 
 
 def _unread(victims: Mapping[str, Any], names: Names) -> Iterator[str]:
