@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from medstress.core.errors import UsageError
@@ -34,6 +34,7 @@ def plant(
     seed: int,
     drawn: Collection[tuple[str, str]],
     classes: tuple[str, ...],
+    hidden: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Choose controls: n unchanged items, and n whose key is wrong or has a second right answer.
 
@@ -47,6 +48,7 @@ def plant(
         seed: of the sample.
         drawn: (data set, item) of its cases.
         classes: see `medstress.review.shown.shown`.
+        hidden: what no case of the sample shows, so that controls do not stand out.
 
     Raises:
         UsageError: n is negative.
@@ -73,6 +75,7 @@ def plant(
                 "item": unit.id,
                 "unit": unit.unit,
                 "edits": [],
+                "hidden": list(hidden),
                 "control": sort,
                 "control_of": f"{dataset}/{unit.id}",
                 "at": wrong[chosen],

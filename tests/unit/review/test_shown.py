@@ -38,6 +38,11 @@ def test_a_question_shows_its_edited_texts_and_the_key():
     assert "key" not in case.as_json(with_key=False)
 
 
+def test_a_passage_that_the_victim_did_not_get_is_not_shown():
+    case = shown(QUESTION, (), hidden=["passage"])
+    assert case.texts == (("Question", ((False, "A man. Which?"),)),)
+
+
 def test_the_key_follows_its_text_where_options_change_places():
     case = shown(QUESTION, swap(("A", "B"), ("B", "A")))
     assert (case.options, case.key) == (("b", "a", "c"), "A")
