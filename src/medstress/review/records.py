@@ -12,8 +12,8 @@ from medstress.review.sample import Drawable
 from medstress.store.reviews import ATTACKED, CLEAN
 
 Record: TypeAlias = Mapping[str, Any]
-"""Fields: id, trials, dataset, item, unit, edits, hidden; of planted controls also control, control_of and
-at; of items to answer also shown and pair."""
+"""Fields: id, trials, dataset, item, unit, edits, hidden; of planted controls also control,
+control_of and at; of items to answer also shown and pair."""
 
 
 def record_of(key: bytes, one: Drawable) -> dict[str, Any]:
