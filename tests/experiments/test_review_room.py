@@ -213,13 +213,20 @@ def test_a_sample_is_a_pure_function_of_its_seed_and_a_larger_one_holds_the_smal
     assert set(drawn) == {row.trial_id for row in flipped}
 
 
-def test_planted_controls_are_what_they_say(folder):
-    opened = Opened(folder, sample=4, controls=3)
+def test_planted_controls_are_what_they_say(bench, capsys):
+    # Two of the right answers have another name.
+    (bench.root / "synonyms.csv").write_text(
+        "concept,name\n1,tora4zumab\n1,new four\n2,ulo5zumab\n2,new five\n"
+    )
+    bench.tables["entities"][0]["synonyms"] = "synonyms.csv"
+    assert bench.run() == 0
+    opened = Opened(bench.out, sample=4, controls=3)
     assert Counter(opened.planted.values()) == {
         "unchanged": 3, "wrong_key": 2, "second_answer": 1,
     }  # fmt: skip
-    with open_run(folder) as run:
+    with open_run(bench.out) as run:
         items = run.items_by_id()
+    assert len({each["item"] for each in opened.room.records.values() if each.get("control")}) == 6
     for name, control in opened.planted.items():
         record, case = opened.room.records[name], opened.room.cases[name]
         item = items[record["dataset"], record["item"]]
@@ -232,8 +239,17 @@ def test_planted_controls_are_what_they_say(folder):
             assert case.options == item.options
             assert marked != item.key_text
         else:
-            assert case.options.count(item.key_text) == 2
-            assert case.key == item.key
+            assert {"new four", "new five"} & {*case.options}
+            assert case.options.count(item.key_text) == 1
+            assert (case.key, marked) == (item.key, item.key_text)
+
+
+def test_without_another_name_of_a_key_no_second_answer_is_planted(folder, tmp_path, capsys):
+    opened = Opened(folder, sample=4, controls=3)
+    assert Counter(opened.planted.values()) == {"unchanged": 3, "wrong_key": 3}
+    page = str(tmp_path / "room.html")
+    assert medstress_cli(["review", str(folder), "--export", page]) == 0
+    assert "none with a second right answer" in capsys.readouterr().out
 
 
 def test_reviews_of_controls_name_their_item_and_no_trial(folder, tmp_path):

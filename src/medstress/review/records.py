@@ -13,7 +13,7 @@ from medstress.store.reviews import ATTACKED, CLEAN
 
 Record: TypeAlias = Mapping[str, Any]
 """Fields: id, trials, dataset, item, unit, edits, hidden; of planted controls also control,
-control_of and at; of items to answer also shown and pair."""
+control_of, at and name; of items to answer also shown and pair."""
 
 
 def record_of(key: bytes, one: Drawable) -> dict[str, Any]:

@@ -147,7 +147,9 @@ def _shown(run: StoredRun, records: Sequence[Record], classes: tuple[str, ...]) 
         case = shown(unit, edits_of(record["edits"]), classes, hidden=hidden)
         if case is not None:
             control = record.get("control")
-            found[record["id"]] = planted(case, control, record["at"]) if control else case
+            found[record["id"]] = (
+                planted(case, control, record["at"], record.get("name")) if control else case
+            )
     return found
 
 

@@ -20,9 +20,13 @@ from medstress.results.load import StoredRun
 from medstress.results.rows import trial_rows
 from medstress.results.stored_prompts import Prompts
 from medstress.store.codec import decode_edits
+from medstress.store.reviews import SECOND_ANSWER
 
 DEFAULT = 50
 """Cases of a sample if nothing else is asked for."""
+NO_SECOND = (
+    " (none with a second right answer: no list of synonyms has another name of a right answer)"
+)
 JUDGE, ANSWER, ADJUDICATE = "judge", "answer", "adjudicate"
 
 
@@ -140,7 +144,8 @@ def described(body: Mapping[str, Any]) -> str:
     what = "successes" if body["mode"] == JUDGE else "attacked items"
     n = sum(body["planted"].values())
     texts = len(body["cases"]) - n if body["mode"] == JUDGE else len(body["cases"]) // 2
+    none = "" if body["planted"].get(SECOND_ANSWER) or n < 4 else NO_SECOND
     return (
         f"{body['drawn']} of {body['population']} {what} (seed {body['seed']}): {texts} different "
-        f"texts, and {n} planted controls"
+        f"texts, and {n} planted controls{none}"
     )

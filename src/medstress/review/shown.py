@@ -103,19 +103,21 @@ def _entity(candidate: Any, classes: Sequence[str]) -> Shown:
     )
 
 
-def planted(case: Shown, control: str, at: str) -> Shown:
+def planted(case: Shown, control: str, at: str, name: str | None = None) -> Shown:
     """Return a clean case as a control whose key is wrong, or not the only right one.
 
     Args:
         case: the clean case.
         control: see `medstress.store.reviews.EXPECTED`.
         at: the letter of a wrong option. `wrong_key` marks it as right, `second_answer` gives it
-            the text of the right one.
+            another name of the right one.
+        name: that name; None in rooms of earlier versions, which repeated the text.
     """
     if control == WRONG_KEY:
         return replace(case, key=at)
     if control == SECOND_ANSWER:
         place, key = LETTERS.index(at), LETTERS.index(case.key)
-        options = (*case.options[:place], case.options[key], *case.options[place + 1 :])
+        other = case.options[key] if name is None else name
+        options = (*case.options[:place], other, *case.options[place + 1 :])
         return replace(case, options=options)
     return case

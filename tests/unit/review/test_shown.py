@@ -82,8 +82,8 @@ def test_planted_cases_are_wrong_by_construction():
     assert planted(case, "unchanged", "A") == case
     wrong = planted(case, "wrong_key", "C")
     assert (wrong.key, wrong.options) == ("C", case.options)
-    second = planted(case, "second_answer", "C")
-    assert (second.key, second.options) == ("B", ("a", "b", "b"))
+    second = planted(case, "second_answer", "C", "beta")
+    assert (second.key, second.options) == ("B", ("a", "b", "beta"))
 
 
 @pytest.mark.parametrize(("n", "planted"), [(1, 2), (20, 2), (21, 3), (50, 5)])
