@@ -12,8 +12,11 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
+from medstress.results.load import open_run
 from medstress.results.reviewed import Settled
 from medstress.results.rows import with_review
+from medstress.review.room import make_room
+from medstress.store.review_store import ReviewStore
 
 VICTIM = '''
 import hashlib
@@ -300,3 +303,13 @@ def test_the_terminal_and_the_report_show_the_shares_only_where_a_passage_was_ch
         page = (folder / out / "report.html").read_text("utf-8")
         shown[out] = ("Followed" in capsys.readouterr().out, 'id="evidence"' in page)
     assert shown == {"swapped": (True, True), "emptied": (False, False)}
+
+
+@pytest.mark.parametrize(("prompt", "is_shown"), [("open_book", True), ("qstab", False)])
+def test_raters_see_the_passage_only_where_the_victim_did(
+    folder: Path, prompt: str, is_shown: bool
+) -> None:
+    found = run({"hashing": prompt}, {"name": "swap_noise"})
+    with open_run(found.folder) as opened, ReviewStore(found.folder) as store:
+        room = make_room(opened, store, sample=5)
+    assert {case.texts[0][0] == "Text" for case in room.cases.values()} == {is_shown}

@@ -66,6 +66,7 @@ class Opened:
         return json.loads(text)
 
     def say(self, rater, case, note="", **answers):
+        self.start(rater)
         body = {"rater": rater, "case": case, "answers": answers, "note": note}
         return self.post("verdict", body)
 
@@ -212,13 +213,20 @@ def test_a_sample_is_a_pure_function_of_its_seed_and_a_larger_one_holds_the_smal
     assert set(drawn) == {row.trial_id for row in flipped}
 
 
-def test_planted_controls_are_what_they_say(folder):
-    opened = Opened(folder, sample=4, controls=3)
+def test_planted_controls_are_what_they_say(bench, capsys):
+    # Two of the right answers have another name.
+    (bench.root / "synonyms.csv").write_text(
+        "concept,name\n1,tora4zumab\n1,new four\n2,ulo5zumab\n2,new five\n"
+    )
+    bench.tables["entities"][0]["synonyms"] = "synonyms.csv"
+    assert bench.run() == 0
+    opened = Opened(bench.out, sample=4, controls=3)
     assert Counter(opened.planted.values()) == {
         "unchanged": 3, "wrong_key": 2, "second_answer": 1,
     }  # fmt: skip
-    with open_run(folder) as run:
+    with open_run(bench.out) as run:
         items = run.items_by_id()
+    assert len({each["item"] for each in opened.room.records.values() if each.get("control")}) == 6
     for name, control in opened.planted.items():
         record, case = opened.room.records[name], opened.room.cases[name]
         item = items[record["dataset"], record["item"]]
@@ -231,8 +239,17 @@ def test_planted_controls_are_what_they_say(folder):
             assert case.options == item.options
             assert marked != item.key_text
         else:
-            assert case.options.count(item.key_text) == 2
-            assert case.key == item.key
+            assert {"new four", "new five"} & {*case.options}
+            assert case.options.count(item.key_text) == 1
+            assert (case.key, marked) == (item.key, item.key_text)
+
+
+def test_without_another_name_of_a_key_no_second_answer_is_planted(folder, tmp_path, capsys):
+    opened = Opened(folder, sample=4, controls=3)
+    assert Counter(opened.planted.values()) == {"unchanged": 3, "wrong_key": 3}
+    page = str(tmp_path / "room.html")
+    assert medstress_cli(["review", str(folder), "--export", page]) == 0
+    assert "none with a second right answer" in capsys.readouterr().out
 
 
 def test_reviews_of_controls_name_their_item_and_no_trial(folder, tmp_path):
@@ -273,12 +290,16 @@ def test_a_verdict_is_replaced_by_a_later_one_and_read_back_by_its_rater_alone(f
         ({"answers": {"key_right": "maybe"}}, "yes, no, cannot say"),
         ({"answers": {"control": "unchanged"}}, "key_right"),
         ({"answers": []}, "answers"),
+        ({"answers": {}}, "expected an answer or a note"),
+        ({"rater": "B"}, "B has not started"),
+        ({"rater": "A\ud800"}, "name or initials"),
         ({"note": "x" * 4001}, "4000"),
         ({"trial_id": "t"}, "case, answers and note"),
     ],
 )
 def test_a_wrong_verdict_is_refused_in_one_sentence(folder, change, words):
     opened = Opened(folder)
+    opened.start("A")
     body = {"rater": "A", "case": opened.real[0], "answers": {"key_right": "yes"}, "note": ""}
     status, text = opened.post("verdict", body | change)
     assert (status, words in text) == (400, True), text
@@ -295,6 +316,21 @@ def test_only_the_page_itself_is_answered(folder):
     assert ask(opened.app, "/secret/start", raw=b"{")[0] == 400
     assert ask(opened.app, "/secret/start", raw=b"[" * 70_000)[0] == 413
     assert ask(opened.app, "/secret/start", raw=b"[]")[0] == 400
+
+
+def test_two_tabs_of_one_rater_add_up(folder):
+    opened = Opened(folder)
+    case = opened.real[0]
+    assert opened.say("Anna", case, note="odd", key_right="no")[0] == 200
+    body = {"rater": "anna", "case": case, "answers": {"harmful": "yes"}}
+    status, told = opened.post("verdict", body)
+    both = {"answers": {"key_right": "no", "harmful": "yes"}, "note": "odd"}
+    assert status == 200
+    assert json.loads(told).items() >= both.items()
+    assert opened.start("Anna")["saved"] == {case: both}
+    # A note can be taken back.
+    assert opened.post("verdict", body | {"note": ""})[0] == 200
+    assert opened.start("Anna")["saved"] == {case: both | {"note": ""}}
 
 
 def answers_of(opened, rater, *, time="2026-01-31T09:30:00+00:00", **answers):
@@ -315,10 +351,10 @@ def test_one_file_goes_out_and_its_answers_come_back_once(folder, tmp_path, caps
     assert data_of(text)["room"] == opened.room.id
     sent = tmp_path / "anna.json"
     sent.write_text(json.dumps(answers_of(opened, "Anna", key_right="yes")))
-    for expected in (len(opened.store.reviews()) + 8, 0):
+    n = len(opened.room.cases)
+    for n_new in (n, 0):
         assert medstress_cli(["review", str(folder), "--import", str(sent)]) == 0
-        n = int(re.search(r"(\d+) reviews read", capsys.readouterr().out)[1])
-        assert (n > 0) == (expected > 0)
+        assert f"{n} answers read, {n_new} new" in capsys.readouterr().out
     assert {review.reviewer for review in opened.store.reviews()} == {"Anna"}
     # An older answer does not replace a newer one.
     old = answers_of(opened, "anna", time="2025-01-31T09:30:00+02:00", key_right="no")
@@ -338,6 +374,7 @@ def test_one_file_goes_out_and_its_answers_come_back_once(folder, tmp_path, caps
         ({"verdicts": {}}, "list"),
         ({"verdicts": [1]}, "verdict 1"),
         ({"verdicts": [{"case": "x", "answers": {}, "time": "now"}]}, "time"),
+        ({"verdicts": [{"case": "x", "answers": {}, "time": "2999-01-01T00:00Z"}]}, "has passed"),
         ({"rater": None}, "name or initials"),
     ],
 )
@@ -401,7 +438,7 @@ def test_sheets_and_the_room_are_one_set_of_reviews(folder, tmp_path, capsys):
         )
     for n in (1, 0):
         assert medstress_cli(["review", str(folder), "--import", str(sheet)]) == 0
-        assert f"{n} reviews read" in capsys.readouterr().out
+        assert f"1 answer read, {n} new" in capsys.readouterr().out
     row = next(row for row in Run(folder).rows() if row.trial_id == trial)
     assert (row.valid, row.validity_reason) == (None, "review")
     assert list(Opened(folder, adjudicate=True).room.cases) == [case]
@@ -432,6 +469,8 @@ def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(fo
         ("--adjudicate", "--sample", "3"),
         ("--agreement",),
         ("--import", "nothing.json"),
+        ("--port", "99999"),
+        ("--port", "-1"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(folder, arguments, capsys, said):
@@ -484,3 +523,49 @@ def test_the_same_text_under_two_arms_is_judged_once(folder):
     given = {"case": opened.real[0], "answers": {"key_right": "yes"}, "note": ""}
     made = reviews_from(opened.room, given, "A", "2026-01-01T00:00:00+00:00", "here")
     assert [one.trial_id for one in made] == opened.room.records[opened.real[0]]["trials"]
+
+
+def test_a_lone_rater_who_says_yes_to_everything_is_warned_of(folder):
+    opened = Opened(folder, controls=2)
+    opened.start("Anna")
+    assert opened.say("Anna", opened.real[0], key_right="yes")[0] == 200
+    warned = "\n".join(Run(folder).summary()["warnings"])
+    assert f"rater 1 has judged 1 of the {len(opened.room.cases)} cases of the sample" in warned
+    assert "no planted case was judged" in warned
+    for name in opened.room.cases:
+        opened.say("Anna", name, key_right="yes")
+    summary = Run(folder).summary()
+    warned = "\n".join(summary["warnings"])
+    assert "of 4 planted cases rater 1 judged 2 rightly" in warned
+    assert "one rater alone judged" in warned
+    assert "has judged" not in warned
+    assert any("as 1 reviewer judged" in each for each in summary["verdict"]["caveats"])
+
+
+def test_two_careful_raters_who_finish_are_not_warned_of(folder):
+    opened = Opened(folder)
+    for rater in ("Anna", "Ben"):
+        judge_all(opened, rater)
+    warned = "\n".join(Run(folder).summary()["warnings"])
+    assert not re.search("rater|planted", warned)
+
+
+def test_a_criterion_says_what_the_word_of_its_reviewers_is_worth(bench, capsys):
+    bench.tables["require"] = [
+        {
+            "metric": "asr_valid",
+            "vouched_by": "review",
+            "min_low": 0.0,
+            "where": {"attack": "random"},
+        }
+    ]
+    bench.run()
+    opened = Opened(bench.out)
+    for name in opened.room.cases:
+        opened.say("Anna", name, key_right="yes")
+    (found,) = Run(bench.out).summary()["requirements"]
+    assert found["met"] is True
+    assert "of 4 planted cases rater 1 judged 2 rightly" in found["caution"]
+    capsys.readouterr()
+    medstress_cli(["summary", str(bench.out)])
+    assert "rater 1 judged 2 rightly" in " ".join(capsys.readouterr().out.split())

@@ -340,7 +340,7 @@ def test_cases_go_out_and_judgements_come_back_and_override(
         writer.writeheader()
         writer.writerows(rows)
     assert medstress_cli(["review", folder, "--import", str(sheet)]) == 0
-    assert "1 reviews read" in capsys.readouterr().out
+    assert "1 answer read, 1 new" in capsys.readouterr().out
     trials = {row.item_id: row for row in tested.rows()}
     assert (trials["abel"].valid, trials["abel"].validity_reason) == (False, "review")
     assert trials["brook"].valid is True

@@ -56,6 +56,7 @@ def codes(address):
 
 
 def say(address, rater, case, word):
+    post(address, "start", {"rater": rater})
     body = {"rater": rater, "case": case, "answers": {"key_right": word}, "note": ""}
     return post(address, "verdict", body)
 

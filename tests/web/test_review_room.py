@@ -185,3 +185,92 @@ def test_models_and_attacks_are_not_on_the_page(browser, example, alone):
         assert row["trial_id"] not in source
         assert row["attack"] not in source
     assert "hasty" not in source
+
+
+def saved(tab):
+    tab.page.locator("#saved", has_text="Saved").wait_for()
+
+
+def test_a_note_is_saved_while_it_is_written(browser, folder, served):
+    address = served("review", folder, *SAMPLE)
+    tab = enter(browser, address, "Ada")
+    tab.page.get_by_label("Note").press_sequentially("odd")
+    saved(tab)
+    other = enter(browser, address, "ada")
+    assert other.page.get_by_label("Note").input_value() == "odd"
+
+
+def test_two_tabs_of_one_rater_do_not_erase_each_other(browser, folder, served):
+    address = served("review", folder, *SAMPLE)
+    tabs = [enter(browser, address, "Ada") for _ in range(2)]
+    assert texts(tabs[0]) == texts(tabs[1])
+    for tab, name in zip(tabs, QUESTIONS, strict=False):
+        tab.page.locator(f"[data-judgement={name}][data-value='yes']").click()
+        saved(tab)
+    pressed = tabs[1].page.locator("[aria-pressed=true]")
+    said = "all => all.map(each => each.dataset.judgement)"
+    assert pressed.evaluate_all(said) == list(QUESTIONS[:2])
+    third = enter(browser, address, "Ada")
+    assert third.page.locator("[aria-pressed=true]").count() == 2
+
+
+def test_what_could_not_be_saved_is_sent_when_the_room_is_open_again(browser, folder, served):
+    address = served("review", folder, *SAMPLE)
+    tab = enter(browser, address, "Ada")
+    tab.page.keyboard.press("y")
+    saved(tab)
+    served.kill()
+    tab.page.keyboard.press("n")
+    problem = tab.page.locator("#problem", has_text="kept in this browser")
+    problem.wait_for()
+    port = address.split(":")[2].split("/")[0]
+    assert f"--port {port}" in problem.inner_text()
+    again = served("review", folder, *SAMPLE, "--port", port)
+    # The page that is still open asks an address that is gone.
+    tab.page.keyboard.press("n")
+    problem.wait_for()
+    tab.page.goto(again)
+    tab.page.get_by_label("Your name or initials").fill("Ada")
+    tab.page.get_by_role("button", name="Start").click()
+    saved(tab)
+    elsewhere = enter(browser, again, "Ada")
+    said = "all => all.map(each => [each.dataset.judgement, each.dataset.value])"
+    assert elsewhere.page.locator("[aria-pressed=true]").evaluate_all(said)[:2] == [
+        ["key_right", "yes"], ["misleading", "no"],
+    ]  # fmt: skip
+
+
+def test_the_last_page_lists_what_is_open_and_goes_there(browser, alone):
+    tab = enter(browser, alone, "Ada")
+    judge_by_keyboard(tab, agreeing)
+    tab.page.keyboard.press("ArrowLeft")
+    assert tab.page.locator("#case-title").inner_text() == f"Case {N_CASES}"
+    other = enter(browser, alone, "Ben")
+    for number in range(N_CASES):
+        if number not in (1, 3):
+            for _ in QUESTIONS:
+                other.page.keyboard.press("y")
+        other.page.keyboard.press("ArrowRight")
+    assert other.page.locator("#open button").all_inner_texts() == ["Case 2", "Case 4"]
+    assert other.faults() == {}
+    other.page.get_by_role("button", name="Case 4").click()
+    assert other.page.locator("#case-title").inner_text() == "Case 4"
+    other.page.go_back()
+    other.page.get_by_role("button", name="first that is open").click()
+    assert other.page.locator("#case-title").inner_text() == "Case 2"
+
+
+def test_the_browsers_back_goes_to_the_case_before(browser, alone):
+    tab = enter(browser, alone, "Ada")
+    title = tab.page.locator("#case-title")
+    tab.page.keyboard.press("ArrowRight")
+    tab.page.keyboard.press("ArrowRight")
+    assert title.inner_text() == "Case 3"
+    tab.page.go_back()
+    assert title.inner_text() == "Case 2"
+    tab.page.go_back()
+    tab.page.go_back()
+    assert tab.page.get_by_label("Your name or initials").is_visible()
+    tab.page.go_forward()
+    assert title.inner_text() == "Case 1"
+    assert tab.complaints == []

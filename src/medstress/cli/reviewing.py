@@ -9,6 +9,7 @@ from pathlib import Path
 
 from medstress.cli.display import print_table
 from medstress.core.errors import UsageError, missing_extra
+from medstress.results.formats import plural
 from medstress.results.load import open_run
 from medstress.store.review_store import ReviewStore
 
@@ -35,8 +36,9 @@ def _room(folder: Path, to: Path | None, args: argparse.Namespace) -> int:
     from medstress.review.room import disputed_room, make_room
     from medstress.review.routes import routes
     from medstress.review.sample import described
-    from medstress.serving.local import serve
+    from medstress.serving.local import refuse_port, serve
 
+    refuse_port(args.port)
     if args.adjudicate and to is not None:
         raise UsageError("--adjudicate: decisions are made in the served room, without --export")
     if args.adjudicate and (args.sample, args.controls, args.mode) != (None, None, "judge"):
@@ -86,11 +88,11 @@ def _import(folder: Path, path: Path) -> int:
 
     with _stored(folder) as store, open_run(folder) as run:
         if path.suffix == ".json":
-            n = import_answers(run, store, path)
+            n, n_new = import_answers(run, store, path)
         else:
             known = [trial_id for trial_id, _ in run.trial_numbers().values()]
-            n = import_sheet(store, known, path)
-    print(f"{n} reviews read; next: medstress summary {folder}")
+            n, n_new = import_sheet(store, known, path)
+    print(f"{plural(n, 'answer')} read, {n_new} new; next: medstress summary {folder}")
     return 0
 
 

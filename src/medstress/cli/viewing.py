@@ -11,7 +11,6 @@ from pathlib import Path
 
 from medstress.api.run import Run
 from medstress.cli.streams import plain_stream, visible
-from medstress.core.errors import UsageError
 
 WIDTH = 80
 _STYLES = {"": "", "head": "bold", "removed": "red strike", "added": "green", "soft": "dim"}
@@ -45,12 +44,10 @@ def case_cli(args: argparse.Namespace) -> int:
 
 def view_cli(args: argparse.Namespace) -> int:
     """Run `medstress view`."""
+    from medstress.serving.local import refuse_port
     from medstress.viewing.view import view
 
-    if not 0 <= args.port <= 65535:
-        raise UsageError(
-            f"--port {args.port}: expected a port from 1 to 65535, or 0 for a free one"
-        )
+    refuse_port(args.port)
     announce = partial(print, flush=True)
     # Ctrl+C is how it ends: nothing was interrupted.
     with suppress(KeyboardInterrupt):

@@ -261,7 +261,8 @@ def _found(
         reason = _unvouched(value, criterion.get("vouched_by"))
         if reason is not None:
             return Reading(place=place, estimate=None, reason=reason, more=more)
-        bounds = None  # its bounds are shares without intervals
+        # Its own bounds are shares without intervals. Open disputes count at their worst.
+        bounds = value.get("settled_ends") if value.get("n_disputed") else None
     if not is_estimate(value):
         reason = f"the row has no {metric}"
         return Reading(place=place, estimate=None, reason=reason, more=more)

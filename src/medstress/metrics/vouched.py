@@ -8,7 +8,7 @@ as 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
 from typing import Any, TypeAlias
 
@@ -47,11 +47,20 @@ class Vouched:
     """`review`, `panel` or `checker`."""
     n_labels: int
     """Number of successes that the source labelled."""
+    n_disputed: int = 0
+    """Number of successes on which people disagree and nobody has decided."""
+    settled_ends: tuple[float | None, float | None]
+    """The lower end if all disputed successes were invalid, and the upper end if all were valid."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the estimate's fields, then the two others."""
-        labels = {"vouched_by": self.vouched_by, "n_labels": self.n_labels}
-        return {**self.estimate.as_json(), **labels}
+        return {
+            **self.estimate.as_json(),
+            "vouched_by": self.vouched_by,
+            "n_labels": self.n_labels,
+            "n_disputed": self.n_disputed,
+            "settled_ends": list(self.settled_ends),
+        }
 
 
 def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
@@ -71,6 +80,9 @@ def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
 
     Returns:
         None if nobody vouches for the successes; then only `asr_valid_bounds` is known.
+
+    Successes on which people disagree are no random part of the labels: left out, they may flatter
+    either way. So the ends are also given for when all of them turn out invalid, or valid.
 
     References:
         Zou and Donner, "Construction of confidence limits about effect measures: a general
@@ -102,7 +114,35 @@ def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
         method=f"ASR times the valid share of {n_labels} labelled successes, the ends of both "
         f"95 % intervals combined (Zou and Donner){apart}",
     )
-    return Vouched(estimate=estimate, vouched_by=source, n_labels=n_labels)
+    disputed = [row for row in successes if source == REVIEW and _is_disputed(row)]
+    ends: tuple[float | None, float | None] = (estimate.low, estimate.high)
+    if disputed:
+        worst, best = (_settled(trials, valid) for valid in (False, True))
+        ends = (worst.low, best.high)
+    return Vouched(
+        estimate=estimate,
+        vouched_by=source,
+        n_labels=n_labels,
+        n_disputed=len(disputed),
+        settled_ends=ends,
+    )
+
+
+def _is_disputed(row: TrialRow) -> bool:
+    return row.validity_reason == REVIEW and row.valid is None
+
+
+def _settled(trials: Sequence[TrialRow], valid: bool) -> Estimate:
+    """Estimate the rate as if an adjudicator had decided all disputes in one way."""
+    found = asr_valid(
+        [
+            replace(row, valid=valid) if is_flipped(row) and _is_disputed(row) else row
+            for row in trials
+        ]
+    )
+    if found is None:
+        raise ValueError("there are labels, so there is an estimate")
+    return found.estimate
 
 
 def _is_label(row: TrialRow, source: str) -> bool:

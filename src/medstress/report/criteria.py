@@ -102,6 +102,8 @@ def found_in(judged: Row) -> str:
         parts.append(f"by a {judged['judged_by']}")
     if judged.get("reason"):
         parts.append(str(judged["reason"]))
+    if judged.get("caution"):
+        parts.append(f"but {judged['caution']}")
     if row := judged.get("row"):
         sliced = judged.get("slice") or {}
         where = [row[name] for name in PLACE]

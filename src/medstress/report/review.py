@@ -19,7 +19,7 @@ _CONTROLS = {
     "all": "all",
     "unchanged": "unchanged, so the key is right",
     "wrong_key": "another option marked as key",
-    "second_answer": "a second option with the text of the key",
+    "second_answer": "a second option that is right too",
 }
 _COEFFICIENTS = (
     ("raw", "Agreeing pairs"),

@@ -87,6 +87,11 @@ class Prompts:
     def _task(self, victim: str, dataset: str) -> AnyTask:
         return self._tasks.get((victim, dataset)) or self._tasks[victim, None]
 
+    def hides_passages(self, victim: str, dataset: str) -> bool:
+        """Return whether a victim's prompts leave out the passages of items."""
+        template = self._template(victim, dataset)
+        return template is not None and not template.shows("passage")
+
     def _template(self, victim: str, dataset: str) -> Template | None:
         return getattr(self._task(victim, dataset), "template", None)
 

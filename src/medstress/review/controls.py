@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from medstress.core.errors import UsageError
 from medstress.core.hashing import digest
 from medstress.kinds import kind_of
 from medstress.results.load import StoredRun
 from medstress.review.blinding import code
+from medstress.review.other_names import Namer, namer
 from medstress.review.shown import Shown, shown
 from medstress.store.reviews import SECOND_ANSWER, UNCHANGED, WRONG_KEY
 
@@ -34,6 +35,7 @@ def plant(
     seed: int,
     drawn: Collection[tuple[str, str]],
     classes: tuple[str, ...],
+    hidden: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Choose controls: n unchanged items, and n whose key is wrong or has a second right answer.
 
@@ -47,6 +49,7 @@ def plant(
         seed: of the sample.
         drawn: (data set, item) of its cases.
         classes: see `medstress.review.shown.shown`.
+        hidden: what no case of the sample shows, so that controls do not stand out.
 
     Raises:
         UsageError: n is negative.
@@ -57,12 +60,10 @@ def plant(
         run.items().values(),
         key=lambda each: ((each[0], each[1].id) in drawn, digest([seed, each[0], each[1].id])),
     )
-    # Sorts take turns, so that few items still give both.
-    found: list[dict[str, Any]] = []
-    for place, (dataset, unit, case) in enumerate(_units(items, classes)):
-        if place == 2 * n:
-            break
-        sort = UNCHANGED if place % 2 == 0 else _spoilt(case, place // 2)
+    units = list(_units(items, classes, hidden))
+    name = namer(run, {case.options[case.letters.index(case.key)] for _, _, case in units})
+    found = []
+    for sort, (dataset, unit, case), other in _sorts(units, n, seed, name):
         wrong = [letter for letter in case.letters if letter != case.key]
         chosen = int.from_bytes(digest([seed, dataset, unit.id, sort])[:4], "big") % len(wrong)
         found.append(
@@ -73,25 +74,58 @@ def plant(
                 "item": unit.id,
                 "unit": unit.unit,
                 "edits": [],
+                "hidden": list(hidden),
                 "control": sort,
                 "control_of": f"{dataset}/{unit.id}",
                 "at": wrong[chosen],
+                "name": other,
             }
         )
     return found
 
 
+_Unit: TypeAlias = tuple[str, Any, Shown]
+
+
+def _sorts(
+    units: list[_Unit], n: int, seed: int, name: Namer
+) -> Iterator[tuple[str, _Unit, str | None]]:
+    """Yield (sort, unit, name of the second answer): each unit once.
+
+    Half of the spoilt keys have a second right answer, if lists have other names of so many.
+    """
+    second: dict[int, str] = {}
+    for at, (_, _, case) in enumerate(units):
+        if len(second) == n // 2:
+            break
+        # The items that come first are needed for the other sorts if there are few.
+        if _is_question(case) and len(units) - len(second) > n and (other := name(case, seed)):
+            second[at] = other
+    for at, other in second.items():
+        yield SECOND_ANSWER, units[at], other
+    left = [unit for at, unit in enumerate(units) if at not in second]
+    # Sorts take turns, so that few items still give both.
+    n_wrong = n - len(second)
+    turns = [
+        sort
+        for at in range(n)
+        for sort in (UNCHANGED, WRONG_KEY)
+        if sort == UNCHANGED or at < n_wrong
+    ]
+    for sort, unit in zip(turns, left, strict=False):
+        yield sort, unit, None
+
+
 def _units(
-    items: list[tuple[str, Any]], classes: tuple[str, ...]
-) -> Iterator[tuple[str, Any, Shown]]:
+    items: list[tuple[str, Any]], classes: tuple[str, ...], hidden: Sequence[str]
+) -> Iterator[_Unit]:
     for dataset, item in items:
         unit: Any = kind_of(item).units(item)[0]
-        case = shown(unit, (), classes)
+        case = shown(unit, (), classes, hidden=hidden)
         if case is not None and len(case.options) > 1:
             yield dataset, unit, case
 
 
-def _spoilt(case: Shown, place: int) -> str:
-    """Return which spoilt key comes next: a second right answer needs a question's own options."""
-    is_question = len(case.options) > 2 and case.texts[-1][0] == "Question"
-    return SECOND_ANSWER if is_question and place % 2 else WRONG_KEY
+def _is_question(case: Shown) -> bool:
+    """Return whether a case has options of its own: others are the labels of the whole data set."""
+    return len(case.options) > 2 and case.texts[-1][0] == "Question"

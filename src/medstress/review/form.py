@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
 
 from medstress.core.errors import UsageError
 from medstress.store.reviews import CANNOT_SAY, JUDGEMENTS, NO, YES
@@ -26,6 +26,8 @@ QUESTIONS: Mapping[str, str] = dict(
 """Judgement -> the question that stands on the page."""
 LONGEST_NAME = 60
 LONGEST_NOTE = 4000
+SLACK = timedelta(days=1)
+"""How far a clock elsewhere may be ahead."""
 
 
 def read_name(given: Any, where: str) -> str:
@@ -34,7 +36,7 @@ def read_name(given: Any, where: str) -> str:
     Raises:
         UsageError: it is empty, too long, or no text.
     """
-    name = " ".join(_plain(given).split()) if isinstance(given, str) else ""
+    name = " ".join(given.split()) if isinstance(given, str) else ""
     if not name or not name.isprintable():
         raise UsageError(f"{where}: expected a name or initials, got {_short(given)}")
     if len(name) > LONGEST_NAME:
@@ -98,18 +100,25 @@ def read_time(given: Any, where: str) -> str:
     """Return a time in UTC, to the second, as verdicts are stored.
 
     Raises:
-        UsageError: it is no time with a time zone.
+        UsageError: it is no time with a time zone, or it lies in the future: then no later answer
+            would ever replace the one that has it.
     """
     try:
         found = datetime.fromisoformat(given)
-        return found.astimezone(UTC).isoformat(timespec="seconds") if found.tzinfo else _no(given)
+        found = found.astimezone(UTC) if found.tzinfo else _no(given)
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(
             f"{where}: expected a time such as 2026-01-31T09:30:00+00:00, got {_short(given)}"
         ) from error
+    if found > datetime.now(UTC) + SLACK:
+        raise UsageError(
+            f"{where}: expected a time that has passed, got {_short(given)}; if the clock was "
+            "wrong where this was answered, correct the times in the file"
+        )
+    return found.isoformat(timespec="seconds")
 
 
-def _no(given: Any) -> str:
+def _no(given: Any) -> NoReturn:
     raise ValueError(given)
 
 

@@ -35,8 +35,10 @@ def export_room(room: Room, to: Path) -> None:
         raise UsageError(f"--export {to}: cannot write it: {error.strerror}") from error
 
 
-def import_answers(run: StoredRun, store: ReviewStore, path: Path) -> int:
-    """Store the answers in a file that the page gave, and return how many were new.
+def import_answers(run: StoredRun, store: ReviewStore, path: Path) -> tuple[int, int]:
+    """Store the answers in a file that the page gave, and return how many it has and were new.
+
+    A case counts once, whatever number of trials it stands for.
 
     The same file read twice adds nothing. An answer that is older than a stored one of the same
     rater does not replace it.
@@ -65,7 +67,7 @@ def import_answers(run: StoredRun, store: ReviewStore, path: Path) -> int:
                 room, [*stored, *found], verdict["case"], reviews[0].reviewer, place
             )
         found += reviews
-    return store.add(found)
+    return len(verdicts), len({one.case_id for one in store.add(found)})
 
 
 def _read(path: Path) -> dict[str, Any]:

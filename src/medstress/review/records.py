@@ -12,25 +12,28 @@ from medstress.review.sample import Drawable
 from medstress.store.reviews import ATTACKED, CLEAN
 
 Record: TypeAlias = Mapping[str, Any]
-"""Fields: id, trials, dataset, item, unit, edits; of planted controls also control, control_of and
-at; of items to answer also shown and pair."""
+"""Fields: id, trials, dataset, item, unit, edits, hidden; of planted controls also control,
+control_of, at and name; of items to answer also shown and pair."""
 
 
 def record_of(key: bytes, one: Drawable) -> dict[str, Any]:
     """Return what a case of one trial stands for."""
     edits = edit_rows(one.edits)
+    # What is not hidden has no place in the code, so that codes of earlier rooms hold.
+    hidden = ["passage"] if one.hides_passage else []
     return {
-        "id": code(key, "case", one.dataset, one.item_id, one.unit, edits),
+        "id": code(key, "case", one.dataset, one.item_id, one.unit, edits, *hidden),
         "trials": [one.trial_id],
         "dataset": one.dataset,
         "item": one.item_id,
         "unit": one.unit,
         "edits": edits,
+        "hidden": hidden,
     }
 
 
 def judge_records(key: bytes, drawn: Sequence[Drawable]) -> list[dict[str, Any]]:
-    """Return one record for each text: trials that ask the same are judged together."""
+    """Return one record for each text: trials that showed the same are judged together."""
     records: dict[str, dict[str, Any]] = {}
     for one in drawn:
         record = record_of(key, one)

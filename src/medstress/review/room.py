@@ -110,7 +110,8 @@ def make_room(
     if mode == JUDGE:
         n = default_number(len(records)) if controls is None else controls
         items = {(one.dataset, one.item_id) for one in drawn}
-        records += plant(run, key, n, seed, items, classes)
+        hidden = ["passage"] if all(one.hides_passage for one in drawn) else []
+        records += plant(run, key, n, seed, items, classes, hidden)
     cases = _shown(run, records, classes)
     records = [record for record in records if record["id"] in cases]
     if not records:
@@ -141,10 +142,14 @@ def _shown(run: StoredRun, records: Sequence[Record], classes: tuple[str, ...]) 
     for record in records:
         item = items[record["dataset"], record["item"]]
         unit = kind_of(item).with_unit(item, record["unit"])
-        case = shown(unit, edits_of(record["edits"]), classes)
+        # Rooms of earlier versions hid nothing.
+        hidden = record.get("hidden", ())
+        case = shown(unit, edits_of(record["edits"]), classes, hidden=hidden)
         if case is not None:
             control = record.get("control")
-            found[record["id"]] = planted(case, control, record["at"]) if control else case
+            found[record["id"]] = (
+                planted(case, control, record["at"], record.get("name")) if control else case
+            )
     return found
 
 

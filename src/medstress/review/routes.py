@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 from starlette.requests import Request
@@ -16,7 +17,7 @@ from medstress.review.form import read_name
 from medstress.review.page import room_page
 from medstress.review.room import Room
 from medstress.review.sample import ANSWER
-from medstress.review.verdicts import refuse_second_version, reviews_from, saved_by
+from medstress.review.verdicts import merge, refuse_second_version, reviews_from, saved_by
 from medstress.store.review_store import ReviewStore
 
 LONGEST_BODY = 64 << 10
@@ -29,7 +30,7 @@ def routes(room: Room, store: ReviewStore) -> list[Route]:
 
     Every verdict is committed before it is confirmed.
     """
-    page = room_page(room.public(), is_served=True)
+    page, lock = room_page(room.public(), is_served=True), Lock()
 
     def show(_: Request) -> Response:
         return HTMLResponse(page)
@@ -44,10 +45,18 @@ def routes(room: Room, store: ReviewStore) -> list[Route]:
     def verdict(given: dict[str, Any]) -> dict[str, Any]:
         rater, time = given.pop("rater", None), manifests.now()
         found = reviews_from(room, given, rater, time, _HERE)
-        if room.mode == ANSWER:
-            refuse_second_version(room, store.reviews(), given["case"], found[0].reviewer, _HERE)
-        store.add(found)
-        return {"saved": time}
+        name = found[0].reviewer
+        if not store.has_started(room.id, name):
+            raise UsageError(f"{_HERE}: {name} has not started; give your name and press Start")
+        with lock:
+            stored = store.reviews()
+            if room.mode == ANSWER:
+                refuse_second_version(room, stored, given["case"], name, _HERE)
+            merged = merge(stored, found, keeps_note="note" not in given)
+            if not merged:
+                raise UsageError(f"{_HERE}: expected an answer or a note, got neither")
+            store.add(merged)
+        return {"saved": time, **saved_by(room, merged, name)[given["case"]]}
 
     return [
         Route("/", show),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,15 @@ from medstress.metrics.controls import is_control
 from medstress.metrics.counts import is_flipped
 from medstress.results.load import StoredRun
 from medstress.results.rows import trial_rows
+from medstress.results.stored_prompts import Prompts
 from medstress.store.codec import decode_edits
+from medstress.store.reviews import SECOND_ANSWER
 
 DEFAULT = 50
 """Cases of a sample if nothing else is asked for."""
+NO_SECOND = (
+    " (none with a second right answer: no list of synonyms has another name of a right answer)"
+)
 JUDGE, ANSWER, ADJUDICATE = "judge", "answer", "adjudicate"
 
 
@@ -41,6 +46,8 @@ class Drawable:
     """What the attack did."""
     arm: tuple[str, str, str, str]
     """Data set, group, victim and attack."""
+    hides_passage: bool = False
+    """Whether the item has a passage that the victim's prompt left out: raters get none either."""
 
 
 def population(run: StoredRun, mode: str) -> list[Drawable]:
@@ -50,14 +57,15 @@ def population(run: StoredRun, mode: str) -> list[Drawable]:
     victim an edit, held or flipped, because successes alone would be chosen by the model's errors.
     """
     rows = [row for row in trial_rows(run) if not is_control(row) and _has_key(row)]
+    drawable = _maker(run)
     if mode == JUDGE:
-        return [_drawable(row, decode_edits(row.edits)) for row in rows if is_flipped(row)]
+        return [drawable(row, decode_edits(row.edits)) for row in rows if is_flipped(row)]
     last = _last_edits(run)
     found = []
     for row in rows:
         edits = decode_edits(row.edits) if is_flipped(row) else last.get(row.trial_id, ())
         if edits and row.verdict in (Verdict.FLIPPED, Verdict.HELD):
-            found.append(_drawable(row, edits))
+            found.append(drawable(row, edits))
     return found
 
 
@@ -94,7 +102,18 @@ def _has_key(row: TrialRow) -> bool:
     return row.key != "" and row.validity_reason != EVIDENCE_CHANGED
 
 
-def _drawable(row: TrialRow, edits: tuple[Edit, ...]) -> Drawable:
+def _maker(run: StoredRun) -> Callable[[TrialRow, tuple[Edit, ...]], Drawable]:
+    items, prompts = run.items_by_id(), Prompts(run.manifest)
+
+    def make(row: TrialRow, edits: tuple[Edit, ...]) -> Drawable:
+        has_passage = bool(getattr(items[row.dataset, row.item_id], "passage", ""))
+        hides = has_passage and prompts.hides_passages(row.victim, row.dataset)
+        return _drawable(row, edits, hides)
+
+    return make
+
+
+def _drawable(row: TrialRow, edits: tuple[Edit, ...], hides_passage: bool) -> Drawable:
     return Drawable(
         trial_id=row.trial_id,
         dataset=row.dataset,
@@ -102,6 +121,7 @@ def _drawable(row: TrialRow, edits: tuple[Edit, ...]) -> Drawable:
         unit=row.unit,
         edits=edits,
         arm=(row.dataset, row.group, row.victim, row.attack),
+        hides_passage=hides_passage,
     )
 
 
@@ -124,7 +144,8 @@ def described(body: Mapping[str, Any]) -> str:
     what = "successes" if body["mode"] == JUDGE else "attacked items"
     n = sum(body["planted"].values())
     texts = len(body["cases"]) - n if body["mode"] == JUDGE else len(body["cases"]) // 2
+    none = "" if body["planted"].get(SECOND_ANSWER) or n < 4 else NO_SECOND
     return (
         f"{body['drawn']} of {body['population']} {what} (seed {body['seed']}): {texts} different "
-        f"texts, and {n} planted controls"
+        f"texts, and {n} planted controls{none}"
     )

@@ -89,8 +89,8 @@ def export_sheet(run: StoredRun, to: Path) -> int:
     return len(cases)
 
 
-def import_sheet(store: ReviewStore, known: Sequence[str], path: Path) -> int:
-    """Store experts' judgements from a CSV sheet and return how many differ from what is stored.
+def import_sheet(store: ReviewStore, known: Sequence[str], path: Path) -> tuple[int, int]:
+    """Store experts' judgements from a CSV sheet; return how many it has, and how many are new.
 
     A row without answers is not reviewed yet and is left out. A reviewer who judges a case again
     replaces the earlier judgement; the same sheet read twice adds nothing.
@@ -104,9 +104,10 @@ def import_sheet(store: ReviewStore, known: Sequence[str], path: Path) -> int:
         UsageError: a wrong cell; the message names file, row and column.
     """
     latest = {place(one): one for one in store.reviews()}
-    new = [one for one in _read(path, set(known)) if not _is_known(one, latest)]
+    found = list(_read(path, set(known)))
+    new = [one for one in found if not _is_known(one, latest)]
     store.add(new)
-    return len(new)
+    return len(found), len(new)
 
 
 def _is_known(one: Review, latest: Mapping[Place, Review]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,20 +44,27 @@ class Shown:
         return {**found, "key": self.key} if with_key else found
 
 
-def shown(unit: Any, edits: tuple[Edit, ...], classes: Sequence[str] = ()) -> Shown | None:
+def shown(
+    unit: Any,
+    edits: tuple[Edit, ...],
+    classes: Sequence[str] = (),
+    *,
+    hidden: Collection[str] = (),
+) -> Shown | None:
     """Return a unit with edits as a case.
 
     Args:
         unit: what a trial is about: a question, a labelled pair, an entity in its sentence.
         edits: of the case; none for the clean item.
         classes: the types of entities of the whole run.
+        hidden: `passage` of a question whose victim was not shown it.
 
     Returns:
         None if its kind has no key, or more answers than letters.
     """
     candidate = unit.candidate(edits)
     if isinstance(unit, Question):
-        return _question(unit, candidate)
+        return _question(unit, candidate, "passage" in hidden)
     if isinstance(unit, LabelledPair):
         names = ("Text", "Question") if unit.asks else ("First text", "Second text")
         texts = zip(names, (candidate.text_a, candidate.text_b), strict=True)
@@ -71,10 +78,10 @@ def shown(unit: Any, edits: tuple[Edit, ...], classes: Sequence[str] = ()) -> Sh
     return None
 
 
-def _question(item: Question, candidate: Any) -> Shown:
+def _question(item: Question, candidate: Any, is_closed: bool) -> Shown:
     order = order_of(candidate)
     changed = kind_of(item).changed(candidate)
-    texts = [("Text", changed.passage), ("Question", changed.question)]
+    texts = [("Text", "" if is_closed else changed.passage), ("Question", changed.question)]
     return Shown(
         texts=tuple((name, ((False, text),)) for name, text in texts if text),
         options=changed.options,
@@ -96,19 +103,21 @@ def _entity(candidate: Any, classes: Sequence[str]) -> Shown:
     )
 
 
-def planted(case: Shown, control: str, at: str) -> Shown:
+def planted(case: Shown, control: str, at: str, name: str | None = None) -> Shown:
     """Return a clean case as a control whose key is wrong, or not the only right one.
 
     Args:
         case: the clean case.
         control: see `medstress.store.reviews.EXPECTED`.
         at: the letter of a wrong option. `wrong_key` marks it as right, `second_answer` gives it
-            the text of the right one.
+            another name of the right one.
+        name: that name; None in rooms of earlier versions, which repeated the text.
     """
     if control == WRONG_KEY:
         return replace(case, key=at)
     if control == SECOND_ANSWER:
         place, key = LETTERS.index(at), LETTERS.index(case.key)
-        options = (*case.options[:place], case.options[key], *case.options[place + 1 :])
+        other = case.options[key] if name is None else name
+        options = (*case.options[:place], other, *case.options[place + 1 :])
         return replace(case, options=options)
     return case

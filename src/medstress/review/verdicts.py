@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from medstress.core.errors import UsageError
@@ -19,6 +20,7 @@ from medstress.store.reviews import (
     SHOWN,
     YES,
     Review,
+    place,
 )
 from medstress.store.reviews import ANSWER as LETTER
 
@@ -73,6 +75,35 @@ def _answers(room: Room, record: Record, given: Any, where: str) -> dict[str, st
         return {LETTER: letter, SHOWN: record["shown"], RIGHT: right}
     asked = room.disputed.get(record["id"], {}).get("ask", JUDGEMENTS)
     return read_judgements(given, asked, where)
+
+
+def merge(stored: Iterable[Review], found: Iterable[Review], *, keeps_note: bool) -> list[Review]:
+    """Return new reviews with what their rater said before of the same case and does not say anew.
+
+    So two tabs of one rater do not erase each other's answers.
+
+    Args:
+        stored: all reviews.
+        found: those of one answer.
+        keeps_note: whether the answer came without a note, so that the stored one stays.
+
+    Returns:
+        An empty list if nothing is said, and nothing was.
+    """
+    earlier = {place(one): one for one in stored}
+    merged = []
+    for one in found:
+        known = earlier.get(place(one))
+        if known is not None:
+            one = replace(
+                one,
+                answers={**known.answers, **one.answers},
+                note=known.note if keeps_note else one.note,
+            )
+        elif not one.note and not set(one.answers) - {SHOWN}:
+            return []
+        merged.append(one)
+    return merged
 
 
 def refuse_second_version(

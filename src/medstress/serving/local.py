@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from medstress.core.errors import UsageError
 
 HOST = "127.0.0.1"
+LAST_PORT = 65535
 HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -78,6 +79,18 @@ def _not_here(_: Request, __: Exception) -> Response:
     return PlainTextResponse("no such page: use the address that the command printed\n", 404)
 
 
+def refuse_port(port: int) -> None:
+    """Refuse a number that no port has.
+
+    Raises:
+        UsageError: it is below 0 or above 65535.
+    """
+    if not 0 <= port <= LAST_PORT:
+        raise UsageError(
+            f"--port {port}: expected a port from 1 to {LAST_PORT}, or 0 for a free one"
+        )
+
+
 def serve(
     routes: Sequence[Route],
     *,
@@ -94,8 +107,9 @@ def serve(
         announce: told the address, secret included.
 
     Raises:
-        UsageError: the port is taken.
+        UsageError: the port is taken, or there is no such port.
     """
+    refuse_port(port)
     import uvicorn
 
     secret = secrets.token_urlsafe(24)

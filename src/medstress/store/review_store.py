@@ -118,8 +118,14 @@ class ReviewStore:
 
         return self._done(find)
 
-    def add(self, found: Iterable[reviews.Review]) -> int:
-        """Store reviews and return how many of them were new."""
+    def has_started(self, room: str, reviewer: str) -> bool:
+        """Return whether a rater has a number in a room."""
+        query = "SELECT 1 FROM raters WHERE room = ? AND reviewer = ?"
+        asked = (room, reviewer.casefold())
+        return self._done(lambda db: db.execute(query, asked).fetchone() is not None)
+
+    def add(self, found: Iterable[reviews.Review]) -> list[reviews.Review]:
+        """Store reviews and return those that were new."""
         return self._done(partial(reviews.add, reviews=list(found)))
 
     def reviews(self) -> list[reviews.Review]:

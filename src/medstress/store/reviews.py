@@ -88,8 +88,8 @@ def read_table(db: sqlite3.Connection) -> Iterator[Review]:
         )
 
 
-def add(db: sqlite3.Connection, reviews: Iterable[Review]) -> int:
-    """Add reviews that are not stored yet, and return how many those are."""
+def add(db: sqlite3.Connection, reviews: Iterable[Review]) -> list[Review]:
+    """Add reviews that are not stored yet, and return those."""
     columns = ", ".join(_COLUMNS)
     same = " AND ".join(f"{name} IS ?{at}" for at, name in enumerate(_COLUMNS, start=1))
     # One statement, because reading first would let another process write in between.
@@ -98,7 +98,7 @@ def add(db: sqlite3.Connection, reviews: Iterable[Review]) -> int:
         f"SELECT {', '.join(f'?{at}' for at in range(1, len(_COLUMNS) + 1))} "
         f"WHERE NOT EXISTS (SELECT 1 FROM verdicts WHERE {same})"
     )
-    return sum(db.execute(query, _row(one)).rowcount for one in reviews)
+    return [one for one in reviews if db.execute(query, _row(one)).rowcount]
 
 
 def read(db: sqlite3.Connection) -> list[Review]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from medstress.core.errors import MedstressError
 from medstress.core.rows import TrialRow
+from medstress.core.validity import REVIEW
 from medstress.experiment.plan.slices import POST_HOC, slices_of
 from medstress.metrics.against import difference, paired
 from medstress.metrics.criteria import (
@@ -30,6 +31,7 @@ from medstress.running.baselines import baseline_of, outcomes, victim_there
 from medstress.running.criteria import KEY
 from medstress.stats.shrinkage import SHRINKAGE
 from medstress.summary.looks import decided, settler
+from medstress.summary.reviews import rater_lines
 
 _SHOWN = 3
 _LONGEST = 60
@@ -119,11 +121,24 @@ def _requirements(
         compare=compare,
         settle=settler(run, by_place, budgets),
     )
-    judged = [judge(criterion, evidence) for criterion in fixed["criteria"]]
+    judged = [_with_caution(judge(each, evidence), found) for each in fixed["criteria"]]
     final = decided(run, judged, found["experiment"]["complete"])
     return final or [
         {**each, "met": None, "reason": NOT_COMPLETE, "fault": False} for each in judged
     ]
+
+
+def _with_caution(judged: dict[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Add why the word of the reviewers who decide a criterion may be worth little."""
+    review = found.get("review")
+    if judged["metric"] != "asr_valid" or not review:
+        return judged
+    rows = [
+        row for row in found["pooled"] if place_of(row) == tuple((judged["row"] or {}).values())
+    ]
+    by = [(row["asr_valid"] or {}).get("vouched_by") for row in rows]
+    lines = rater_lines(review) if REVIEW in by else []
+    return {**judged, "caution": "; ".join(lines)} if lines else judged
 
 
 class _Baselines:

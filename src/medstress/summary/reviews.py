@@ -9,6 +9,7 @@ from typing import Any
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_flipped, unit_of
+from medstress.results.formats import plural
 from medstress.results.load import StoredRun, reviews_of
 from medstress.results.reviewed import settled
 from medstress.stats.agreement import MISSING, Ratings, agreement
@@ -32,7 +33,11 @@ from medstress.store.reviews import (
 )
 
 ALL = "all"
+JUDGE = "judge"
+"""The mode of a sample that is judged."""
 _CATEGORIES = (YES, NO, CANNOT_SAY)
+LEAST_RIGHT = 0.75
+"""Of planted cases; who always says the same is right in about half of them."""
 _SAMPLE = ("mode", "seed", "drawn", "population", "arms", "planted", "complete", "time")
 
 
@@ -53,6 +58,7 @@ def describe_reviews(run: StoredRun, trials: Sequence[TrialRow]) -> dict[str, An
         "n_raters": len(raters),
         "n_adjudicators": len(decided),
         "samples": _samples(run),
+        "progress": _progress(run, judged, raters),
         "judgements": [_judgement(name, judged, raters, rows) for name in JUDGEMENTS],
         "controls": _controls(judged, raters),
         "answers": _answers([one for one in reviews if ANSWER in one.answers], raters, rows),
@@ -64,14 +70,80 @@ def _samples(run: StoredRun) -> list[dict[str, Any]]:
     return [{name: body[name] for name in _SAMPLE} for body in rooms]
 
 
-def split_lines(review: Mapping[str, Any]) -> list[str]:
-    """Return a warning if raters disagree on cases that nobody has decided."""
+def _progress(
+    run: StoredRun, reviews: Sequence[Review], raters: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Count what each rater has judged of a sample: of several, the one that is nearest its end."""
+    samples = [
+        {str(each["id"]) for each in body["cases"]}
+        for body in stored_rooms(run.folder).values()
+        if body["mode"] == JUDGE
+    ]
+    by_rater: dict[int, set[str]] = defaultdict(set)
+    for one in reviews:
+        if one.role != ADJUDICATOR and one.case_id is not None and KEY_RIGHT in one.answers:
+            by_rater[raters[one.reviewer.casefold()]].add(one.case_id)
+    found = []
+    for number, cases in sorted(by_rater.items()):
+        begun = [sample for sample in samples if sample & cases]
+        if begun:
+            sample = max(begun, key=lambda each: (len(each & cases) / len(each), len(each)))
+            counts = {"n_judged": len(sample & cases), "n_cases": len(sample)}
+            found.append({"rater": _called(number), **counts})
+    return found
+
+
+def review_warnings(review: Mapping[str, Any]) -> list[str]:
+    """Return what to know before one believes what reviewers say."""
+    key = _key_right(review)
+    if not key["n_cases"]:
+        return []
+    return [*_split_lines(key), *rater_lines(review), *_unfinished_lines(review)]
+
+
+def _key_right(review: Mapping[str, Any]) -> Mapping[str, Any]:
     (key,) = [each for each in review["judgements"] if each["judgement"] == KEY_RIGHT]
+    return dict(key)
+
+
+def _split_lines(key: Mapping[str, Any]) -> list[str]:
     if not key["n_open"]:
         return []
     return [
         f"raters disagree whether the key is right in {key['n_open']} of {key['n_cases']} cases: "
         "their validity is unknown until somebody decides (medstress review DIR --adjudicate)"
+    ]
+
+
+def rater_lines(review: Mapping[str, Any]) -> list[str]:
+    """Return a warning for each rater whose word is worth little, and one if a rater is alone."""
+    planted = [each for each in review["controls"] if each["control"] == ALL]
+    found = [
+        f"of {plural(right['n'], 'planted case')} {each['rater']} judged "
+        f"{round(right['value'] * right['n'])} rightly: what {each['rater']} says of validity may "
+        "be worth little"
+        for each in planted
+        if each["rater"] != ALL and (right := each["right"])["n"] and right["value"] < LEAST_RIGHT
+    ]
+    if not planted:
+        found.append(
+            "no planted case was judged, so nothing says how careful raters are (medstress review "
+            "DIR shows some)"
+        )
+    if _key_right(review)["agreement"]["n_raters"] < 2:
+        found.append(
+            "one rater alone judged whether keys are right, so it is not known whether another "
+            "would say the same"
+        )
+    return found
+
+
+def _unfinished_lines(review: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{each['rater']} has judged {each['n_judged']} of the {each['n_cases']} cases of the "
+        "sample: those that are left may be harder"
+        for each in review["progress"]
+        if each["n_judged"] < each["n_cases"]
     ]
 
 

@@ -32,7 +32,7 @@ from medstress.summary.headlines import headlines
 from medstress.summary.looks import saved
 from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
-from medstress.summary.reviews import describe_reviews, split_lines
+from medstress.summary.reviews import describe_reviews, review_warnings
 from medstress.summary.sensitivity import describe_sensitivity, models_of
 from medstress.summary.sentences import add_scores
 from medstress.summary.training import describe_training
@@ -92,7 +92,8 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     found["names"] = asdict(names_of(manifest))
     found["headlines"] = headlines(found["pooled"], manifest)
     add_scores(run, found)
-    found["verdict"] = verdict_of(found, manifest, partial(_guesses, trials))
+    review = describe_reviews(run, trials)
+    found["verdict"] = verdict_of({**found, "review": review}, manifest, partial(_guesses, trials))
     tuning = describe_tuning(run, trials)
     if tuning is not None:
         found["tuning"] = tuning
@@ -125,9 +126,9 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         found["passages"] = passages
         if not passages["gains"]:
             found["warnings"].append(NO_GAIN)
-    if (review := describe_reviews(run, trials)) is not None:
+    if review is not None:
         found["review"] = review
-        found["warnings"] += split_lines(review)
+        found["warnings"] += review_warnings(review)
     add_decisions(run, trials, found, budgets)
     # Only kinds whose attacks draw names have analyses.
     analysed = trials if kind_of_run(run).draws_names else ()

@@ -7,7 +7,7 @@ from typing import Any
 
 from medstress.core.controls import NOISE_CONTROL, is_control_spec
 from medstress.metrics.unreadable import victims_failed, victims_unread
-from medstress.results.formats import decimal, listed, plural
+from medstress.results.formats import decimal, plural
 from medstress.results.names import CONTROL_WORDS, Names
 from medstress.summary.arms import (
     SCORES,
@@ -20,17 +20,15 @@ from medstress.summary.arms import (
     counted,
     is_awaited,
 )
+from medstress.summary.caveats import between, per_cent, unmeasured, validity
 from medstress.summary.edit_words import edit_clause
 from medstress.summary.headlines import NO_CONTROL, primary
 
-NO_VALIDITY = "no validity was measured"
 NEAR_CHANCE = "near chance"
 GUESSING = "by guessing"
 MOST_VICTIMS = 4
 """Victims that have a line each; of more the range is said."""
 _SCORE_WORDS = {"f1": "F1", "pearson": "the correlation", "macro_f1": "macro F1"}
-_VOUCHERS = {"review": "reviewers", "panel": "a panel of models", "checker": "a measured checker"}
-_SAME_MEANING = "the texts still mean the same"
 _NOTHING = "No trial has ended yet, so nothing is measured."
 
 
@@ -62,7 +60,10 @@ def verdict_of(
     return {
         "sentence": _so_far(found["experiment"], found["results"], first),
         "others": [f"{line}." for line in said[1:]] if _n_victims(worst) <= MOST_VICTIMS else [],
-        "caveats": [*_unmeasured(found, names), *(_validity(worst[0].row) if worst else ())],
+        "caveats": [
+            *unmeasured(found, names),
+            *(validity(worst[0].row, found.get("review")) if worst else ()),
+        ],
         "primary": list(primary(manifest)),
         "arms": numbers,
     }
@@ -305,34 +306,6 @@ def _against(changed: str, numbers: Row, is_first: bool) -> str:
     return f"{'more' if net['value'] < 0 else 'as many'} ({changed}){why}"
 
 
-def _validity(row: Row) -> Iterator[str]:
-    """Say how many losses are vouched for, or that this is not known."""
-    valid = row.get("asr_valid") or {}
-    if not row["n_flipped"] or "asr_valid_bounds" not in row:
-        return
-    if valid.get("vouched_by") and valid.get("value") is not None:
-        who = _VOUCHERS.get(valid["vouched_by"], valid["vouched_by"])
-        yield f"Lost with the key still right, as {who} judged: {between(valid)}."
-    elif not row["n_validity_unknown"] and not max(row["asr_valid_bounds"] or (1,)):
-        yield "Rules refute every one of these losses: each edit made another answer right."
-    else:
-        checked = "the key is still right" if row.get("chance") is not None else _SAME_MEANING
-        yield f"{NO_VALIDITY.capitalize()}: nobody checked that {checked} after these edits."
-
-
-def _unmeasured(found: Mapping[str, Any], names: Names) -> Iterator[str]:
-    """Name the victims of which nothing is measured."""
-    failed = victims_failed(found)
-    for victims, why in (
-        (failed, "Every call of {} failed"),
-        (victims_unread(found), "Every answer of {} is unreadable"),
-    ):
-        if victims:
-            who = listed([names.of("victim", each) for each in victims])
-            it = "it" if len(victims) == 1 else "them"
-            yield f"{why.format(who)}, so nothing is measured of {it}."
-
-
 def _first(
     found: Mapping[str, Any], worst: Sequence[Arm], said: Sequence[str], names: Names
 ) -> str:
@@ -384,27 +357,3 @@ def _so_far(experiment: Row, results: Sequence[Row], sentence: str) -> str:
         return f"The run is not complete. {sentence}"
     verb = "has" if planned == 1 else "have"
     return f"So far {done:,} of {plural(planned, 'planned trial')} {verb} ended. {sentence}"
-
-
-def between(estimate: Row) -> str:
-    """Write a share and its interval in per cent.
-
-    >>> between({"value": 1 / 3, "low": 0.2141, "high": 0.4789})
-    '33 %, 21 to 48'
-    """
-    ends = [estimate["low"], estimate["high"]]
-    if None in ends:
-        return per_cent(estimate["value"])
-    low, high = (per_cent(end).removesuffix(" %") for end in ends)
-    return f"{per_cent(estimate['value'])}, {low} to {high}"
-
-
-def per_cent(value: float) -> str:
-    """Write a share in whole per cent; what is nearly none or nearly all has one digit more.
-
-    >>> per_cent(0.3333), per_cent(0.004), per_cent(0), per_cent(0.9996)
-    ('33 %', '0.4 %', '0 %', '99.9 %')
-    """
-    if 0 < value < 0.01 or 0.99 < value < 1:
-        return f"{min(99.9, max(0.1, 100 * value)):.1f} %"
-    return f"{100 * value:.0f} %"

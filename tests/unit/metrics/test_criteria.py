@@ -68,6 +68,14 @@ def test_open_answers_count_at_their_worst() -> None:
     assert (judged["met"], judged["bounds"][1]) == (False, 0.31)
 
 
+@pytest.mark.parametrize(("n_disputed", "met"), [(0, True), (3, False)])
+def test_disputes_among_reviewers_count_at_their_worst(n_disputed: int, met: bool) -> None:
+    valid = estimate(30, 100) | {"vouched_by": "review", "n_labels": 10}
+    valid |= {"n_disputed": n_disputed, "settled_ends": [0.1, 0.5]}
+    found = judge({"metric": "asr_valid", "min_low": 0.2}, evidence([row(asr_valid=valid)]))
+    assert found["met"] is met
+
+
 def test_every_row_must_meet_it_and_the_worst_is_told() -> None:
     rows = [
         row(name, asr=estimate(k, 100), asr_bounds=[0.0, estimate(k, 100)["high"]])

@@ -71,6 +71,25 @@ def test_a_labelled_subsample_speaks_for_all_successes(trial: Make) -> None:
     assert asr_valid_bounds(trials) == [0.15, 0.35, 0.35]
 
 
+def test_open_disputes_count_at_their_worst_on_either_side(trial: Make) -> None:
+    labels = [(4, True, "review"), (1, False, "review")]
+    trials = successes(trial, *labels, (5, None, "review")) + held(trial, 6)
+    found = asr_valid(trials)
+    assert found is not None
+    assert (found.n_labels, found.n_disputed) == (5, 5)
+    ways = [
+        asr_valid(successes(trial, *labels, (5, valid, "review")) + held(trial, 6))
+        for valid in (False, True)
+    ]
+    assert None not in ways
+    ends = (ways[0].estimate.low, ways[1].estimate.high)  # type: ignore[union-attr]
+    assert found.settled_ends == pytest.approx(ends)
+    assert found.settled_ends[0] < found.estimate.low  # type: ignore[operator]
+    settled = asr_valid(successes(trial, *labels) + held(trial, 6))
+    assert settled is not None
+    assert settled.settled_ends == (settled.estimate.low, settled.estimate.high)
+
+
 @pytest.mark.parametrize(
     ("kinds", "source", "value"),
     [

@@ -38,6 +38,11 @@ def test_a_question_shows_its_edited_texts_and_the_key():
     assert "key" not in case.as_json(with_key=False)
 
 
+def test_a_passage_that_the_victim_did_not_get_is_not_shown():
+    case = shown(QUESTION, (), hidden=["passage"])
+    assert case.texts == (("Question", ((False, "A man. Which?"),)),)
+
+
 def test_the_key_follows_its_text_where_options_change_places():
     case = shown(QUESTION, swap(("A", "B"), ("B", "A")))
     assert (case.options, case.key) == (("b", "a", "c"), "A")
@@ -77,8 +82,8 @@ def test_planted_cases_are_wrong_by_construction():
     assert planted(case, "unchanged", "A") == case
     wrong = planted(case, "wrong_key", "C")
     assert (wrong.key, wrong.options) == ("C", case.options)
-    second = planted(case, "second_answer", "C")
-    assert (second.key, second.options) == ("B", ("a", "b", "b"))
+    second = planted(case, "second_answer", "C", "beta")
+    assert (second.key, second.options) == ("B", ("a", "b", "beta"))
 
 
 @pytest.mark.parametrize(("n", "planted"), [(1, 2), (20, 2), (21, 3), (50, 5)])

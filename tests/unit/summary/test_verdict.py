@@ -47,12 +47,18 @@ def controlled(lost: int, right: int, control: int, name: str = "no_op", **chang
     }
 
 
-def verdict(*rows: dict[str, Any], guesses: str = "", **experiment: Any) -> dict[str, Any]:
+def verdict(
+    *rows: dict[str, Any],
+    guesses: str = "",
+    review: dict[str, Any] | None = None,
+    **experiment: Any,
+) -> dict[str, Any]:
     found = {
         "experiment": {"complete": True, "n_planned": sum(r["n_trials"] for r in rows)}
         | experiment,
         "results": list(rows),
         "pooled": list(rows),
+        "review": review,
         "names": {
             "attacks": {"near": "near names", "n": "noise"},
             "victims": {"a/model": "model"},
@@ -254,10 +260,29 @@ def test_validity_is_said_where_somebody_vouches_for_it():
     valid = share(8, 45) | {"vouched_by": "review", "n_labels": 15}
     found = verdict(controlled(15, 45, 2) | {"asr_valid": valid})
     assert found["caveats"] == [
-        "Lost with the key still right, as reviewers judged: 18 %, 9 to 31."
+        "Lost with the key still right, as reviewers judged (15 of these 15): 18 %, 9 to 31."
     ]
     refuted = row(15, 45, n_validity_unknown=0, asr_valid_bounds=[0, 0, 0])
     assert "Rules refute every one of these losses" in verdict(refuted)["caveats"][0]
+
+
+def reviewed(n_raters: int, n_open: int = 0) -> dict[str, Any]:
+    return {"n_raters": n_raters, "judgements": [{"judgement": "key_right", "n_open": n_open}]}
+
+
+def test_how_many_reviewers_judged_how_much_and_what_they_dispute_is_said():
+    valid = share(5, 45) | {"vouched_by": "review", "n_labels": 12}
+    valid |= {"n_disputed": 3, "settled_ends": [0.04, 0.31]}
+    found = verdict(
+        controlled(15, 45, 2) | {"asr_valid": valid}, review=reviewed(n_raters=1, n_open=3)
+    )
+    assert found["caveats"] == [
+        "Lost with the key still right, as 1 reviewer judged (12 of these 15): 11 %, 5 to 23.",
+        "On 3 more they disagree and nobody has decided: with all of these invalid or all valid, "
+        "the interval reaches from 4 % to 31 %.",
+    ]
+    (open_,) = verdict(controlled(15, 45, 2), review=reviewed(n_raters=2, n_open=15))["caveats"]
+    assert open_ == "Validity is not known: reviewers disagree and nobody has decided."
 
 
 def tagged(before: float, after: float, net_drop: float | None) -> dict[str, Any]:

@@ -8,7 +8,9 @@
   const letters = "ABCDEFGHIJ";
   let rater = "", order = [], place = 0, row = 0;
   let saved = {};            // case -> {answers, note, time}
-  const unsent = new Set();  // cases whose last answer the server has not confirmed
+  // case -> {answers, note}: what changed there and is not confirmed; the note only if it changed.
+  let unsent = {};
+  let isKept = true;         // whether this browser keeps what is not confirmed
   let sending = Promise.resolve();
 
   function make(name, text, attributes = {}) {
@@ -36,41 +38,81 @@
     return pair.find((id) => saved[id]?.answers.answer) ?? pair[number % 2];
   }
 
+  // A file keeps all answers on the shelf; a served page those that the server has not confirmed.
   const shelf = () => "medstress-review " + data.room + " " + who();
+  function shelved() {
+    try {
+      isKept = true;
+      return JSON.parse(localStorage.getItem(shelf()) || "{}");
+    } catch {
+      isKept = false;
+      return {};
+    }
+  }
+  function shelve(kept) {
+    try {
+      if (Object.keys(kept).length) localStorage.setItem(shelf(), JSON.stringify(kept));
+      else localStorage.removeItem(shelf());
+      isKept = true;
+    } catch {
+      isKept = false;
+    }
+  }
+  function warnIfLost() {
+    if (!isKept) warn("This browser keeps nothing. Download your answers before you close the page.");
+  }
+  // Another tab of the same rater may have said more of a case than this one.
+  const joined = (known, change) => ({
+    answers: { ...known?.answers, ...change.answers },
+    note: change.note ?? known?.note ?? "",
+    time: change.time,
+  });
   const transport = data.served ? {
-    async start() { return post("start", { rater }); },
-    async save(verdict) { await post("verdict", { rater, ...verdict }); },
+    async start() {
+      const begun = await post("start", { rater });
+      unsent = shelved();
+      for (const [id, change] of Object.entries(unsent)) {
+        if (byId.has(id)) begun.saved[id] = joined(begun.saved[id], change);
+        else delete unsent[id];
+      }
+      return begun;
+    },
+    async save(id, { answers, note }) { return post("verdict", { rater, case: id, answers, note }); },
   } : {
     async start() {
-      let kept = {};
-      try {
-        kept = JSON.parse(localStorage.getItem(shelf()) || "{}");
-      } catch {
-        warn("This browser keeps nothing. Download your answers before you close the page.");
-      }
+      const kept = shelved();
+      warnIfLost();
       return { number: hash(who()) % 2, saved: kept };
     },
-    async save() {
-      try {
-        localStorage.setItem(shelf(), JSON.stringify(saved));
-      } catch {
-        warn("This browser keeps nothing. Download your answers before you close the page.");
-      }
+    async save(id, change) {
+      const kept = shelved();
+      kept[id] = joined(kept[id], change);
+      shelve(kept);
+      warnIfLost();
+      return kept[id];
     },
   };
 
   async function post(path, body) {
     const headers = { "Content-Type": "application/json" };
-    const options = { method: "POST", headers, body: JSON.stringify(body) };
+    // What is sent while the page closes still arrives.
+    const options = { method: "POST", headers, body: JSON.stringify(body), keepalive: true };
     let response;
     try {
       response = await fetch(path, options);
     } catch {
-      throw new Error("The review room does not answer; is the command still running?");
+      throw new Error(gone());
     }
+    // A command that was started again has another address.
+    if (response.status === 404) throw new Error(gone());
     const text = await response.text();
-    if (!response.ok) throw new Error(text.trim());
+    if (!response.ok) throw new Error(text.trim() + ".");
     return JSON.parse(text);
+  }
+  function gone() {
+    const kept = isKept ? "What you answered is kept in this browser and sent then." : "";
+    return "The review room does not answer. Start the command again, with --port " +
+      `${location.port}, and open its new address under the same name. ${kept}`.trim();
   }
 
   function warn(text) {
@@ -87,26 +129,39 @@
   }
   const nDone = () => order.filter((id) => isDone(byId.get(id))).length;
 
-  function keep(answers, note) {
-    const id = current().id;
-    saved[id] = { answers, note, time: now() };
-    unsent.add(id);
+  function keep(answers) {
+    const id = current().id, change = { answers, time: now() };
+    if (noteNow() !== (saved[id]?.note ?? "")) change.note = noteNow();
+    saved[id] = joined(saved[id], change);
+    const earlier = unsent[id];
+    unsent[id] = { ...earlier, ...change, answers: { ...earlier?.answers, ...answers } };
+    if (data.served) shelve(unsent);
     sending = sending.then(send);
     progress();
   }
   async function send() {
-    for (const id of [...unsent]) {
-      const verdict = saved[id];
+    const sender = rater;
+    let failed;
+    for (const [id, change] of Object.entries(unsent)) {
+      let known;
       try {
-        await transport.save({ case: id, answers: verdict.answers, note: verdict.note });
+        known = await transport.save(id, change);
       } catch (error) {
-        at("saved").textContent = "";
-        return warn("Not saved: " + error.message + " It is tried again with your next answer.");
+        failed = error;
       }
-      if (saved[id] === verdict) unsent.delete(id);
+      if (rater !== sender) return;
+      if (failed || unsent[id] !== change) continue;
+      delete unsent[id];
+      if (data.served) shelve(unsent);
+      saved[id] = { answers: known.answers, note: known.note, time: change.time };
+      if (current()?.id === id && !at("judging").hidden) {
+        mark();
+        progress();
+      }
     }
-    if (data.served) warn("");
-    at("saved").textContent = "Saved";
+    at("saved").textContent = failed ? "" : "Saved";
+    if (failed) warn("Not saved yet. " + failed.message);
+    else if (data.served) warn("");
   }
 
   function progress() {
@@ -199,34 +254,66 @@
     progress();
     scrollTo(0, 0);
     at("case-title").focus();
+    remember("#" + (place + 1));
   }
   function finish() {
-    at("judging").hidden = true;
+    for (const id of ["welcome", "judging"]) at(id).hidden = true;
     at("done").hidden = false;
-    const left = order.length - nDone();
+    const open = order.flatMap((id, i) => (isDone(byId.get(id)) ? [] : [i]));
+    const left = open.length;
+    at("open").replaceChildren(...open.map((i) => {
+      const button = make("button", (isAnswer ? "Question " : "Case ") + (i + 1), { type: "button" });
+      button.addEventListener("click", () => goTo(i));
+      const item = make("li");
+      item.append(button);
+      return item;
+    }));
+    at("open").hidden = !left;
+    at("again").textContent = left ? "Go to the first that is open" : "← Back to the cases";
     at("done-title").textContent = left ? "Not all done yet" : "All done, thank you";
     at("left").textContent = left
       ? `${left} of ${order.length} still lack an answer. What you answered is kept.`
       : data.served ? "Everything is saved. You may close the page."
         : "Download your answers, and send the file back.";
     at("done-title").focus();
+    remember("#end");
+  }
+  // The browser's own Back goes to what was shown before, and not out of the room.
+  function remember(hash) {
+    if (location.hash !== hash) history.pushState(null, "", hash);
+  }
+  function recall() {
+    if (!order.length) return;
+    if (!at("judging").hidden) keepNote();
+    const number = Number(location.hash.slice(1));
+    if (location.hash === "#end") finish();
+    else if (Number.isInteger(number) && number >= 1 && number <= order.length) goTo(number - 1);
+    else {
+      for (const id of ["judging", "done"]) at(id).hidden = true;
+      at("welcome").hidden = false;
+    }
   }
 
   const noteNow = () => at("note").value.trim();
   function judge(i, word) {
     const name = asked(current())[i];
-    const given = saved[current().id]?.answers ?? {};
     row = Math.min(i + 1, asked(current()).length - 1);
-    keep({ ...given, [name]: word }, noteNow());
+    keep({ [name]: word });
     mark();
   }
   function answer(letter) {
-    keep({ answer: letter }, noteNow());
+    keep({ answer: letter });
     mark();
   }
+  let typing;
   function keepNote() {
-    const known = saved[current().id];
-    if (noteNow() !== (known?.note ?? "")) keep(known?.answers ?? {}, noteNow());
+    clearTimeout(typing);
+    if (!order.length || at("judging").hidden) return;
+    if (noteNow() !== (saved[current().id]?.note ?? "")) keep({});
+  }
+  function goTo(i) {
+    place = i;
+    show();
   }
   function go(step) {
     keepNote();
@@ -253,10 +340,11 @@
     saved = begun.saved;
     const ids = isAnswer ? data.pairs.map((pair) => chosen(pair, begun.number)) : [...byId.keys()];
     order = shuffled(ids);
-    const open = order.findIndex((id) => !isDone(byId.get(id)));
-    place = Math.max(open, 0);
+    place = Math.max(firstOpen(), 0);
     show();
+    if (Object.keys(unsent).length) sending = sending.then(send);
   }
+  const firstOpen = () => order.findIndex((id) => !isDone(byId.get(id)));
   function download() {
     const verdicts = order.filter((id) => saved[id]).map((id) => ({ case: id, ...saved[id] }));
     const text = JSON.stringify({ format: 1, room: data.room, rater, verdicts }, null, 1);
@@ -273,14 +361,28 @@
   at("rater").addEventListener("keydown", (event) => { if (event.key === "Enter") start(); });
   at("back").addEventListener("click", () => go(-1));
   at("next").addEventListener("click", () => go(1));
-  at("again").addEventListener("click", show);
+  at("again").addEventListener("click", () => goTo(firstOpen() < 0 ? place : firstOpen()));
   at("download")?.addEventListener("click", download);
   at("note").addEventListener("change", keepNote);
-  addEventListener("beforeunload", (event) => { if (data.served && unsent.size) event.preventDefault(); });
+  at("note").addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(keepNote, 500);
+  });
+  addEventListener("popstate", recall);
+  addEventListener("pagehide", keepNote);
+  addEventListener("beforeunload", (event) => {
+    keepNote();
+    if (data.served && !isKept && Object.keys(unsent).length) event.preventDefault();
+  });
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || at("judging").hidden) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, textarea")) return;
     const key = event.key.toLowerCase();
+    if (!at("done").hidden && key === "arrowleft") {
+      event.preventDefault();
+      return goTo(order.length - 1);
+    }
+    if (at("judging").hidden) return;
     const word = { y: "yes", n: "no", u: "cannot say" }[key];
     if (key === "arrowright") go(1);
     else if (key === "arrowleft") go(-1);

@@ -1,0 +1,94 @@
+"""What the first sentences add: how far losses are vouched for, and what is not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from medstress.metrics.unreadable import victims_failed, victims_unread
+from medstress.results.formats import listed, plural
+from medstress.results.names import Names
+from medstress.summary.arms import Row
+
+NO_VALIDITY = "no validity was measured"
+_VOUCHERS = {"review": "reviewers", "panel": "a panel of models", "checker": "a measured checker"}
+_SAME_MEANING = "the texts still mean the same"
+
+
+def validity(row: Row, review: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """Say how many losses are vouched for, by whom, or that this is not known.
+
+    Args:
+        row: of the arm.
+        review: the part `review` of the summary.
+    """
+    valid = row.get("asr_valid") or {}
+    if not row["n_flipped"] or "asr_valid_bounds" not in row:
+        return
+    if valid.get("vouched_by") and valid.get("value") is not None:
+        who = _VOUCHERS.get(valid["vouched_by"], valid["vouched_by"])
+        is_review = valid["vouched_by"] == "review"
+        if is_review and review is not None:
+            who = plural(review["n_raters"], "reviewer")
+        judged = f"{valid['n_labels']:,} of these {row['n_flipped']:,}" if is_review else ""
+        yield f"Lost with the key still right, as {who} judged{_of(judged)}: {between(valid)}."
+        yield from _disputed(valid)
+    elif not row["n_validity_unknown"] and not max(row["asr_valid_bounds"] or (1,)):
+        yield "Rules refute every one of these losses: each edit made another answer right."
+    elif review is not None and any(each["n_open"] for each in review["judgements"][:1]):
+        yield "Validity is not known: reviewers disagree and nobody has decided."
+    else:
+        checked = "the key is still right" if row.get("chance") is not None else _SAME_MEANING
+        yield f"{NO_VALIDITY.capitalize()}: nobody checked that {checked} after these edits."
+
+
+def unmeasured(found: Mapping[str, Any], names: Names) -> Iterator[str]:
+    """Name the victims of which nothing is measured."""
+    failed = victims_failed(found)
+    for victims, why in (
+        (failed, "Every call of {} failed"),
+        (victims_unread(found), "Every answer of {} is unreadable"),
+    ):
+        if victims:
+            who = listed([names.of("victim", each) for each in victims])
+            it = "it" if len(victims) == 1 else "them"
+            yield f"{why.format(who)}, so nothing is measured of {it}."
+
+
+def _of(part: str) -> str:
+    return f" ({part})" if part else ""
+
+
+def _disputed(valid: Row) -> Iterator[str]:
+    """Say how many losses reviewers disagree on, and what these could change."""
+    n = valid.get("n_disputed")
+    if n:
+        low, high = (per_cent(end) for end in valid["settled_ends"])
+        yield (
+            f"On {n:,} more they disagree and nobody has decided: with all of these invalid or all "
+            f"valid, the interval reaches from {low} to {high}."
+        )
+
+
+def between(estimate: Row) -> str:
+    """Write a share and its interval in per cent.
+
+    >>> between({"value": 1 / 3, "low": 0.2141, "high": 0.4789})
+    '33 %, 21 to 48'
+    """
+    ends = [estimate["low"], estimate["high"]]
+    if None in ends:
+        return per_cent(estimate["value"])
+    low, high = (per_cent(end).removesuffix(" %") for end in ends)
+    return f"{per_cent(estimate['value'])}, {low} to {high}"
+
+
+def per_cent(value: float) -> str:
+    """Write a share in whole per cent; what is nearly none or nearly all has one digit more.
+
+    >>> per_cent(0.3333), per_cent(0.004), per_cent(0), per_cent(0.9996)
+    ('33 %', '0.4 %', '0 %', '99.9 %')
+    """
+    if 0 < value < 0.01 or 0.99 < value < 1:
+        return f"{min(99.9, max(0.1, 100 * value)):.1f} %"
+    return f"{100 * value:.0f} %"
