@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from medstress.cli.app import medstress_cli
+from medstress.report import render_report
 
 pytestmark = pytest.mark.web
 
@@ -171,6 +172,26 @@ def test_every_control_can_be_reached_and_shows_its_focus(browser, pages):
     assert tab.page.locator(".skip").bounding_box()["y"] >= 0
     rows = "[...document.querySelectorAll('.scroll, pre')].filter(e => e.tabIndex < 0).length"
     assert tab.ask(rows) == 0
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1440, 900)])
+def test_the_first_screen_fits_the_window(browser, reported, width, height):
+    tab = browser.open(reported, width=width, height=height)
+    tab.page.locator("header .chart .live svg").last.wait_for()
+    ends = "all => all.map(each => each.getBoundingClientRect().bottom)"
+    for shown in (".verdict", ".run", ".print", ".chart"):
+        assert max(tab.page.locator(f"header {shown}").evaluate_all(ends)) <= height, shown
+
+
+def test_a_long_name_of_a_model_wraps(browser, samples, tmp_path):
+    name = "averylongname" * 8
+    row = samples.result("drugs", "random", 0)
+    rows = [row, row | {"victim": "x" * 58}, row | {"victim": name}]
+    page = tmp_path / "report.html"
+    page.write_text(render_report(samples.summary(results=rows, pooled=[]), [], {}), "utf-8")
+    tab = browser.open(page, width=360)
+    drawn(tab)
+    assert tab.ask(OVERFLOW) == [0, []]
 
 
 @pytest.mark.parametrize("width", [390, 1440])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from types import ModuleType
 from typing import Any
 
+from medstress.report.charts import SERIES, Plot
 from medstress.report.passages import (
     gain_table,
     passage_plots,
@@ -98,3 +100,16 @@ def test_the_demo_s_table_fits_a_terminal_of_80_columns() -> None:
     lines = [text.headings(table), *text.rows(table)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     assert sum(widths) + 2 * len(widths) <= 80
+
+
+def test_a_victim_keeps_the_colour_that_it_has_already(samples: ModuleType) -> None:
+    looks = {"closed <b>": 0, "open": 1}
+    (panel,) = passage_plots({"gains": [GAIN], "accuracies": ROWS}, looks=looks)
+    (own,) = passage_plots({"gains": [GAIN], "accuracies": ROWS})
+    assert _colours(panel) == {"open": SERIES[1], "closed <b>": SERIES[0]}
+    assert _colours(own) == {"open": SERIES[0], "closed <b>": SERIES[1]}
+
+
+def _colours(panel: Plot) -> dict[str, str]:
+    point = json.loads(panel.spec)["layer"][-1]["encoding"]["stroke"]["scale"]
+    return dict(zip(point["domain"], point["range"], strict=True))

@@ -75,6 +75,21 @@ def test_the_two_regimes_stand_on_either_side_of_random_names(exponents, samples
     assert "25 % of resamples" in plot.data.notes[1]
 
 
+def test_charts_of_two_victims_have_one_scale(exponents, samples):
+    (series,) = exponents["analysis"]["exponents"]
+    points = [point | {"asr": samples.estimate(1, 50)} for point in series["points"][:2]]
+    low = {**series, "victim": "other", "points": points, "random": points[0] | {"n": 0.0}}
+    low["random"]["attack"] = "random"
+    both = exponents | {"analysis": {"exponents": [series, low]}}
+    domains = [
+        layer["encoding"]["y"]["scale"]["domain"]
+        for plot in regime_plots(both)
+        for layer in json.loads(plot.spec)["layer"]
+    ]
+    assert len(domains) >= 4
+    assert all(domain == domains[0] for domain in domains)
+
+
 def test_two_values_of_n_make_no_curve(exponents):
     exponents["analysis"]["exponents"][0]["random"] = None
     assert list(regime_plots(exponents)) == []
@@ -150,6 +165,15 @@ def test_the_worst_slice_is_marked(samples):
     assert "worst by its property: subject = cardiology .750" in plot.svg
     (unjudged,) = slice_plots({"slices": rows})
     assert {m["series"] for m in samples.marks(unjudged)} == {"other slices", "too few items"}
+
+
+def test_a_worst_slice_of_few_items_is_not_marked(samples):
+    rows = [sliced(samples, "subject", "rare", 2, 2), sliced(samples, "subject", "surgery", 0, 80)]
+    worst = worst_slices(rows)
+    assert [(row["value"], row["differs"]) for row in worst] == [("rare", True)]
+    (plot,) = slice_plots({"slices": rows, "slicing": {"worst": worst}})
+    found = {m["slice"]: m["series"] for m in samples.marks(plot)}
+    assert found == {"rare": "too few items", "surgery": "other slices"}
 
 
 def test_of_many_slices_the_worst_are_drawn(samples):
