@@ -23,7 +23,7 @@ def gate(bench):
 def test_the_verdict_comes_first_and_the_files_say_the_same(gate, medstress):
     told = medstress(*gate.arguments("--junit", "v.xml", "--markdown", "v.md"))
     assert told.code == 3
-    assert told.out.startswith("1 of 2 criteria is missed: ASR of drugs at most .010: ")
+    assert told.out.startswith("1 of 2 criteria is missed: ASR of drugs at most 1 %: ")
     suite = ET.parse(gate.root / "v.xml").getroot()[0]
     assert [len(case.findall("failure")) for case in suite] == [1, 0, 0, 0, 0]
     page = (gate.root / "v.md").read_text("utf-8").splitlines()
