@@ -71,7 +71,7 @@ def test_a_criterion_that_is_missed_ends_with_3_and_a_met_one_with_0(planted, ca
     capsys.readouterr()
     assert bench.run("--fresh") == 3
     told = capsys.readouterr().out
-    assert told.startswith("1 of 3 criteria is missed: ASR at 1 query of drugs at most .200: .")
+    assert told.startswith("1 of 3 criteria is missed: ASR at 1 query of drugs at most 20 %: ")
     found = Run(bench.out).summary()["requirements"]
     assert [each["met"] for each in found] == [True, False, True]
     assert found[1]["bound"] == {"max_high": 0.2}

@@ -61,19 +61,31 @@ def _criteria(n: int) -> str:
 
 
 def name_of(judged: Row) -> str:
-    """Return what a criterion demands, in a few words.
+    """Return what a criterion demands, in a few words; shares in per cent, as sentences say them.
 
     >>> name_of({"metric": "asr", "at_budget": 8, "where": {"group": "drugs"},
     ...          "bound": {"max_high": 0.2}})
-    'ASR at 8 queries of drugs at most .200'
+    'ASR at 8 queries of drugs at most 20 %'
     """
-    return f"{wanted(judged)} {limit_of(judged)}"
+    ((kind, limit),) = judged["bound"].items()
+    return f"{wanted(judged)} {_AT[kind]} {_said(judged, limit)}"
+
+
+_AT = {"max_high": "at most", "min_low": "at least"}
+
+
+def _said(judged: Row, value: float) -> str:
+    """Write a number as a sentence on a criterion says it: shares in per cent."""
+    is_share = measure(judged["metric"].rpartition(".")[2]).format is Format.SHARE
+    if not is_share or judged.get("against") is not None:
+        return decimal(value)
+    return f"{100 * value:.1f}".removesuffix(".0") + " %"
 
 
 def limit_of(judged: Row) -> str:
     """Return the limit of a criterion, such as `at most .200`."""
     ((kind, limit),) = judged["bound"].items()
-    return f"{'at most' if kind == 'max_high' else 'at least'} {decimal(limit)}"
+    return f"{_AT[kind]} {decimal(limit)}"
 
 
 def wanted(judged: Row) -> str:
@@ -97,11 +109,12 @@ def found_in(judged: Row) -> str:
     """Return what a criterion found, and in which row."""
     parts = []
     if (estimate := judged.get("estimate")) and estimate["value"] is not None:
-        parts.append(f"{decimal(estimate['value'])} {_ends(judged)}".strip())
+        parts.append(_said(judged, estimate["value"]))
+        parts += _ends_said(judged, estimate)
     if judged.get("judged_by"):
         parts.append(f"by a {judged['judged_by']}")
-    if judged.get("reason"):
-        parts.append(str(judged["reason"]))
+    if reason := _end_missed(judged) or judged.get("reason"):
+        parts.append(str(reason))
     if judged.get("caution"):
         parts.append(f"but {judged['caution']}")
     if row := judged.get("row"):
@@ -111,6 +124,32 @@ def found_in(judged: Row) -> str:
             where.append(f"{sliced['by']} = {sliced['value']}")
         parts.append(f"in {', '.join(where)}")
     return ", ".join(parts)
+
+
+def _ends_said(judged: Row, estimate: Row) -> Iterator[str]:
+    """Say the interval that is judged, and why it is wider than that of the estimate."""
+    low, high = judged.get("bounds") or (None, None)
+    if low is None or high is None:
+        return
+    ends = f"{_said(judged, low).removesuffix(' %')} to {_said(judged, high)}"
+    own = (estimate["low"], estimate["high"])
+    if judged.get("judged_by") or None in own or (low >= own[0] and high <= own[1]):
+        yield ends
+    else:
+        yield f"{ends} if every unreadable or failed answer went the worst way"
+
+
+def _end_missed(judged: Row) -> str | None:
+    """Say which end of the interval misses the limit; None if that is not why it is missed."""
+    ((kind, limit),) = judged["bound"].items()
+    low, high = judged.get("bounds") or (None, None)
+    if judged["met"] is not False or low is None or high is None:
+        return None
+    if kind == "max_high" and high > limit:
+        return f"so the upper end is above {_said(judged, limit)}"
+    if kind == "min_low" and low < limit:
+        return f"so the lower end is below {_said(judged, limit)}"
+    return None
 
 
 def _ends(judged: Row) -> str:
@@ -157,7 +196,7 @@ def cases(summary: Mapping[str, Any], allowed: int) -> list[Case]:
     outcomes = {True: Outcome.OK, False: Outcome.FAILED, None: Outcome.ERROR}
     judged = [
         Case(
-            name=name_of(each),
+            name=f"{wanted(each)} {limit_of(each)}",
             outcome=Outcome.ERROR if each.get("fault") else outcomes[each["met"]],
             message=found_in(each),
         )
@@ -184,7 +223,7 @@ def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
         rows=tuple(
             as_row(
                 MARKS[each["met"]],
-                name_of(each),
+                f"{wanted(each)} {limit_of(each)}",
                 _estimated(each),
                 _worst_row(each),
                 as_text(each.get("reason")),

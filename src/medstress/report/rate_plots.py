@@ -233,7 +233,8 @@ def _control_lines(attacks: Sequence[_Line]) -> Iterator[_Line]:
             continue
         for line, points in beside:
             arm = _control_arm(line.row, control)
-            yield _Line(f"{line.label}{BETWEEN}{words}", arm, line.look, points, j)
+            told = words if len(attacks) == 1 else f"{line.label}{BETWEEN}{words}"
+            yield _Line(told, arm, line.look, points, j)
 
 
 def thinned(budgets: Sequence[int]) -> list[int]:

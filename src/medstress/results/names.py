@@ -1,13 +1,14 @@
 """Names in words: what a page or a table calls an attack, a victim, a data set or a group.
 
-A label that the user wrote is kept. Where the file gives none, the label is made of keys
-(`entity_substitution n=-20`), and people read words instead (`near names`).
+A label that the user wrote is kept, also where a list of values adds to it (`near n=-20`). Where
+the file gives none, the label is made of keys (`entity_substitution n=-20`), and people read words
+instead (`near names`). Of the path of a model the last part stands, if one model has it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -121,14 +122,10 @@ def names_of(manifest: Mapping[str, Any]) -> Names:
     """Return the names of what a run names in its manifest."""
     config = manifest.get("config") or {}
     specs: Mapping[str, Any] = manifest.get("attacks") or {}
-    given = {_given(table, "label") for table in config.get("attack") or ()}
-    victims = {_given(table, "name") for table in config.get("victim") or ()}
+    given = {str(table["label"]) for table in config.get("attack") or () if table.get("label")}
     return Names(
         attacks=_attack_names(specs, given),
-        victims=_unique(
-            (label, label if label in victims else last_part(label))
-            for label in manifest.get("victims") or {}
-        ),
+        victims=_unique(_victim_names(list(manifest.get("victims") or {}))),
         datasets=_unique((label, label) for label in manifest.get("datasets") or {}),
         groups=_unique((label, label) for label in manifest.get("groups") or {}),
     )
@@ -161,15 +158,33 @@ def last_part(model: str) -> str:
     return PurePosixPath(model.replace("\\", "/")).name or model
 
 
-def _given(table: Mapping[str, Any], key: str) -> str | None:
-    found = table.get(key)
-    return None if found is None else str(found)
+def _victim_names(labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield label and name of each model: the last part of a path, the whole where two share it."""
+    # A name with spaces is no path: "GPT-4 w/ RAG".
+    last = {label: label if " " in label else last_part(label) for label in labels}
+    shared = {name for name, n in Counter(last.values()).items() if n > 1}
+    for label, name in last.items():
+        yield label, label if name in shared else name
 
 
-def _attack_names(specs: Mapping[str, Any], given: Iterable[str | None]) -> dict[str, str]:
-    kept = set(given)
+def _kept(label: str, given: Iterable[str]) -> str | None:
+    """Return the label of an attack if the user wrote it; of a list of values they are added.
+
+    >>> _kept("near", ["near"]), _kept("near n=-20", ["near"]), _kept("swap_noise", ["near"])
+    ('near', 'near (n -20)', None)
+    """
+    for mine in sorted(given, key=len, reverse=True):
+        if label == mine:
+            return label
+        if label.startswith(f"{mine} "):
+            added = label.removeprefix(f"{mine} ").replace("=", " ").replace("_", " ")
+            return f"{mine} ({added})"
+    return None
+
+
+def _attack_names(specs: Mapping[str, Any], given: Collection[str]) -> dict[str, str]:
     arms = {label: spec for label, spec in specs.items() if "control_of" not in spec}
-    words = [(label, label if label in kept else attack_words(arms[label])) for label in arms]
+    words = [(label, _kept(label, given) or attack_words(arms[label])) for label in arms]
     twice = {name for name, n in Counter(name for _, name in words).items() if n > 1}
     told = {name: [label for label, each in words if each == name] for name in twice}
     found = _unique(

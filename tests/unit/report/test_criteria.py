@@ -25,8 +25,11 @@ def summary(samples, *requirements, **experiment):
 
 def test_the_verdict_names_what_is_missed_and_where(samples):
     told = criteria.verdict(summary(samples, *(judged(samples, met) for met in (False, True))))
-    assert told.startswith("1 of 2 criteria is missed: ASR at 8 queries of drugs at most .200: ")
-    assert "above .2, in sample, drugs, mock, pdws." in told
+    assert told.startswith("1 of 2 criteria is missed: ASR at 8 queries of drugs at most 20 %: ")
+    assert told.endswith(
+        "33.3 %, 20 to 90 % if every unreadable or failed answer went the worst way, so the upper "
+        "end is above 20 %, in sample, drugs, mock, pdws."
+    )
     assert criteria.verdict(summary(samples)) is None
     assert criteria.verdict(summary(samples, judged(samples, True))).startswith(
         "The criterion is met: "
@@ -42,10 +45,21 @@ def test_the_verdict_speaks_in_names_and_files_for_machines_in_keys(samples):
     each = judged(samples, False, where={"attack": key}, row=row)
     found = {**summary(samples, each), "names": {"attacks": {key: "near names (n -20)"}}}
     told = criteria.verdict(found)
-    assert "of near names (n -20) at most .200" in told
+    assert "of near names (n -20) at most 20 %" in told
     assert "in sample, drugs, mock, near names (n -20)." in told
     assert key not in told
     assert key in criteria.cases(found, 0)[0].name
+
+
+def test_an_interval_that_no_open_answer_widens_is_said_alone(samples):
+    estimate = samples.estimate(17, 51)
+    own = judged(samples, False, bounds=[estimate["low"], estimate["high"]])
+    told = criteria.verdict(summary(samples, own))
+    assert ": 33.3 %, 22 to 47 %, so the upper end is above 20 %" in told
+    score = judged(samples, False, metric="f1", bound={"min_low": 0.8}, where={}, at_budget=None)
+    assert "F1 at least .800: .333, .200 to .900 if" in criteria.verdict(summary(samples, score))
+    other = judged(samples, False, reason="nothing could be counted", bounds=None, estimate=None)
+    assert "20 %: nothing could be counted, in sample" in criteria.verdict(summary(samples, other))
 
 
 def test_a_criterion_is_a_failure_and_a_fault_an_error(samples):
