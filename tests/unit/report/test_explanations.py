@@ -8,12 +8,15 @@ import pytest
 
 from medstress.papers.plots.profiles import plot_profiles
 from medstress.papers.profiles import csv_rows, explained_successes, one_profile_per_regime
+from medstress.report.contents import SECTIONS
 from medstress.report.explanations import (
+    HEAT_MAPS,
     explanation_page,
     explanation_tables,
     heat_map_section,
     heat_maps,
 )
+from medstress.report.section import Source
 
 HOSTILE = "<script>alert('x')</script>\x00\u202e"
 
@@ -61,6 +64,36 @@ def test_nothing_explained_is_no_section_and_a_page_that_says_so() -> None:
     assert not heat_map_section(nothing).strip()
     assert explanation_tables(nothing) == []
     assert "Nothing was explained." in explanation_page(nothing)
+
+
+def test_the_report_has_a_section_of_heat_maps() -> None:
+    (section,) = [each for each in SECTIONS if each.id == "explained"]
+    given = {**summary(case()), "pooled": [], "results": []}
+    content = section.make(Source(given, (), {}))
+    assert content is not None
+    assert content.html.count('<figure class="heat"') == 1
+    assert content.styles == (HEAT_MAPS,)
+    assert not content.shown_tables
+    assert section.make(Source({"experiment": {"name": "r"}}, (), {})) is None
+
+
+def test_a_pair_has_a_score_and_no_answer() -> None:
+    pair = case(value="score", verdict="measured", key="score")
+    (found,) = heat_maps(summary(pair))
+    assert found.heads == (
+        "Before: score .250; with everything masked .250",
+        "After: score .750; with everything masked .250",
+    )
+    assert "failed" not in found.title
+
+
+def test_heat_maps_name_their_mask_where_there_are_several() -> None:
+    given = summary(case(mask="..."), case(mask=""))
+    assert all("mask" not in each.title for each in heat_maps(given))
+    given["explanations"]["masks"] = ["", "..."]
+    first, second = heat_maps(given)
+    assert first.title.endswith("masked as '...'")
+    assert second.title.endswith("masked words left out")
 
 
 def test_hostile_text_shows_as_text_and_no_style_stands_inline() -> None:
