@@ -48,6 +48,14 @@ def test_the_verdict_speaks_in_names_and_files_for_machines_in_keys(samples):
     assert key in criteria.cases(found, 0)[0].name
 
 
+def test_a_long_label_is_cut_and_the_reason_is_not(samples):
+    long = {"dataset": "d" * 500, "group": "g" * 500, "victim": "v" * 500, "attack": "a" * 500}
+    each = judged(samples, False, where={"attack": long["attack"]}, row=long)
+    told = criteria.verdict(summary(samples, each))
+    assert "its upper end is .900, above .2, in " in told
+    assert len(told) < 500
+
+
 def test_a_criterion_is_a_failure_and_a_fault_an_error(samples):
     found = summary(samples, judged(samples, False), judged(samples, True), complete=True)
     failed = sum(row["n_failed"] + row["n_failed_at_baseline"] for row in found["results"])
