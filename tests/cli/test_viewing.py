@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
 
 import pytest
 
@@ -72,3 +74,29 @@ def test_several_candidates_differ_by_seed_and_group_and_the_rest_can_be_listed(
     assert len(told) == len(set(told)) == 5
     assert all(f", {row.group}, item {row.item_id}, seed " in each for each in told)
     assert "and 2 more, which `medstress export --table trials` lists" in err
+
+
+class Terminal(io.StringIO):
+    """A terminal, as far as Python asks."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_without_colours_a_case_has_signs_and_no_other_style_than_bold(ran, monkeypatch):
+    row = flipped(ran)
+    shown = {}
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for wish in ("", "1"):
+        monkeypatch.setenv("NO_COLOR", wish)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", Terminal())
+            assert medstress_cli(["case", str(ran.out), row.trial_id]) == 0
+            shown[wish] = sys.stdout.getvalue()
+    assert "\x1b[9;31m" in shown[""]
+    assert set(re.findall("\x1b\\[([0-9;]*)m", shown["1"])) == {"0", "1"}
+    assert f"[-{row.replaced}-] {{+{row.replacement}+}}" in shown["1"]

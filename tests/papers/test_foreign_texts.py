@@ -50,6 +50,25 @@ def test_markdown_shows_a_text_as_it_stands_in_one_line(text):
     assert not re.search(r"&(?!lt;)", bare)
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("дж", "??"), ("中文 a", "?? a"), ("Wałęsa", r"Wa\l{}esa"), ("𝒜", "A"), ("⅓", "?"),
+        ("„x“", r",,x\textquotedblleft{}"), ("é", r"\'e"), ("ệ", "e"), ("قهوة", "????"),
+    ],
+)  # fmt: skip
+def test_what_pdflatex_cannot_set_is_a_plain_letter_or_a_question_mark(text, shown):
+    assert latex.escape(text) == shown
+
+
+def test_no_character_leaves_latex_that_is_not_ascii():
+    every = (chr(code) for code in range(0xA0, 0x20000) if not 0xD800 <= code < 0xE000)
+    found = latex.escape("".join(every))
+    assert found.isascii()
+    assert "\\cyr" not in found.lower()
+    assert "\\mathscr" not in found
+
+
 def test_an_index_has_no_line_that_a_harmless_one_lacks():
     def page(text):
         found = [

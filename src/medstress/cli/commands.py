@@ -186,6 +186,8 @@ def figures_cli(args: argparse.Namespace) -> int:
     for each in found:
         if isinstance(each, Made):
             print(f"{each.title}: {', '.join(sorted(each.files))}")
+            for remark in each.remarks:
+                print(f"warning: {each.title}: {remark}", file=sys.stderr)
     for each in found:
         if isinstance(each, Skipped):
             print(f"not made: {each.title}: {each.reason}", file=sys.stderr)

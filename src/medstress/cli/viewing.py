@@ -14,6 +14,7 @@ from medstress.cli.streams import plain_stream, visible
 
 WIDTH = 80
 _STYLES = {"": "", "head": "bold", "removed": "red strike", "added": "green", "soft": "dim"}
+_WITHOUT_COLOUR = {"removed": "", "added": "", "soft": ""}
 
 
 def case_cli(args: argparse.Namespace) -> int:
@@ -34,8 +35,11 @@ def case_cli(args: argparse.Namespace) -> int:
     console = Console(file=plain_stream(sys.stdout), highlight=False)
     console.width = min(WIDTH, console.width) if console.is_terminal else WIDTH
 
+    # Who wants no colour gets signs alone: struck-through text is hard to read without its colour.
+    styles = {**_STYLES, **_WITHOUT_COLOUR} if console.no_color else _STYLES
+
     def shown(line: Line) -> Text:
-        return Text.assemble(*((visible(text), _STYLES[style]) for style, text in line))
+        return Text.assemble(*((visible(text), styles[style]) for style, text in line))
 
     for line in case_lines(record):
         console.print(shown(line), overflow="fold")

@@ -6,10 +6,12 @@ No pyplot, no dates and no random identifiers: the same run gives the same bytes
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from medstress.results.formats import shorten
@@ -171,14 +173,41 @@ def _save(figure: Figure, form: str) -> bytes:
     return target.getvalue()
 
 
+_MISSING: ContextVar[set[str] | None] = ContextVar("characters that fonts lack", default=None)
+_GLYPH = re.compile(r"Glyph (\d+) ")
+
+
+@contextmanager
+def missing_characters() -> Iterator[set[str]]:
+    """Yield a set that gathers the characters for which figures drawn inside have no glyph."""
+    found: set[str] = set()
+    token = _MISSING.set(found)
+    try:
+        yield found
+    finally:
+        _MISSING.reset(token)
+
+
+def _note_missing(seen: Iterable[warnings.WarningMessage]) -> None:
+    """Keep what the drawing said of missing glyphs; pass other warnings on."""
+    found = _MISSING.get()
+    for each in seen:
+        text = str(each.message)
+        if glyph := _GLYPH.match(text):
+            if found is not None:
+                found.add(chr(int(glyph[1])))
+        elif not text.startswith("Matplotlib currently does not support"):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+
 @contextmanager
 def _fixed_style() -> Iterator[None]:
     """Ignore the user's matplotlibrc, so that figures look the same everywhere."""
     import matplotlib
 
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
+    seen: list[warnings.WarningMessage]
+    with matplotlib.rc_context(), warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(
             {
@@ -189,3 +218,4 @@ def _fixed_style() -> Iterator[None]:
             }
         )
         yield
+    _note_missing(seen)

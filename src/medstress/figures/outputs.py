@@ -31,6 +31,8 @@ class Made:
     """The sentences of its caption."""
     body: str = ""
     """Markdown below the caption on the index page."""
+    remarks: tuple[str, ...] = ()
+    """What is amiss with its files: on the index page, and not in the caption."""
 
     @property
     def caption(self) -> str:
@@ -174,6 +176,7 @@ def index(results: Sequence[Made | Skipped], name: str) -> str:
             lines += [f"## {escape(each.title)}", "", f"Files: {', '.join(sorted(each.files))}", ""]
             lines += [*(f"* {escape(note)}" for note in each.notes), ""]
             lines += [each.body, ""] if each.body else []
+            lines += [f"Warning: {escape(remark)}\n" for remark in each.remarks]
     skipped = [each for each in results if isinstance(each, Skipped)]
     if skipped:
         lines += ["## Not made", ""]

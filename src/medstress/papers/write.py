@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from medstress.core.errors import UsageError, did_you_mean
-from medstress.figures.canvas import FORMATS
+from medstress.figures.canvas import FORMATS, missing_characters
 from medstress.figures.outputs import INDEX_HEAD, Made, Skipped, index
 from medstress.figures.own import make_own
 from medstress.figures.tex import DOCUMENT, document, with_captions
@@ -18,6 +19,7 @@ from medstress.results.rows import trial_rows
 from medstress.summary.summary import summarise_run
 
 INDEX = "index.md"
+_SHOWN = 10
 
 
 def write_figures(
@@ -48,7 +50,7 @@ def write_figures(
     else:
         items = run.items_by_id()
         made = make_layout(layout, summary, trial_rows(run), run.manifest, items, formats)
-    found = [with_captions(each) if isinstance(each, Made) else each for each in made]
+    found = [with_captions(each) if isinstance(each, Made) else each for each in _remarked(made)]
     contents = {
         name: data for each in found if isinstance(each, Made) for name, data in each.files.items()
     }
@@ -79,6 +81,23 @@ def check_formats(formats: Sequence[str]) -> tuple[str, ...]:
     if not formats:
         raise UsageError(f"--format: expected one or more of {known}, got nothing")
     return tuple(dict.fromkeys(formats))
+
+
+def _remarked(made: Iterable[Made | Skipped]) -> Iterator[Made | Skipped]:
+    """Yield what is made, one by one; figures whose font lacks characters say so."""
+    with missing_characters() as lacking:
+        for each in made:
+            if lacking and isinstance(each, Made):
+                shown = " ".join(sorted(lacking)[:_SHOWN])
+                more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+                remark = (
+                    f"the font lacks characters of labels ({shown}{more}): pdf and png show boxes "
+                    "in their place; give a label or name in Latin letters"
+                )
+                yield replace(each, remarks=(*each.remarks, remark))
+            else:
+                yield each
+            lacking.clear()
 
 
 def _refuse_foreign(out: Path, names: Iterable[str]) -> None:

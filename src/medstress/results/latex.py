@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from pylatexenc.latexencode import (
+    RULE_CALLABLE,
     RULE_DICT,
     UnicodeToLatexConversionRule,
     UnicodeToLatexEncoder,
@@ -21,12 +23,45 @@ _OWN = {
     ord("`"): r"\textasciigrave{}",
     ord("✓"): r"\ensuremath{\checkmark}",
     ord("\N{REPLACEMENT CHARACTER}"): "?",
+    **{ord(quote): mark for quote, mark in zip("‚„‑", (",", ",,", "-"), strict=True)},
+    ord("«"): r"\ensuremath{\ll}",
+    ord("»"): r"\ensuremath{\gg}",
+    ord("‹"): r"\ensuremath{<}",
+    ord("›"): r"\ensuremath{>}",
 }
-"""Characters that pylatexenc does not convert: two that fonts may change, and two it lacks."""
+"""Characters that pylatexenc does not convert, or into what plain pdflatex cannot set."""
+UNSET = "?"
+"""Stands for a character that pdflatex cannot set without further fonts or packages."""
+_CYRILLIC, _LETTERS_OF_MATHEMATICS = range(0x400, 0x530), range(0x1D400, 0x1D800)
+_NEEDS_MORE = frozenset(
+    "ÐÞðþĄąĐđĘęĮįŉŊŋŲųƕƞəɛɸʔʞ˛ΐϒ\u2060ℋℐℒℛℬℰℱℳ⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞↜↝⇅⇵∟∬∭∯∰∱∻∾≆≋≌≙≛≸≹⊧⊨⊫⊶⊷⊹⊾⋘⋙⋨⋰⌆⌕♩♭♮♯⨏⨖"
+)
+"""Characters that pylatexenc writes with commands of other packages than `PACKAGES` names."""
+
+
+def _plain(text: str, at: int) -> tuple[int, str] | None:
+    """Return a letter without its marks, or `UNSET`, for a character that cannot be set."""
+    code = ord(text[at])
+    if not (text[at] in _NEEDS_MORE or code in _CYRILLIC or code in _LETTERS_OF_MATHEMATICS):
+        return None
+    return 1, _base(text[at])
+
+
+def _base(char: str) -> str:
+    plain = unicodedata.normalize("NFKD", char)
+    base, marks = plain[0], plain[1:]
+    is_letter = base.isascii() and base.isalnum() and all(map(unicodedata.combining, marks))
+    return base if is_letter else UNSET
+
+
 _ENCODER = UnicodeToLatexEncoder(
-    conversion_rules=[UnicodeToLatexConversionRule(RULE_DICT, _OWN), "defaults"],
+    conversion_rules=[
+        UnicodeToLatexConversionRule(RULE_DICT, _OWN),
+        UnicodeToLatexConversionRule(RULE_CALLABLE, _plain),
+        "defaults",
+    ],
     replacement_latex_protection="braces-after-macro",
-    unknown_char_policy="keep",
+    unknown_char_policy=_base,
     unknown_char_warning=False,
 )
 _BREAK = re.compile("[ \t\n\u2028\u2029]+")
@@ -36,7 +71,7 @@ def escape(text: str) -> str:
     r"""Write text in one line and escape it for LaTeX.
 
     One line, because an empty line would end a command's argument, and a comment ends with its
-    line.
+    line. What pdflatex cannot set without further fonts is a letter without its marks, else `?`.
 
     >>> escape("50 % of a_b & {c} \\ −1")
     '50 \\% of a\\_b \\& \\{c\\} \\textbackslash{} \\ensuremath{-}1'
@@ -50,7 +85,7 @@ def latex_table(table: Table) -> str:
     columns = "l" * table.n_labels + "r" * (n_columns - table.n_labels)
     lines = [
         f"% medstress figures: {table.name}",
-        PACKAGES + "{booktabs,graphicx}",
+        PACKAGES + "{amssymb,booktabs,graphicx}",
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{escape(table.caption)}}}",
