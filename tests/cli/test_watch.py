@@ -62,6 +62,7 @@ def test_a_finished_run_is_shown_once_and_left_as_it_is(finished, medstress):
         assert (told.code, told.err) == (0, "")
         assert re.match(r"\d+ of \d+ trials ended \(100 %\) █+\n", told.out)
         assert ("complete: every one of" in told.out) is not bool(extra)
+        assert "a random part" not in " ".join(told.out.split())
         assert "hold however often one looks" in " ".join(told.out.split())
         assert max(map(cell_len, told.out.splitlines())) <= 80
     assert state(finished.out) == before
@@ -72,6 +73,7 @@ def test_a_run_that_stopped_ends_the_watching_and_says_how_to_go_on(bench, medst
     before = state(bench.out)
     told = medstress("watch", bench.out)
     assert (told.code, told.err) == (0, "")
+    assert "ended are not a random part of the run" in " ".join(told.out.split())
     last = told.out.splitlines()[-1]
     assert "the run is not complete" in last
     assert "to resume: " in last

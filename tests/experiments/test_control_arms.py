@@ -46,6 +46,24 @@ def test_no_op_stands_beside_every_attack_by_default(tmp_path: Path) -> None:
     assert set(by_attack["random"]["asr_net"]) == {"no_op"}
 
 
+def test_every_control_beside_random_names_has_a_verdict_in_words(tmp_path: Path) -> None:
+    run = ms.run(experiment(RANDOM, controls=True), out=tmp_path / "run")
+    summary = run.summary()
+    assert "same_type" not in {row.arm for row in run.rows()}
+    assert "no_op" in {row.arm for row in run.rows()}
+    (row,) = [row for row in summary["pooled"] if row["attack"] == "random"]
+    assert row["n_flipped"] > 0
+    (arm,) = summary["verdict"]["arms"]
+    assert arm["control"]["name"] == "no_op"
+    assert "harmless edits alone change" in summary["verdict"]["sentence"]
+
+
+def test_a_control_that_was_not_asked_leaves_a_sentence(tmp_path: Path) -> None:
+    given = experiment(RANDOM, controls=True, max_queries=7)
+    run = ms.run(given, out=tmp_path / "run")
+    assert run.summary()["verdict"]["sentence"].startswith("So far ")
+
+
 def test_arms_share_items_and_seeds_and_ask_no_more_than_their_attack_could(tmp_path: Path) -> None:
     run = ms.run(experiment(RANDOM, NEAREST), out=tmp_path / "run")
     rows = run.rows()

@@ -12,10 +12,13 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.costs.sentences import sentence_cost
-from medstress.report.sections import by_seed_and_pooled
+from medstress.report.cases.building import cases_of
+from medstress.report.glance import glance
+from medstress.report.sections import by_seed_and_pooled, rates_table, summary_table
 from medstress.report.sentence_scores import score_table
 from medstress.results import text
 from medstress.running.prepare import prepare
+from medstress.viewing.case import case_lines
 
 IOB = """Aspirin\tB-Chemical
 relieves\tO
@@ -280,6 +283,34 @@ def test_a_pair_is_measured_unless_a_change_is_too_much(folder: Path) -> None:
     limited_row = row_of(run, "limited")
     assert limited_row["pearson_after"]["value"] is None
     assert limited_row["pearson"]["value"] == searched["pearson"]["value"]
+
+
+def test_a_pair_that_is_only_measured_has_no_rate(folder: Path) -> None:
+    limited = {**GREEDY, "label": "limited", "max_change": 0.3}
+    run = ms.run(pairs({**STATIC, "label": "plain"}, limited), out=folder / "run")
+    both = run.summary()
+    rows = {row["attack"]: row for row in both["results"]}
+    for name in ("accuracy", "accuracy_after", "asr"):
+        assert rows["plain"][name]["value"] is None
+        assert rows["limited"][name]["value"] is not None
+    assert {point["value"] for point in rows["plain"]["asr_at"]} == {None}
+    assert rows["plain"]["asr_bounds"] == [None, None]
+    plain = [rows["plain"]]
+    for table in (rates_table(plain), summary_table(plain)):
+        headings = {column.heading for column in table.columns}
+        assert not headings & {"Accuracy before", "Accuracy after", "ASR", "Chance"}
+    assert summary_table([*plain, rows["limited"]]).rows[0].cells[5].value is None  # accuracy
+    with run.opened() as stored:
+        cases = cases_of(stored)
+        case = cases.record(next(row for row in cases.trials if row.attack == "plain"))
+    assert case.is_pair
+    assert case.tried == ()
+    told = ["".join(text for _, text in line) for line in case_lines(case)]
+    assert not any("P(key)" in line or line.startswith("answer") for line in told)
+    assert any(line.startswith("similarity") for line in told)
+    assert any(line.startswith("text_b: ") for line in told)
+    (place,) = glance({**both, "results": plain, "pooled": []}).places
+    assert [column.heading for column in place.arms.columns] == ["Attack", "Queries"]
 
 
 def test_the_search_keeps_the_candidate_that_moved_the_score_most(folder: Path) -> None:

@@ -243,6 +243,16 @@ def test_captions_stand_beside_the_image_and_not_in_it(grid):
     assert drawn >= 4
 
 
+def test_a_caption_counts_trials_and_says_where_an_item_has_several():
+    def captions(**spec):
+        made = own(summary(row("a", attack_spec=json.dumps({"name": "medfuzz", **spec}))))
+        return " ".join(" ".join(each.notes) for each in made.values() if isinstance(each, Made))
+
+    assert "Trials answered before an attack: 10 in each row." in captions(runs=1)
+    assert "one trial for each seed and run" not in captions(runs=1)
+    assert "An item has one trial for each seed and run." in captions(runs=2)
+
+
 def test_one_document_inputs_all_that_latex_can_show(grid):
     found = [with_captions(m) for m in make_own(grid.summary, ["pdf"])]
     text = document(found)

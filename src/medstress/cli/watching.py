@@ -27,6 +27,10 @@ from medstress.viewing.progress import ArmProgress, Pace, Progress, pace
 _FASTEST = 0.2
 """Fewest seconds between two readings."""
 _PREPARING = "a process prepares the run: nothing has been asked yet"
+_UNFINISHED = (
+    "Trials that have ended are not a random part of the run: until it is complete, rates may be "
+    "too low or too high."
+)
 _MOST_ROWS, _MOST_REASONS = 20, 3
 _LOST, _SEQUENCE = "Lost so far", "95 % sequence"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -112,6 +116,9 @@ def progress_lines(readings: Sequence[Progress], look: Look) -> Iterator[Line]:
         for part in wrapped(look.shown(text), look.width, "  "):
             yield Line(text=part, kind=Kind.SAID)
     yield from _tables(last, look)
+    if last.arms and not (last.is_complete or last.is_decided):
+        for part in wrapped(_UNFINISHED, look.width):
+            yield Line(text=look.shown(part), kind=Kind.SAID)
     if any(arm.ends for arm in last.arms):
         for part in wrapped(_proviso(last), look.width):
             yield Line(text=look.shown(part), kind=Kind.SAID)
@@ -215,6 +222,8 @@ def _brief(found: Progress, arms: list[ArmProgress]) -> frozenset[str]:
 
 def _table(found: Progress, arms: list[ArmProgress]) -> Table:
     controls = _controls(found, arms)
+    is_judged = any(arm.is_judged for arm in arms)
+    rates = (Column(heading=_LOST, format=Format.SHARE), *columns(Format.TEXT, _SEQUENCE))
     return Table(
         name="progress",
         caption="Attacks so far",
@@ -222,9 +231,7 @@ def _table(found: Progress, arms: list[ArmProgress]) -> Table:
             *columns(Format.TEXT, "Attack"),
             *columns(Format.COUNT, "Ended"),
             *(Column(heading=_heading(name), format=Format.SHARE) for name in controls),
-            *columns(Format.SHARE, _LOST),
-            *columns(Format.TEXT, _SEQUENCE),
-            *columns(Format.COUNT, "Items in it"),
+            *((*rates, *columns(Format.COUNT, "Items in it")) if is_judged else ()),
         ),
         rows=tuple(
             as_row(
@@ -234,17 +241,19 @@ def _table(found: Progress, arms: list[ArmProgress]) -> Table:
                     None if members[i] is None else _rate(members[i])
                     for members in controls.values()
                 ),
-                _rate(arm),
-                None if arm.ends is None else f"[{decimal(arm.ends[0])}, {decimal(arm.ends[1])}]",
-                arm.n_entered,
+                *((_rate(arm), _sequence(arm), arm.n_entered) if is_judged else ()),
             )
             for i, arm in enumerate(arms)
         ),
     )
 
 
+def _sequence(arm: ArmProgress) -> str | None:
+    return None if arm.ends is None else f"[{decimal(arm.ends[0])}, {decimal(arm.ends[1])}]"
+
+
 def _rate(arm: ArmProgress | None) -> Estimate | None:
-    if arm is None:
+    if arm is None or not arm.is_judged:
         return None
     n = arm.n_eligible
     value = arm.n_lost / n if n else None

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from medstress.figures.rows import Row, Rows, last_budget
+from medstress.figures.rows import Row, Rows, last_budget, spec_of
 from medstress.results.formats import decimal, listed, plural
 
 INTERVALS = "Intervals: 95 %."
 _MOST_NAMES = 6
+_RUNS = "An item has one trial for each seed and run."
 
 
 def sentences(run: Rows, rows: Sequence[Row]) -> list[str]:
@@ -17,7 +18,8 @@ def sentences(run: Rows, rows: Sequence[Row]) -> list[str]:
     counts = [int(row["accuracy"]["n"]) for row in rows if (row.get("accuracy") or {}).get("n")]
     seeds = sorted({s for row in rows for s in row.get("seeds") or () if s is not None})
     return [
-        *([f"Answered before an attack: {_range(counts)} for each row."] if counts else []),
+        *([f"Trials answered before an attack: {_range(counts)} in each row."] if counts else []),
+        *([_RUNS] if any(map(_has_runs, rows)) else []),
         *seeds_sentence(seeds),
         INTERVALS,
         *_guessing(run, rows),
@@ -49,6 +51,10 @@ def state(summary: Mapping[str, Any]) -> list[str]:
     if summary["experiment"].get("complete") is False:
         return ["The run is not complete; these numbers may change."]
     return []
+
+
+def _has_runs(row: Row) -> bool:
+    return (spec_of(row).get("runs") or 1) > 1
 
 
 def _guessing(run: Rows, rows: Iterable[Row]) -> list[str]:

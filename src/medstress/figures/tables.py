@@ -48,7 +48,7 @@ def results(run: Rows) -> Made | None:
             as_row(
                 *_place(run, row, factors),
                 *((last_budget(row),) if budgets else ()),
-                (row.get("accuracy") or {}).get("n"),
+                None if row.get("n_measured") else (row.get("accuracy") or {}).get("n"),
                 *(_share(row, name) for name in _MEASURES),
                 *(_score(row, name + end) for name, _ in _SCORES for end in ("", "_after")),
                 (row.get("queries_to_success") or {}).get("median"),

@@ -30,8 +30,8 @@ NEVER_ASKED = 0.1
 def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[str]:
     """Return the warnings of a run, those about chance first.
 
-    While a run is not complete there is no warning about chance: trials that end at the baseline
-    finish first, so accuracy is biased low until the end.
+    While a run is not complete there is no warning about chance: how fast a trial ends depends on
+    what is found, so those that have ended are not a random part of the run.
 
     Args:
         trials: all trials of the run so far.
@@ -44,8 +44,8 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
         ]
     elif experiment.get("complete") is False:
         found = [
-            f"The run is not complete: these are the first {len(trials)} trials. Those that are "
-            "wrong at baseline finish first, so accuracy leans low until the end."
+            f"The run is not complete: the trials that have ended, {len(trials)} so far, are not a "
+            "random part of it, so that any rate may be too low or too high."
         ]
     else:
         found = _not_above_chance(trials)
@@ -82,7 +82,8 @@ def _whose(failed: Counter[str], trials: Sequence[TrialRow]) -> str:
     """Name the victims whose trials failed, if the run has several."""
     if len({row.victim for row in trials}) < 2:
         return ""
-    named = ", ".join(f"{n} of {victim}" for victim, n in failed.most_common(_MOST_NAMED))
+    ranked = sorted(failed.items(), key=lambda each: (-each[1], each[0]))
+    named = ", ".join(f"{n} of {victim}" for victim, n in ranked[:_MOST_NAMED])
     more = len(failed) - _MOST_NAMED
     return f" ({named}{f', and of {more} more victims' if more > 0 else ''})"
 
@@ -187,10 +188,11 @@ def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
             continue
         reached, level = found.readable, found.readable_chance
         of = f" of {reached.n} readable answers" if n else ""
+        by = f" by always answering the commonest key letter, n = {reached.n}" * found.by_letter
         sentences.append(
             f"{place} is not above chance (accuracy {_short(reached.value)}{of}, 95 % "
-            f"{_short(reached.low)}-{_short(reached.high)}, chance {_short(level)}): its success "
-            "rate cannot be told from guessing."
+            f"{_short(reached.low)}-{_short(reached.high)}, chance {_short(level)}{by}): its "
+            "success rate cannot be told from guessing."
         )
     return sentences
 

@@ -46,6 +46,13 @@ def chance_level(items: Sequence[tuple[int, str]]) -> float | None:
     return max(at_random, commonest)
 
 
+def is_by_letter(trials: Sequence[TrialRow]) -> bool:
+    """Return True if `chance_of` is that of always answering the commonest letter of the key."""
+    level = chance_of(trials)
+    items = first_of_each_item(filter(is_answered, trials))
+    return level is not None and level > fmean(1 / row.n_options for row in items)
+
+
 def chance_of(trials: Sequence[TrialRow]) -> float | None:
     """Return the chance level over the items that accuracy is measured on."""
     items = first_of_each_item(filter(is_answered, trials))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from medstress.core.rows import TrialRow
 from medstress.metrics.accuracies import accuracy
 from medstress.metrics.bounds import accuracy_bounds
-from medstress.metrics.chance import chance_of
+from medstress.metrics.chance import chance_of, is_by_letter
 from medstress.metrics.counts import clean_items, is_answered, is_readable
 from medstress.stats.estimates import Estimate
 
@@ -28,6 +28,8 @@ class CleanAnswers:
     """Accuracy of the answers that could be read."""
     readable_chance: float | None
     """Accuracy of guessing on the items with readable answers."""
+    by_letter: bool
+    """True if guessing is at its best on them by always answering the commonest letter."""
     n_unreadable: int
     """Number of answers that could not be read."""
     guesses: bool
@@ -55,6 +57,7 @@ def clean_answers(trials: Iterable[TrialRow]) -> CleanAnswers:
         chance=chance_of(items),
         readable=accuracy(readable),
         readable_chance=chance_of(readable),
+        by_letter=is_by_letter(readable),
         n_unreadable=n,
         guesses=bool(readable) and _is_low(sure),
         has_many_unreadable=n > 0 and (n >= MANY_UNREADABLE * len(items) or _is_low(clean)),

@@ -242,10 +242,13 @@ def _arms(
     shown: list[tuple[Column, list[Value | Cell]]] = [
         (Column(heading="Attack"), [as_text(row["attack"]) for row in said])
     ]
-    shown.append(_read(measure("accuracy"), rows))
-    if has_chance:
+    is_judged = any(not row.get("n_measured") for row in rows)
+    if is_judged:
+        shown.append(_read(measure("accuracy"), rows))
+    if is_judged and has_chance:
         shown.append(_read(CHANCE, rows))
-    shown.append(_read(measure("accuracy_after"), rows))
+    if is_judged:
+        shown.append(_read(measure("accuracy_after"), rows))
     for name in dict.fromkeys(name for row in rows for name in row.get("control") or {}):
         heading = f"Control ({CONTROL_WORDS.get(name, name)})"
         cells: list[Value | Cell] = [_known((row["control"] or {}).get(name)) for row in rows]
@@ -255,18 +258,12 @@ def _arms(
         cells = [None if row is None else _known(row.get("asr")) for row in outside]
         heading = "Control (noise outside entities)"
         shown.append((Column(heading=heading, format=Format.SHARE), cells))
-    loss = Column(heading=LOSS, format=Format.SHARE)
-    shown.append(
-        (
-            loss,
-            [
-                Cell(value=_share(row.get("asr")), lines=lines)
-                for row, lines in zip(rows, remarks, strict=True)
-            ],
-        )
-    )
+    if is_judged:
+        losses = [measure("asr").read(row) for row in rows]
+        shown.append((Column(heading=LOSS, format=Format.SHARE), _with(losses, remarks)))
     asked = [number(row.get("queries") or {}, "asked") for row in rows]
-    shown.append((Column(heading="Queries", format=Format.COUNT), [*asked]))
+    cells = [*asked] if is_judged else _with(asked, remarks)
+    shown.append((Column(heading="Queries", format=Format.COUNT), cells))
     if any(row.get("attempts") for row in rows):
         made = [number(row.get("attempts") or {}, "made") for row in rows]
         shown.append((Column(heading="Attempts", format=Format.COUNT), [*made]))
@@ -276,6 +273,10 @@ def _arms(
         columns=tuple(column for column, _ in shown),
         rows=tuple(as_row(*cells) for cells in zip(*(cells for _, cells in shown), strict=True)),
     )
+
+
+def _with(values: Sequence[Value], remarks: Sequence[tuple[str, ...]]) -> list[Value | Cell]:
+    return [Cell(value=each, lines=lines) for each, lines in zip(values, remarks, strict=True)]
 
 
 def _read(one: Measure, rows: Sequence[Row]) -> tuple[Column, list[Value | Cell]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from medstress.report.labels import LABELS, Row, labels, measured, number
@@ -62,7 +63,7 @@ def by_seed_and_pooled(summary: Mapping[str, Any], *, with_controls: bool = Fals
 
 def summary_table(rows: Sequence[Row]) -> Table:
     """Return the results in short, one line per row."""
-    return Table(
+    table = Table(
         name="summary",
         caption="Results",
         columns=(
@@ -91,6 +92,7 @@ def summary_table(rows: Sequence[Row]) -> Table:
         ),
         n_labels=len(LABELS),
     )
+    return judged_only(table, rows)
 
 
 _LEDGER = ("asked", "paid", "cached", "failed")
@@ -112,7 +114,7 @@ def _more_answers(each: Row) -> tuple[str, ...]:
 
 def rates_table(rows: Sequence[Row]) -> Table:
     """Return all rates of every row, with the counts of excluded trials."""
-    return Table(
+    table = Table(
         name="rates",
         caption="Attack success rate (ASR), and accuracy before and after",
         columns=(
@@ -128,6 +130,25 @@ def rates_table(rows: Sequence[Row]) -> Table:
             *_methods(rows),
         ),
         n_labels=len(LABELS),
+    )
+    return judged_only(table, rows)
+
+
+def judged_only(table: Table, rows: Sequence[Row]) -> Table:
+    """Leave out the columns of rates if no row has answers that are right or wrong.
+
+    Args:
+        table: a table of them.
+        rows: of the summary; those of pairs without `max_change` are measured only.
+    """
+    if not rows or any(not each.get("n_measured") for each in rows):
+        return table
+    left_out = {measure(name).label for name in (*RATES, "chance")}
+    kept = [i for i, column in enumerate(table.columns) if column.heading not in left_out]
+    return replace(
+        table,
+        columns=tuple(table.columns[i] for i in kept),
+        rows=tuple(replace(row, cells=tuple(row.cells[i] for i in kept)) for row in table.rows),
     )
 
 

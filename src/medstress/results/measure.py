@@ -37,6 +37,8 @@ class Measure:
         for part in self.name.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
         if is_estimate(value):
+            if self.format is SHARE and value["value"] is None and row.get("n_measured"):
+                return None  # no share of nothing: scores moved, and none is right or wrong
             return read_share(value) if self.format is SHARE else read_score(value)
         return value if isinstance(value, int | float | str) else None
 

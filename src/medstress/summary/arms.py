@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from medstress.core.controls import CONTROLS, arm_label, is_control_spec
+from medstress.results.formats import plural
 
 Row: TypeAlias = Mapping[str, Any]
 Place: TypeAlias = tuple[str, str, str]
@@ -41,15 +42,21 @@ class Arm:
         return found
 
     @property
-    def rank(self) -> tuple[float, float, int]:
-        """How much it takes; of arms that take as much, the one that is surest goes first."""
-        return (self.taken["value"], self.surely[0], self.taken["n"])
+    def rank(self) -> tuple[float, float, int, bool]:
+        """How much it takes; of arms that take as much, the surest, and one beside a control."""
+        return (self.taken["value"], self.surely[0], self.taken["n"], self.has_control)
 
     @property
     def surely(self) -> tuple[float, float]:
         """How much it takes at least; of victims of very unlike size one of one is not the most."""
         value, low = self.taken["value"], self.taken["low"]
         return (value if low is None else low, value)
+
+    @property
+    def has_control(self) -> bool:
+        """Whether what a harmless change takes is known beside it."""
+        net = self.row.get("f1_net_drop") or {}
+        return control_in(self.row) is not None or net.get("value") is not None
 
 
 def place_of(row: Row) -> Place:
@@ -77,6 +84,17 @@ def comparable(arms: Sequence[Arm]) -> list[Arm]:
     """
     most = max((arm.taken["n"] for arm in arms), default=0)
     return [arm for arm in arms if 2 * arm.taken["n"] >= most]
+
+
+def counted(row: Row) -> str:
+    """Say of how many seeds and runs the trials of a row are; empty where each item has one.
+
+    >>> counted({"seeds": [0, 1], "attack_spec": '{"name": "medfuzz", "runs": 3}'})
+    '2 seeds, 3 runs each'
+    """
+    n_runs = json.loads(row["attack_spec"]).get("runs") or 1
+    seeds = [plural(len(row["seeds"]), "seed")] if len(row["seeds"]) > 1 else []
+    return ", ".join([*seeds, *([f"{n_runs:,} runs each"] if n_runs > 1 else [])])
 
 
 def _arm(row: Row) -> Arm | None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from medstress.core.controls import CONTROLS, MEANINGS
 from medstress.results.formats import listed, plural
-from medstress.summary.arms import REPEAT, Row, is_awaited
+from medstress.summary.arms import REPEAT, Row, counted, is_awaited
 
 NO_CONTROL = "not net of any control"
 _MOST = 6
@@ -29,8 +29,8 @@ class Key:
     """Name of the control."""
     budget: int | None
     """Most queries of a trial."""
-    n_seeds: int
-    """Seeds of the trials."""
+    counted: str
+    """Seeds and runs of the trials, in words."""
     n: int
     """Trials of both arms."""
     changed: int
@@ -61,7 +61,7 @@ def headlines(pooled: Sequence[Row], manifest: Mapping[str, Any]) -> list[str]:
                 place=_place(row),
                 control=name,
                 budget=budget,
-                n_seeds=len(row["seeds"]),
+                counted=counted(row),
                 n=sum(table),
                 changed=both + only_control,
                 open=open_control,
@@ -102,7 +102,7 @@ def _place(row: Row) -> tuple[str, str, str]:
 def _sentence(key: Key, members: Sequence[Taken]) -> str:
     victim, dataset, group = key.place
     ranked = sorted(members, key=lambda each: (-each[1], each[0]))
-    seeds = f" ({key.n_seeds} seeds)" if key.n_seeds > 1 else ""
+    seeds = f" ({key.counted})" if key.counted else ""
     queries = f", up to {plural(key.budget, 'query', 'queries')} each" if key.budget else ""
     change = "changes" if key.changed == 1 else "change"
     unanswered = f" ({key.open:,} more are not known: no readable answer)" if key.open else ""

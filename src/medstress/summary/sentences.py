@@ -12,7 +12,10 @@ from medstress.core.outcomes import Verdict
 from medstress.core.text import edits_of
 from medstress.kinds.scores import DatasetScores, Json, Place, ScoredArm
 from medstress.results.load import StoredRun, kind_of_run
+from medstress.stats.estimates import unknown
 from medstress.stats.multiplicity import benjamini_hochberg
+
+_RATES = ("accuracy", "accuracy_after", "asr", "asr_asked")
 
 
 def add_scores(run: StoredRun, summary: Json) -> None:
@@ -31,8 +34,24 @@ def add_scores(run: StoredRun, summary: Json) -> None:
         if control is not None and list(seeds) != [None]:
             control = control.of(seeds)
         row.update(scores.row(arms[place].of(seeds), control))
+        if row["n_measured"]:
+            row.update(_no_rates(row))
     summary["tests"] = [*summary["tests"], *_tests(arms, scores)]
     summary["warnings"] = [*summary["warnings"], *scores.warnings(arms)]
+
+
+def _no_rates(row: Json) -> Json:
+    """Return the rates of a row of which nothing is right or wrong: unknown, for a score moves.
+
+    Without `max_change` no change of the score of a pair is a success.
+    """
+    unjudged = unknown("without max_change no score is right or wrong").as_json()
+    points = [{**point, **unjudged} for point in row["asr_at"]]
+    return {
+        **dict.fromkeys(_RATES, unjudged),
+        **{f"{name}_bounds": [None, None] for name in _RATES if f"{name}_bounds" in row},
+        "asr_at": points,
+    }
 
 
 def arms_of(run: StoredRun) -> dict[Place, ScoredArm]:

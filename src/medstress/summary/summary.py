@@ -17,6 +17,7 @@ from medstress.metrics.controls import attacks_only
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.metrics.variance import variance_rows
 from medstress.results.answer_warnings import about_answers
+from medstress.results.formats import plural
 from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.names import names_of
 from medstress.results.queries import only_names, substitutions
@@ -35,7 +36,7 @@ from medstress.summary.reviews import describe_reviews, split_lines
 from medstress.summary.sensitivity import describe_sensitivity, models_of
 from medstress.summary.sentences import add_scores
 from medstress.summary.training import describe_training
-from medstress.summary.verdict import verdict_of
+from medstress.summary.verdict import GUESSING, verdict_of
 from medstress.tuning.numbers import cautions, describe_tuning
 
 
@@ -142,11 +143,15 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     }
 
 
-def _guesses(trials: Sequence[TrialRow], place: Place) -> bool:
-    """Return whether a victim's clean answers are not above chance."""
-    return clean_answers(
+def _guesses(trials: Sequence[TrialRow], place: Place) -> str:
+    """Return how guessing reaches what a victim's clean answers do; empty if they are above it."""
+    found = clean_answers(
         trial for trial in trials if (trial.dataset, trial.group, trial.victim) == place
-    ).guesses
+    )
+    if not found.guesses:
+        return ""
+    n = plural(found.readable.n, "item")
+    return f"by always giving the commonest key letter of these {n}" * found.by_letter or GUESSING
 
 
 def _budgets(trials: Sequence[TrialRow]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from medstress.summary.arms import (
     arms_in,
     comparable,
     control_in,
+    counted,
     is_awaited,
 )
 from medstress.summary.edit_words import edit_clause
@@ -24,6 +25,7 @@ from medstress.summary.headlines import NO_CONTROL, primary
 
 NO_VALIDITY = "no validity was measured"
 NEAR_CHANCE = "near chance"
+GUESSING = "by guessing"
 MOST_VICTIMS = 4
 """Victims that have a line each; of more the range is said."""
 _SCORE_WORDS = {"f1": "F1", "pearson": "the correlation", "macro_f1": "macro F1"}
@@ -33,14 +35,15 @@ _NOTHING = "No trial has ended yet, so nothing is measured."
 
 
 def verdict_of(
-    found: Mapping[str, Any], manifest: Mapping[str, Any], guesses: Callable[[Place], bool]
+    found: Mapping[str, Any], manifest: Mapping[str, Any], guesses: Callable[[Place], str]
 ) -> dict[str, Any]:
     """Return the first sentences of a summary, and the numbers that stand in them.
 
     Args:
         found: the summary so far: `experiment`, `results`, `pooled`, `names`.
         manifest: the run's manifest.
-        guesses: whether a victim's clean answers about a data set and group are not above chance.
+        guesses: how guessing reaches what a victim's clean answers about a data set and group do,
+            in words; empty if they are above chance.
 
     Returns:
         `sentence`: the arm that takes most, with interval, control and warnings; `others`: a
@@ -52,7 +55,7 @@ def verdict_of(
     arms = arms_in(found["pooled"])
     worst = _worst_by_victim(arms)
     numbers = [_numbers(arm, manifest, guesses) for arm in worst]
-    sayer = _Sayer(names=names, arms=arms, victims=_victims(found["pooled"]))
+    sayer = _Sayer(names=names, arms=arms, victims=_victims(found["pooled"]), guesses=guesses)
     said = [sayer.say(each, numbers[i], after=worst[0]) for i, each in enumerate(worst)]
     first = _first(found, worst, said, names)
     return {
@@ -97,7 +100,7 @@ def _worst_by_victim(arms: Sequence[Arm]) -> list[Arm]:
 
 
 def _numbers(
-    arm: Arm, manifest: Mapping[str, Any], guesses: Callable[[Place], bool]
+    arm: Arm, manifest: Mapping[str, Any], guesses: Callable[[Place], str]
 ) -> dict[str, Any]:
     """Return what a sentence on an arm says, as numbers."""
     row, name = arm.row, control_in(arm.row)
@@ -124,7 +127,7 @@ def _numbers(
         "control": control,
         "control_awaited": control is None and is_awaited(row, manifest),
         "is_control": is_control_spec(arm.spec),
-        "near_chance": row.get("chance") is not None and guesses(arm.place),
+        "near_chance": row.get("chance") is not None and bool(guesses(arm.place)),
         "vouched_by": (row.get("asr_valid") or {}).get("vouched_by"),
     }
 
@@ -139,9 +142,15 @@ def _n_open(row: Row) -> int:
 class _Sayer:
     """Says what an arm took, naming only what tells it from the other arms of the run."""
 
-    def __init__(self, *, names: Names, arms: Sequence[Arm], victims: Sequence[str]) -> None:
-        self._names = names
-        self._arms = arms
+    def __init__(
+        self,
+        *,
+        names: Names,
+        arms: Sequence[Arm],
+        victims: Sequence[str],
+        guesses: Callable[[Place], str],
+    ) -> None:
+        self._names, self._arms, self._guesses = names, arms, guesses
         self._varies = {
             factor: len({arm.row[factor] for arm in arms}) > 1
             for factor in ("dataset", "group", "attack")
@@ -169,8 +178,8 @@ class _Sayer:
         if numbers["near_chance"]:
             right, level = per_cent(arm.row["accuracy"]["value"]), per_cent(arm.row["chance"])
             parts.append(
-                f"the model answers {NEAR_CHANCE} ({right} right before any edit, {level} by "
-                "guessing), so no loss can be told from guessing"
+                f"the model answers {NEAR_CHANCE} ({right} right before any edit, {level} "
+                f"{self._guesses(arm.place)}), so no loss can be told from guessing"
             )
         return "; ".join(parts)
 
@@ -190,8 +199,7 @@ class _Sayer:
     def _count(self, arm: Arm, numbers: Row) -> str:
         n = numbers["n"]
         n_lost = f"{numbers['n_lost']:,}" if numbers["n_lost"] else "none"
-        seeds = f"; {numbers['n_seeds']} seeds" if numbers["n_seeds"] > 1 else ""
-        share = f"({between(numbers['estimate'])}{seeds})"
+        share = f"({'; '.join(filter(None, (between(numbers['estimate']), counted(arm.row))))})"
         nouns = _nouns(arm.row, n)
         if self._varies["victim"]:
             victim = self._names.of("victim", arm.row["victim"])
@@ -252,9 +260,7 @@ def _beside(numbers: Row, is_first: bool) -> Iterator[str]:
             f"{'take as much' if numbers['n_lost'] is None else 'change as many'}"
         )
     elif "n" not in control:
-        net = control["net"]
-        ends = "" if net["low"] is None else f" ({decimal(net['low'])} to {decimal(net['high'])})"
-        yield f"net of as much noise outside entities {decimal(net['value'])}{ends}"
+        yield _outside(control["net"])
     else:
         of = "" if control["n"] == numbers["n"] else f" of {control['n']:,}"
         unknown = f", {control['n_open']:,} more not known" if control["n_open"] else ""
@@ -262,6 +268,11 @@ def _beside(numbers: Row, is_first: bool) -> Iterator[str]:
         words = _ALONE.get(control["name"], CONTROL_WORDS[control["name"]])
         changed = f"{control['n_changed']:,}{of}{unknown}"
         yield f"{words} alone {verb} {_against(changed, numbers, is_first)}"
+
+
+def _outside(net: Row) -> str:
+    ends = "" if net["low"] is None else f" ({decimal(net['low'])} to {decimal(net['high'])})"
+    return f"net of as much noise outside entities {decimal(net['value'])}{ends}"
 
 
 _ALONE = {"paraphrase": "other wording", "option_shuffle": "other orders of the options"}
@@ -328,24 +339,29 @@ def _first(
 
 
 def _nothing_lost(found: Mapping[str, Any]) -> str:
-    """Say why there is no arm to speak of."""
+    """Say why there is no arm to speak of; of a run that goes on, that this may change."""
     rows = [row for row in found["pooled"] if "control_of" not in row]
+    so_far, yet = ("", "") if _has_ended(found["experiment"]) else (" so far", " yet")
     if victims_unread(found).keys() >= {row["victim"] for row in rows}:
-        return "Every answer is unreadable, so nothing is measured."
+        return f"Every answer{so_far} is unreadable, so nothing is measured{yet}."
     if set(victims_failed(found)) >= set(_victims(rows)):
-        return "Every call failed, so nothing is measured."
+        return f"Every call{so_far} failed, so nothing is measured{yet}."
     if any(row["n_already_wrong"] for row in rows):
-        return "Nothing was right before the attack, so nothing could be lost."
+        return f"Nothing{so_far} was right before the attack, so nothing could be lost{yet}."
     if all(any(s in row for s in SCORES) for row in rows):
-        return "Nothing can be said of a loss: no perturbed copy of the data was asked."
+        return f"Nothing can be said of a loss{yet}: no perturbed copy of the data was asked."
     if all(row["n_not_attackable"] == row["n_trials"] for row in rows):
-        return "No item could be attacked, so nothing is measured."
-    return "No answer was attacked, so nothing is measured."
+        return f"No item{so_far} could be attacked, so nothing is measured{yet}."
+    return f"No answer was attacked{so_far}, so nothing is measured{yet}."
+
+
+def _has_ended(experiment: Row) -> bool:
+    return bool(experiment["complete"]) or experiment.get("decided") is not None
 
 
 def _so_far(experiment: Row, results: Sequence[Row], sentence: str) -> str:
     """Put in front how far a run is that has not ended."""
-    if experiment["complete"] or experiment.get("decided") is not None:
+    if _has_ended(experiment):
         return sentence
     done, planned = sum(row["n_trials"] for row in results), experiment.get("n_planned")
     if planned is None:

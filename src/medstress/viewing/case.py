@@ -21,6 +21,7 @@ _SIGNS: dict[Change, tuple[Style, str, str]] = {
     Change.ADDED: ("added", "{+", "+}"),
 }
 """Differences are marked by signs as well, so that no colour is needed."""
+_PAIR = ("text_a", "text_b")
 _BAR = 20
 _LABEL = 16
 
@@ -35,7 +36,7 @@ def case_lines(case: CaseRecord) -> Iterator[Line]:
         yield (("soft", f"left out: {note}"),)
     if case.shown_before is not None:
         yield from _titled("Text, [-before-] and {+after+}")
-        yield _marked(case.shown_before, case.shown_after)
+        yield from _texts(case, case.shown_before)
     yield from _sent(case)
     yield from _scores(case.scores)
     for name, tagging in (("before", case.tagged_before), ("after", case.tagged_after)):
@@ -55,7 +56,9 @@ def _place(case: CaseRecord) -> str:
 
 
 def _facts(case: CaseRecord) -> Iterator[Line]:
-    if case.replaced is not None and case.replacement is not None:
+    if case.n_edits > 1:
+        yield (("", f"{'changes':<{_LABEL}}{case.n_edits:,}, marked in the text below"),)
+    elif case.replaced is not None and case.replacement is not None:
         where = f" (in {case.changed_in})" if case.changed_in else ""
         kind = f", {case.entity_type}" if case.entity_type else ""
         yield (
@@ -63,11 +66,13 @@ def _facts(case: CaseRecord) -> Iterator[Line]:
             *_swap(Swap(replaced=case.replaced, replacement=case.replacement)),
             ("soft", f"{where}{kind}"),
         )
-    rows = [("right answer", case.key), ("answer", _to(case.answer_before, case.answer_after))]
+    rows = [("gold score" if case.is_pair else "right answer", case.key)]
+    if not case.is_pair:
+        rows.append(("answer", _to(case.answer_before, case.answer_after)))
     if case.confidence is not None:
         after = None if case.confidence_after is None else decimal(case.confidence_after)
         guess = " (a guess: below .5 before)" if case.guess else ""
-        rows.append(("P(key)", _to(decimal(case.confidence), after) + guess))
+        rows.append((_score_name(case), _to(decimal(case.confidence), after) + guess))
     if case.verdict == "flipped":
         rows.append(("key still right", validity_words(case.valid, case.validity_reason)))
         rows.append(("asked again", repeats_words(case.repeats)))
@@ -81,6 +86,10 @@ def _facts(case: CaseRecord) -> Iterator[Line]:
     rows.append(("trial", case.trial_id))
     for name, value in rows:
         yield (("", f"{name:<{_LABEL}}{value}"),)
+
+
+def _score_name(case: CaseRecord) -> str:
+    return "similarity" if case.is_pair else "P(key)"
 
 
 def _to(before: str | None, after: str | None) -> str:
@@ -105,6 +114,17 @@ def _swap(swap: Swap) -> Line:
 def _titled(title: str) -> Iterator[Line]:
     yield ()
     yield (("head", title),)
+
+
+def _texts(case: CaseRecord, before: str) -> Iterator[Line]:
+    """Yield the text with its changes; the two of a pair by name."""
+    after = case.shown_after
+    texts = before.split("\n"), (before if after is None else after).split("\n")
+    if case.is_pair and {len(each) for each in texts} == {len(_PAIR)}:
+        for name, first, second in zip(_PAIR, *texts, strict=True):
+            yield (("soft", f"{name}: "), *_marked(first, second))
+    else:
+        yield _marked(before, after)
 
 
 def _marked(before: str, after: str | None) -> Line:
@@ -170,13 +190,15 @@ def _tagged(name: str, tagging: Tagging) -> Iterator[Line]:
 def _tried(case: CaseRecord) -> Iterator[Line]:
     if not case.tried:
         return
-    yield from _titled("Tried before, without success")
+    measured = case.verdict == "measured"
+    yield from _titled("Asked about" if measured else "Tried before, without success")
     for each in case.tried:
         spans: list[Span] = [("", f"{each.query:>4}. ")]
         for i, swap in enumerate(each.swaps):
             spans += [("", "; ") if i else ("", ""), *_swap(swap)]
-        score = "" if each.score is None else f", P(key) {decimal(each.score)}"
-        spans.append(("soft", f"  answer {each.answer or 'none'}{score}"))
+        score = None if each.score is None else f"{_score_name(case)} {decimal(each.score)}"
+        answer = None if case.is_pair else f"answer {each.answer or 'none'}"
+        spans.append(("soft", f"  {', '.join(filter(None, (answer, score)))}"))
         yield tuple(spans)
 
 

@@ -59,6 +59,8 @@ class ArmProgress:
     """The confidence sequence of the share that is lost; None before the first item entered."""
     n_entered: int
     """Items, or documents, that entered it."""
+    is_judged: bool = True
+    """False if it only moves scores, none of which is right or wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,14 +252,16 @@ def _arms(run: StoredRun, ended: Sequence[StoredTrial]) -> Iterator[ArmProgress]
     for place, trials in by_arm.items():
         known = [rows[one.trial] for one in trials if one.trial in rows]
         watch = _watched(trials, rows, clusters[place[0]], unfinished)
+        is_judged = all(row.verdict != Verdict.MEASURED for row in known)
         yield ArmProgress(
             place=place,
             is_control="control_of" in (specs.get(place[3]) or {}),
             n_ended=len(known),
             n_eligible=sum(map(is_eligible, known)),
             n_lost=sum(map(is_flipped, known)),
-            ends=watch.ends if watch.n else None,
+            ends=watch.ends if watch.n and is_judged else None,
             n_entered=watch.n,
+            is_judged=is_judged,
         )
 
 

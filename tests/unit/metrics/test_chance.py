@@ -10,6 +10,7 @@ import pytest
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics import above_chance, binomial_above, chance_level, chance_of
+from medstress.metrics.chance import is_by_letter
 
 Make = Callable[..., TrialRow]
 
@@ -45,6 +46,14 @@ def test_chance_is_over_answered_items_each_once(trial: Make) -> None:
     ]
     assert chance_of(trials) == 0.25
     assert above_chance(trials)["p"] == pytest.approx(0.25**4)
+
+
+def test_a_commonest_letter_is_told_from_guessing_at_random(trial: Make) -> None:
+    even = [trial(item_id=f"q{i}", key="ABCD"[i]) for i in range(4)]
+    assert not is_by_letter(even)
+    assert is_by_letter(even[:1])
+    assert is_by_letter([*even, trial(item_id="q4", key="A")])
+    assert not is_by_letter([])
 
 
 def test_clean_answers_that_failed_count_as_wrong_in_the_test_above_chance(trial: Make) -> None:

@@ -330,8 +330,19 @@ def test_failed_trials_are_told_victim_by_victim(summary_of: Summary, trial: Mak
 def test_nothing_is_said_of_chance_before_the_end(summary_of: Summary, trial: Make) -> None:
     trials = [trial(item_id=str(i), verdict=Verdict.ALREADY_WRONG) for i in range(9)]
     assert summary_of(trials, complete=False)["warnings"] == [
-        "The run is not complete: these are the first 9 trials. Those that are wrong at baseline "
-        "finish first, so accuracy leans low until the end."
+        "The run is not complete: the trials that have ended, 9 so far, are not a random part of "
+        "it, so that any rate may be too low or too high."
+    ]
+
+
+def test_a_chance_level_of_few_items_says_how_it_is_reached(
+    summary_of: Summary, trial: Make
+) -> None:
+    one = trial(item_id="q", key="B", n_asked=1, n_paid=1)
+    assert summary_of([one])["warnings"] == [
+        "mock on sample/drugs is not above chance (accuracy 1.00, 95 % .21-1.00, chance 1.00 by "
+        "always answering the commonest key letter, n = 1): its success rate cannot be told from "
+        "guessing."
     ]
 
 

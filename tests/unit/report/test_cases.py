@@ -184,12 +184,28 @@ def test_a_case_is_found_by_every_name_that_is_its_own(cases, rows):
     assert find_trial(alone, rows[1].item_id) is rows[1]
 
 
-@pytest.mark.parametrize("asked", ["q001", "", "zz\x1b[31m", "q0"])
+@pytest.mark.parametrize("asked", ["q001", "zz\x1b[31m", "q0"])
 def test_what_fits_none_or_several_names_up_to_five_candidates(cases, asked, said):
     with pytest.raises(UsageError) as error:
         find_trial(cases, asked)
     said(str(error.value), repr(asked)[1:3])
     assert 1 <= str(error.value).count(", item q") <= 5
+
+
+def test_candidates_are_told_apart_by_all_that_a_trial_has(cases, rows):
+    with pytest.raises(UsageError) as error:
+        find_trial(cases, "blake2b-128:")
+    first = min(rows, key=lambda row: (row.verdict.value != "flipped", row.trial_id))
+    told = str(error.value)
+    assert f"on {first.group} of {first.victim}, seed {first.seed}, item {first.item_id}" in told
+    assert "medstress export DIR --to FILE.csv lists all trials" in told
+
+
+def test_an_empty_case_is_refused_in_one_sentence(cases, said):
+    with pytest.raises(UsageError) as error:
+        find_trial(cases, "")
+    said(str(error.value), "''")
+    assert "got an empty text" in str(error.value)
 
 
 def test_a_run_without_trials_has_no_case(said):

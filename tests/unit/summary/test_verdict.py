@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medstress.stats.estimates import unknown, wilson
-from medstress.summary.verdict import verdict_of
+from medstress.summary.verdict import GUESSING, verdict_of
 
 
 def share(part: int, n: int) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def controlled(lost: int, right: int, control: int, name: str = "no_op", **chang
     }
 
 
-def verdict(*rows: dict[str, Any], guesses: bool = False, **experiment: Any) -> dict[str, Any]:
+def verdict(*rows: dict[str, Any], guesses: str = "", **experiment: Any) -> dict[str, Any]:
     found = {
         "experiment": {"complete": True, "n_planned": sum(r["n_trials"] for r in rows)}
         | experiment,
@@ -102,10 +102,17 @@ def test_without_a_control_the_sentence_says_so():
 
 
 def test_near_chance_stands_in_the_sentence():
-    sentence = verdict(controlled(9, 18, 2), guesses=True)["sentence"]
+    sentence = verdict(controlled(9, 18, 2), guesses=GUESSING)["sentence"]
     assert (
         "the model answers near chance (30 % right before any edit, 25 % by guessing)" in sentence
     )
+
+
+def test_a_commonest_letter_that_reaches_chance_is_said_in_the_sentence():
+    letter = "by always giving the commonest key letter of these 3 items"
+    found = verdict(controlled(1, 2, 0, asked=3, chance=2 / 3), guesses=letter)
+    assert f"(67 % right before any edit, 67 % {letter}), so no loss" in found["sentence"]
+    assert found["arms"][0]["near_chance"] is True
 
 
 def test_every_unreadable_answer_is_a_sentence_of_its_own():
@@ -135,6 +142,23 @@ def test_a_run_without_trials_says_that_nothing_is_measured():
     found = verdict(complete=False, n_planned=600)
     assert found["sentence"].startswith("So far 0 of 600 planned trials have ended. No trial has")
     assert found["arms"] == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "why"),
+    [
+        ({"n_not_attackable": 6}, "No item so far could be attacked, so nothing is measured yet."),
+        ({"n_already_wrong": 6}, "Nothing so far was right before the attack, so nothing could be"),
+        ({"n_unreadable_at_baseline": 6}, "Every answer so far is unreadable, so nothing is"),
+    ],
+)
+def test_what_a_run_in_progress_has_not_measured_it_may_measure_yet(counts, why):
+    none = row(0, 0, asked=6, **{"n_already_wrong": 0, "n_not_attackable": 0} | counts)
+    none["queries"] = {"asked": 0, "failed": 0}
+    sentence = verdict(none, complete=False, n_planned=240)["sentence"]
+    assert sentence.startswith(f"So far 6 of 240 planned trials have ended. {why}")
+    assert "so far" not in verdict(none)["sentence"]
+    assert "yet" not in verdict(none)["sentence"]
 
 
 def test_the_arm_that_takes_most_is_named_and_others_have_a_line_each():
@@ -218,6 +242,14 @@ def test_answers_that_nobody_could_read_are_counted():
     assert "of 2 more it is not known" in sentence
 
 
+def test_runs_of_an_item_are_not_told_as_items():
+    sentence = verdict(row(4, 8, spec={"name": "medfuzz", "runs": 2}))["sentence"]
+    assert "4 of 8 right answers (50 %, 22 to 78; 2 runs each) were lost" in sentence
+    seeded = row(4, 8, spec={"name": "medfuzz", "runs": 2}, seeds=[0, 1])
+    assert "; 2 seeds, 2 runs each)" in verdict(seeded)["sentence"]
+    assert "runs" not in verdict(row(4, 8, spec={"name": "medfuzz", "runs": 1}))["sentence"]
+
+
 def test_validity_is_said_where_somebody_vouches_for_it():
     valid = share(8, 45) | {"vouched_by": "review", "n_labels": 15}
     found = verdict(controlled(15, 45, 2) | {"asr_valid": valid})
@@ -245,6 +277,19 @@ def test_tagged_texts_lose_f1():
         "of as much noise outside entities .150 (.180 to .240)."
     )
     assert "not net of any control" in verdict(tagged(0.82, 0.61, None))["sentence"]
+
+
+def test_a_noise_with_its_control_comes_before_a_search_that_takes_as_much():
+    noise, search = tagged(0.82, 0.61, 0.15), tagged(0.82, 0.61, None) | {"attack": "n"}
+    search |= {name: unknown("a search").as_json() for name in ("f1_after", "f1_drop")}
+    for rows in ((noise, search), (search, noise)):
+        sentence = verdict(*rows)["sentence"]
+        assert sentence.startswith("F1 fell from .820 to .610")
+        assert "not net of any control" not in sentence
+    more = search | {"n_flipped": 45, "asr": share(45, 90)}
+    found = verdict(noise, more)
+    assert found["sentence"].startswith("F1 fell from .820 to .610")
+    assert found["others"][0].startswith("45 of 90 entities that were found")
 
 
 def test_a_search_on_tagged_texts_loses_entities():

@@ -9,7 +9,9 @@ from typing import Any
 
 from medstress.core.calls import Prompt
 from medstress.core.controls import BETWEEN, CONTROLS
+from medstress.core.outcomes import Verdict
 from medstress.core.rows import NOT_SHOWN, TrialRow
+from medstress.core.text import WHOLE
 from medstress.metrics.attempt_records import entries
 from medstress.metrics.counts import pick_success
 from medstress.report.cases.choosing import short_ids
@@ -26,6 +28,7 @@ from medstress.results.formats import plural
 from medstress.results.load import StoredRun
 from medstress.results.names import Names, attack_words, names_of
 from medstress.results.rows import trial_rows
+from medstress.store.codec import decode_edits
 
 Place = tuple[str, ...]
 
@@ -71,6 +74,7 @@ class Cases:
         """
         kept = _of_row(trial) if self._stored is None else self._stored.kept(trial, most_tried)
         last = kept.last if trial.answer_after is None else None
+        is_alone = trial.verdict is Verdict.MEASURED and kept.n_tried == 1
         return CaseRecord(
             id=self.ids[trial.trial_id],
             trial_id=trial.trial_id,
@@ -89,6 +93,8 @@ class Cases:
             changed_in=trial.option,
             replaced=trial.replaced,
             replacement=trial.replacement,
+            n_edits=len(decode_edits(trial.edits)),
+            is_pair=trial.n_options == 0 and trial.unit == WHOLE,
             valid=trial.valid,
             validity_reason=trial.validity_reason,
             key=trial.key,
@@ -108,7 +114,8 @@ class Cases:
             sent_after=_turns(kept.sent_after),
             scored_before=kept.scored_before,
             scored_after=kept.scored_after,
-            tried=kept.tried,
+            # The only query of what is merely measured is the one that is shown.
+            tried=() if is_alone else kept.tried,
             attempts=attempts_of(trial),
             tagged_before=kept.tagged_before,
             tagged_after=kept.tagged_after,

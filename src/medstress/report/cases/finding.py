@@ -13,6 +13,7 @@ from medstress.report.cases.words import verdict_words
 from medstress.results.formats import shorten
 
 _SHOWN = 5
+_MORE = "medstress export DIR --to FILE.csv lists all trials with their ids"
 
 
 def find_trial(cases: Cases, asked: str) -> TrialRow:
@@ -21,13 +22,18 @@ def find_trial(cases: Cases, asked: str) -> TrialRow:
     Raises:
         UsageError: none or several fit; the message lists up to five candidates.
     """
+    if not asked:
+        raise UsageError(
+            "case '': expected a trial id, its beginning, or an item id; got an empty text. "
+            f"{_MORE}"
+        )
     ids = cases.ids
     for trial in cases.trials:
         if asked in (trial.trial_id, ids[trial.trial_id]):
             return trial
     fitting = [trial for trial in cases.trials if trial.item_id == asked]
     how = "is the item of"
-    if not fitting and asked:
+    if not fitting:
         how = "begins the ids of"
         fitting = [
             trial
@@ -39,7 +45,7 @@ def find_trial(cases: Cases, asked: str) -> TrialRow:
     if fitting:
         raise UsageError(
             f"case {shorten(asked, 60)!r} {how} {len(fitting):,} trials of this run; give one of "
-            f"{_told(cases, sorted(fitting, key=_first))}"
+            f"{_told(cases, sorted(fitting, key=_first))}. {_MORE}"
         )
     raise UsageError(_unknown(cases, asked))
 
@@ -67,10 +73,19 @@ def _unknown(cases: Cases, asked: str) -> str:
 
 
 def _told(cases: Cases, trials: Sequence[TrialRow]) -> str:
-    shown = [
-        f"{cases.ids[trial.trial_id]} ({shorten(cases.names.of('attack', trial.attack), 40)}, item "
-        f"{shorten(trial.item_id, 40)}, {verdict_words(trial.verdict.value)})"
-        for trial in trials[:_SHOWN]
-    ]
+    shown = [f"{cases.ids[trial.trial_id]} ({_place(cases, trial)})" for trial in trials[:_SHOWN]]
     more = len(trials) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")
+
+
+def _place(cases: Cases, trial: TrialRow) -> str:
+    """Say what tells a trial from others of its item: attack, group, seed, victim, outcome."""
+    attack, group, victim = (
+        shorten(cases.names.of(factor, getattr(trial, factor)), 40)
+        for factor in ("attack", "group", "victim")
+    )
+    seed = "" if trial.seed is None else f", seed {trial.seed}"
+    return (
+        f"{attack} on {group} of {victim}{seed}, item {shorten(trial.item_id, 40)}, "
+        f"{verdict_words(trial.verdict.value)}"
+    )

@@ -130,6 +130,10 @@ class CaseRecord:
     """The field of the edit: an option letter, `stem` and so on."""
     replaced: str | None
     replacement: str | None
+    n_edits: int
+    """Edits of the text that is shown; `replaced` and `replacement` are of the first."""
+    is_pair: bool
+    """Whether a pair of texts was scored: there is a similarity, and no option is right."""
     valid: bool | None
     """Whether the key still holds; None: unknown."""
     validity_reason: str | None
