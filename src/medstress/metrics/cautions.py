@@ -82,7 +82,8 @@ def _whose(failed: Counter[str], trials: Sequence[TrialRow]) -> str:
     """Name the victims whose trials failed, if the run has several."""
     if len({row.victim for row in trials}) < 2:
         return ""
-    named = ", ".join(f"{n} of {victim}" for victim, n in failed.most_common(_MOST_NAMED))
+    ranked = sorted(failed.items(), key=lambda each: (-each[1], each[0]))
+    named = ", ".join(f"{n} of {victim}" for victim, n in ranked[:_MOST_NAMED])
     more = len(failed) - _MOST_NAMED
     return f" ({named}{f', and of {more} more victims' if more > 0 else ''})"
 

@@ -192,9 +192,10 @@ def test_only_names_that_flip_several_items_are_drawn(samples):
     ]
     row = {**PLACE, "attack": "n=-20", "n_successes": 15, "n_names": 30, "n_items": 11}
     single = {**row, "attack": "n=20", "names": names[2:]}
-    (plot,) = reusable_plots(
-        {"analysis": {"reusable": [row | {"names": names}, single]}, "names": NAMES}
-    )
+    sentences = {**row, "attack": "fuzz", "names": names}
+    fuzz = samples.result("drugs", "fuzz", 0, attack_spec='{"name": "medfuzz"}')
+    rows = [row | {"names": names}, single, sentences]
+    (plot,) = reusable_plots({"analysis": {"reusable": rows}, "names": NAMES, "pooled": [fuzz]})
     marks = samples.marks(plot)
     assert [(m["name"], m["value"], m["denominator"]) for m in marks] == [
         ("insulin <b>", 5, "11"), ("aspirin", 2, "11"),

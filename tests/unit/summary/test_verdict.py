@@ -304,6 +304,19 @@ def test_tagged_texts_lose_f1():
     assert "not net of any control" in verdict(tagged(0.82, 0.61, None))["sentence"]
 
 
+def test_a_noise_with_its_control_comes_before_a_search_that_takes_as_much():
+    noise, search = tagged(0.82, 0.61, 0.15), tagged(0.82, 0.61, None) | {"attack": "n"}
+    search |= {name: unknown("a search").as_json() for name in ("f1_after", "f1_drop")}
+    for rows in ((noise, search), (search, noise)):
+        sentence = verdict(*rows)["sentence"]
+        assert sentence.startswith("F1 fell from .820 to .610")
+        assert "not net of any control" not in sentence
+    more = search | {"n_flipped": 45, "asr": share(45, 90)}
+    found = verdict(noise, more)
+    assert found["sentence"].startswith("F1 fell from .820 to .610")
+    assert found["others"][0].startswith("45 of 90 entities that were found")
+
+
 def test_a_search_on_tagged_texts_loses_entities():
     found = tagged(0.82, 0.61, None)
     found |= {name: unknown("a search").as_json() for name in ("f1_after", "f1_drop")}

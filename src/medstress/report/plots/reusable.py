@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from medstress.metrics.attempts import NAME
 from medstress.report.charts import Plot, plot
-from medstress.report.labels import FACTORS, Row
+from medstress.report.labels import FACTORS, Row, spec_of
 from medstress.report.plots import layers
 from medstress.report.plots.layers import Series
 from medstress.report.plots.words import (
@@ -27,13 +28,16 @@ _MOST_SPOKEN = 6
 def reusable_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
     """Yield a chart for each arm in which a name flipped two items or more.
 
-    Names that flipped one item are left out: they say nothing about reuse.
+    Names that flipped one item are left out: they say nothing about reuse. So is MedFuzz,
+    which puts in sentences.
     """
     names = names_in(summary)
+    rows = (*(summary.get("results") or ()), *(summary.get("pooled") or ()))
+    of_sentences = {row["attack"] for row in rows if spec_of(row).get("name") == NAME}
     found = {
         tuple(as_text(row[name]) for name in FACTORS): row
         for row in (summary.get("analysis") or {}).get("reusable") or ()
-        if any(map(_is_reused, row["names"]))
+        if row["attack"] not in of_sentences and any(map(_is_reused, row["names"]))
     }
     drawn, left_out = first_panels(found, lambda row: max(n["n_items"] for n in row["names"]))
     for i, row in enumerate(drawn.values()):
