@@ -131,16 +131,16 @@ def test_rows_hold_the_confidence_of_the_chosen_option_and_the_page_shows_it() -
         if row.verdict == "flipped":
             assert row.first_success_confidence == pytest.approx(0.97)
             assert row.first_success_score == pytest.approx(0.01)
-    assert '<h2 id="confidence">' in page
+    assert '<h2 id="sureness">' in page
     assert "Confident flips" in page
-    assert '<h2 id="formats">' not in page
+    assert '<h2 id="sensitivity">' not in page
 
 
 def test_a_page_of_a_victim_without_scores_does_not_speak_of_confidence() -> None:
     ms.run(experiment("letters"), out="run")
     with open_run(Path("run")) as stored:
         page = render_report(ms.Run(Path("run")).summary(), trial_rows(stored), stored.manifest)
-    assert '<h2 id="confidence">' not in page
+    assert '<h2 id="sureness">' not in page
     assert "Calibration error" not in page
 
 
@@ -164,7 +164,7 @@ def test_answers_that_depend_on_the_template_alone_are_found() -> None:
     assert run.summary()["headlines"][-1] == found["sentence"]
     with open_run(Path("run")) as stored:
         page = render_report(run.summary(), trial_rows(stored), stored.manifest)
-    assert '<h2 id="formats">' in page
+    assert '<h2 id="sensitivity">' in page
     assert "lowest to highest" in page
     assert found["sentence"] in page
 

@@ -114,7 +114,6 @@ def test_the_prompts_of_a_success_are_what_the_victim_was_sent(
         is_listed = way in ("letter", "text", "chat")
         assert (row.prompt_after == row.listing_after) == is_listed
         assert (row.replacement in row.prompt_after) == is_listed
-    assert ("As it was sent" in done.report()) == (not is_listed)
 
 
 def test_a_victim_asked_in_turns_shows_its_turns(tmp_path: Path) -> None:
@@ -129,9 +128,6 @@ def test_a_victim_asked_in_turns_shows_its_turns(tmp_path: Path) -> None:
             assert [[turn["role"], turn["content"]] for turn in row[name]] == whole
             assert [turn["role"] for turn in row[name]][-2:] == ["assistant", "user"]
         assert "\n[Answer]:" in row["listing_after"]
-    page = done.report()
-    assert "As it was sent" in page
-    assert page.count("<dt>assistant</dt>") >= 2 * len(flipped)
 
 
 @pytest.mark.parametrize("make", [substituted, talked])

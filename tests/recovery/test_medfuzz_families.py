@@ -370,8 +370,7 @@ def test_what_a_null_lets_through_stands_beside_p_in_terminal_json_and_report(
         assert row["caution"] is None
         assert "among successes without effect" not in shown
         return
-    (line,) = [line for line in shown.splitlines() if line.startswith("abel")]
-    assert f"up to {share:.2f}" in line
+    assert f"Of no effect, p up to .05: up to {share:.2f}" in shown
     assert f"up to {share:.2f}" in row["caution"]
     assert f"up to {share:.2f} reach p <= 0.05" in shown
     assert f"up to {share:.2f}" in page

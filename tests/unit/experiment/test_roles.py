@@ -73,7 +73,7 @@ def test_where_nothing_can_be_read_every_attempt_says_so_and_nothing_succeeds(ta
     assert row["n_trials"] == 8
     assert row["n_flipped"] == 0
     assert row["attempts"]["unreadable"] == row["attempts"]["made"] == 2 * row["n_eligible"]
-    assert "Attempts and gates" in done.report()
+    assert "Accuracy by attempt" in done.report()
 
 
 def test_another_attacker_is_another_experiment(tables, tmp_path, said):
