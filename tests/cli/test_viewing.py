@@ -72,8 +72,9 @@ def test_several_candidates_differ_by_seed_and_group_and_the_rest_can_be_listed(
     err = capsys.readouterr().err
     told = re.findall(r"[0-9a-f]{12} \((.*?)\)", err)
     assert len(told) == len(set(told)) == 5
-    assert all(f", {row.group}, item {row.item_id}, seed " in each for each in told)
-    assert "and 2 more, which `medstress export --table trials` lists" in err
+    assert all(f" on {row.group} of " in each for each in told)
+    assert all(f", item {row.item_id}, " in each for each in told)
+    assert "and 2 more. medstress export DIR --to FILE.csv lists all trials" in err
 
 
 class Terminal(io.StringIO):

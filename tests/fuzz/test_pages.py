@@ -58,10 +58,14 @@ class Page(HTMLParser):
 
     def shown(self):
         """Without what depends on how long a text is: the words in which two prompts differ, the
-        lines of a label, and the tooltip of a name that was shortened.
+        lines of a label, the tooltip of a name that was shortened, panels that stand narrow.
         """
         return [
-            (tag, tuple(name for name in names if name != "title"), values)
+            (
+                tag,
+                tuple(name for name in names if name != "title"),
+                tuple(value and value.removesuffix(" narrow") for value in values),
+            )
             for tag, names, values in self.elements
             if tag not in ("del", "ins", "tspan")
         ]

@@ -83,7 +83,7 @@ def test_before_and_after_are_victims_of_one_run(
     assert all(len(model["curve"]) == 12 for model in training["models"])
     page = trained.run.report()
     assert "Models trained on perturbed copies against the original models" in page
-    assert 'id="learning"' in page
+    assert 'id="learning-' in page
     modes = {path: path.stat().st_mode & 0o777 for path in (workplace / "out").rglob("*")}
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
     assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
