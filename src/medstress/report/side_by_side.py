@@ -81,11 +81,16 @@ def _mark(i: int) -> str:
 
 def _titles(runs: Sequence[Beside]) -> list[str]:
     """Return the name of each run; where several have one name, their folders as well."""
-    names = [as_text(run.summary["experiment"]["name"]) for run in runs]
+    names = [shorten(as_text(run.summary["experiment"]["name"]), _LONGEST) for run in runs]
     return [
-        shorten(name if names.count(name) == 1 else f"{name}, {run.folder}", _LONGEST)
+        name if names.count(name) == 1 else f"{name}, {_end(str(run.folder))}"
         for name, run in zip(names, runs, strict=True)
     ]
+
+
+def _end(folder: str) -> str:
+    """Shorten a path; folders of runs differ at their ends."""
+    return shorten(folder[::-1], _LONGEST)[::-1]
 
 
 def _said(found: Comparison | str, run: Beside, i: int) -> str:
