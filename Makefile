@@ -21,7 +21,7 @@ demo: $(VENV)/.run
 test: check
 	$(BIN)/pytest $(PARALLEL) --no-loadscope-reorder
 
-# Under 60 s on 2 cores: tests/unit, where no test loads torch or starts a run.
+# Under 2 minutes on 2 cores: tests/unit, where no test loads torch or starts a run.
 quick: $(VENV)/.dev
 	$(BIN)/pytest $(PARALLEL) tests/unit
 

@@ -10,6 +10,7 @@ import pytest
 
 import medstress as ms
 from asked import ask
+from medstress.api.run import Run
 from medstress.core.outcomes import Verdict
 from medstress.metrics.counts import is_flipped
 from medstress.report.cases.building import cases_of
@@ -150,7 +151,11 @@ def test_a_pair_shows_its_similarity_before_and_after(tmp_path):
         "id\ttext_a\ttext_b\tscore\np1\tAspirin relieves severe pain\tAspirin relieves pain\t3\n"
     )
     dataset = {"name": "pairs", "path": str(tmp_path / "pairs.tsv")}
-    ((row, case),) = records(sentence_run(tmp_path, dataset, "overlap"))
+    done = sentence_run(tmp_path, dataset, "overlap")
+    ((row, case),) = records(done)
+    page = Run(done).report()
+    assert 'data-score="Similarity"' in page
+    assert "<dt>P(key)</dt>" not in page
     (score,) = case.scores
     assert (score.label, score.before, score.after) == (
         "similarity",

@@ -21,7 +21,7 @@ from medstress.report.cases.choosing import is_success
 from medstress.report.cases.embedding import shared
 from medstress.report.cases.listing import FACTORS, SORTS, Line, Wish, line_of, wished
 from medstress.report.cases.packing import Texts, as_script, pack
-from medstress.report.cases.page import render_served
+from medstress.report.cases.page import render_served, score_word
 from medstress.report.cases.stored import StoredCases
 from medstress.report.page import render_report
 from medstress.results.load import StoredRun, open_run
@@ -90,7 +90,12 @@ class Viewer:
             started = self._clock()
             with self._opened() as run:
                 won = sum(map(is_success, self._read.cases.trials))
-                browser = render_served(as_script(self._data()), len(self._read.lines), won)
+                browser = render_served(
+                    as_script(self._data()),
+                    len(self._read.lines),
+                    won,
+                    score_word(self._read.cases),
+                )
                 self._read.page = render_report(
                     summarise_run(run), trial_rows(run), run.manifest, cases=browser
                 )

@@ -36,6 +36,11 @@ NO_FOLDER = "the run folder was not at hand: only what the success itself shows 
 TEMPLATE = f"{NOT_SHOWN}: the run folder keeps a template of it, which is not executed"
 
 
+def is_pair(trial: TrialRow) -> bool:
+    """Return whether a trial is of a pair of sentences with a similarity score."""
+    return trial.n_options == 0 and trial.unit == WHOLE
+
+
 class Cases:
     """The cases of a run, each built when it is asked for."""
 
@@ -94,7 +99,7 @@ class Cases:
             replaced=trial.replaced,
             replacement=trial.replacement,
             n_edits=len(decode_edits(trial.edits)),
-            is_pair=trial.n_options == 0 and trial.unit == WHOLE,
+            is_pair=is_pair(trial),
             valid=trial.valid,
             validity_reason=trial.validity_reason,
             key=trial.key,

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from medstress.report.cases.building import Cases
+from medstress.report.cases.building import Cases, is_pair
 from medstress.report.cases.differences import mark_changes
 from medstress.report.cases.embedding import embed
 from medstress.report.cases.record import CaseRecord
@@ -18,6 +18,7 @@ from medstress.results.pages import templates
 
 STYLES, SCRIPTS = ("cases.css",), ("cases.js",)
 """Names in `templates` of what the browser needs on its page."""
+KEY_SCORE = "P(key)"
 STATIC = 12
 """Cases that show where no script runs."""
 
@@ -43,18 +44,25 @@ def render_cases(cases: Cases, salt: str, budget: int | None = None) -> Browser:
     held = embed(cases, salt, budget)
     shown = [_shown(cases.record(trial, most_tried=0)) for trial in held.trials[:STATIC]]
     counts = len(held.trials), held.n_successes
-    return Browser(html=_html(held.script, held.notes, shown, *counts))
+    return Browser(html=_html(held.script, held.notes, shown, *counts, score_word(cases)))
 
 
-def render_served(script: str, n_cases: int, n_successes: int) -> Browser:
+def render_served(script: str, n_cases: int, n_successes: int, score: str = KEY_SCORE) -> Browser:
     """Render the case browser of a page that asks its server for cases.
 
     Args:
         script: JSON with `served` true, filters and names (`shared`).
         n_cases: trials of the run so far.
         n_successes: successes among them.
+        score: what the score of a case is called, see `score_word`.
     """
-    return Browser(html=_html(script, (), (), n_cases, n_successes), is_served=True)
+    made = _html(script, (), (), n_cases, n_successes, score)
+    return Browser(html=made, is_served=True)
+
+
+def score_word(cases: Cases) -> str:
+    """Return what the score of the cases is called; the cases of a run are of one kind."""
+    return "Similarity" if cases.trials and is_pair(cases.trials[0]) else KEY_SCORE
 
 
 def _html(
@@ -63,10 +71,16 @@ def _html(
     shown: Sequence[dict[str, Any]],
     n_cases: int,
     n_successes: int,
+    score: str,
 ) -> Markup:
     made = templates("medstress.report").get_template("cases.html")
     html = made.render(
-        data=Markup(script), notes=notes, shown=shown, n_cases=n_cases, n_successes=n_successes
+        data=Markup(script),
+        notes=notes,
+        shown=shown,
+        n_cases=n_cases,
+        n_successes=n_successes,
+        score=score,
     )
     return Markup(html)
 

@@ -6,9 +6,10 @@
   const PAGE = 50;
   const PREFIX = "#case-";
   const SILENT = "The server does not answer; start medstress view again.";
+  const SCORE = byId("case-browser")?.dataset.score ?? "P(key)";
   const LABELS = {
     verdict: "Outcome", attack: "Attack", dataset: "Data set", group: "Entity group",
-    victim: "Model", valid: "Key still right", confidence: "P(key) before", slice: "Slice",
+    victim: "Model", valid: "Key still right", confidence: SCORE + " before", slice: "Slice",
   };
 
   const make = (tag, text, name) => {
@@ -91,7 +92,7 @@
         if (data.facets[factor].length > 1) place.push(named(factor, line[factor]));
       }
       const second = within("span", "case-second", make("bdi", place.join(" · ")));
-      if (known(line.confidence)) second.append(" · P(key) " + share(line.confidence));
+      if (known(line.confidence)) second.append(" · " + SCORE + " " + share(line.confidence));
       if (line.valid !== null) second.append(" · key still right: " + validity(line));
       button.append(first, second);
       button.addEventListener("click", () => open(line.id, { focus: true }));
@@ -219,7 +220,7 @@
         ["Changed in", detail.in],
         ["Right answer", line.key],
         ["Answer", known(line.before) ? line.before + (known(after) ? " → " + after : "") : null],
-        ["P(key)", known(line.confidence)
+        [SCORE, known(line.confidence)
           ? share(line.confidence) + (known(detail.p) ? " → " + share(detail.p) : "") +
             (detail.guess ? " (a guess: below .5 before)" : "")
           : null],
@@ -362,7 +363,7 @@
         [query, swapText(swaps), answer, share(p)]);
       return [
         make("h4", "Tried before, without success"),
-        table(["Query", "Change", "Answer", "P(key)"], rows, null),
+        table(["Query", "Change", "Answer", SCORE], rows, null),
       ];
     };
     const attempts = (detail) => {
