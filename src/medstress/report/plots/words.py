@@ -36,14 +36,14 @@ def names_in(summary: Mapping[str, Any]) -> Names:
     return Names(**(summary.get("names") or {}))
 
 
-def in_words(row: Row, names: Names) -> dict[str, Any]:
+def _row_in_words(row: Row, names: Names) -> dict[str, Any]:
     """Return a row with names in place of the keys of attack, data set, group and victim."""
     return {**row, **{name: names.of(name, row[name]) for name in FACTORS if _has(row, name)}}
 
 
 def labelled(rows: Sequence[Row], names: Names, factors: Iterable[str] = FACTORS) -> list[str]:
     """Label rows in words by what they differ in; no two labels are alike."""
-    return unique(short_labels([in_words(row, names) for row in rows], factors))
+    return unique(short_labels([_row_in_words(row, names) for row in rows], factors))
 
 
 def place_words(row: Row, names: Names, *factors: str) -> str:
