@@ -53,7 +53,7 @@ class Vouched:
     """The lower end if all disputed successes were invalid, and the upper end if all were valid."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the estimate's fields, then the two others."""
+        """Return the estimate's fields, then the others."""
         return {
             **self.estimate.as_json(),
             "vouched_by": self.vouched_by,
