@@ -31,6 +31,11 @@ _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(:(?P<file>.+))?")
 _PATH_WORDS = re.compile(r"[A-Za-z]+")
 
 
+def is_hub_name(given: str) -> bool:
+    """Return whether a text has the form `owner/name` or `owner/name:file`."""
+    return _NAME.fullmatch(given) is not None
+
+
 def load(options: DatasetOptions) -> Loaded | LoadedTexts:
     """Read a data set of the hub; the fields of its rows tell questions, tagged texts and pairs.
 

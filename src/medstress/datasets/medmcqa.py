@@ -29,6 +29,7 @@ from medstress.datasets.source import (
     collect,
     hash_files,
     required_file,
+    single_columns,
 )
 
 _OPTIONS = ("A", "B", "C", "D")
@@ -51,7 +52,7 @@ def load(options: DatasetOptions) -> Loaded:
             f"dataset 'medmcqa': expected the split 'train', the only one, got {options.split!r}"
         )
     path = required_file("medmcqa", "path", options.path)
-    passage = _passage_column(options.columns)
+    passage = _passage_column(single_columns(options.columns))
     spans = read_annotations("medmcqa", options.annotations) if options.annotations else None
     rows = _rows(path, passage)
     if spans and 0 < len(rows) != len(spans.records):

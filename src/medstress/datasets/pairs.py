@@ -22,6 +22,7 @@ from medstress.datasets.source import (
     collect,
     hash_files,
     required_file,
+    single_columns,
 )
 from medstress.files.reading import text_lines
 
@@ -60,7 +61,7 @@ def read_pairs(
     is_fixed: bool = False,
 ) -> LoadedTexts:
     """Turn rows into pairs; see `load`. With `is_fixed` messages advise no `columns` or `scale`."""
-    names = column_names(options.columns)
+    names = column_names(single_columns(options.columns))
     low, high = checked_scale(options.scale)
     numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
 

@@ -27,6 +27,7 @@ from medstress.datasets.source import (
     collect,
     hash_files,
     required_file,
+    single_columns,
 )
 from medstress.files.reading import check_json, loading, read_bytes
 
@@ -52,7 +53,7 @@ def load_jsonl(options: DatasetOptions) -> Loaded:
     """
     check_keys("jsonl", options, "path", "columns")
     path = required_file("jsonl", "path", options.path)
-    named = renaming("jsonl", options.columns)
+    named = renaming("jsonl", single_columns(options.columns))
     questions, skipped = collect(
         path,
         jsonl_lines(path),
@@ -72,7 +73,7 @@ def load_parquet(options: DatasetOptions) -> Loaded:
     """
     check_keys("parquet", options, "path", "columns")
     path = required_file("parquet", "path", options.path)
-    named = renaming("parquet", options.columns)
+    named = renaming("parquet", single_columns(options.columns))
     rows = ((f"row {n}", row) for n, row in enumerate(parquet_rows(path), start=1))
     questions, skipped = collect(
         path, rows, lambda row: _question_from_parquet(named(row)), options.on_bad_row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -41,8 +41,10 @@ class DatasetOptions:
     """Tagged texts: the entity types that become labels, or their new names; None: all."""
     scheme: Scheme | None = None
     """iob, bc5cdr, bigbio, hub: the labelling scheme of the file; None: IOB2."""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """pairs: the file's names for `id`, `text_a`, `text_b`, `score`."""
+    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    """Questions, pairs, nli: field -> its name in the file; `options` may be a list of names."""
+    answer_base: Literal[0, 1] | None = None
+    """Questions: the number of the first option where answers are numbers; None: the file tells."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; None: 0 to 4."""
     documents: Path | None = None
@@ -70,6 +72,8 @@ class Loaded:
     """Content hash of the files."""
     notes: tuple[str, ...] = ()
     """One sentence for each kind of content that was skipped within rows."""
+    understood: str = ""
+    """How the rows were read, in one line; empty if they are in medstress's own format."""
     has_optional_passages: bool = False
     """True if its questions are meant to be asked without their passages too."""
     attack_set: AttackSet | None = None
@@ -88,6 +92,8 @@ class LoadedTexts:
     """Content hash of the files."""
     notes: tuple[str, ...] = ()
     """One sentence for each kind of repair or loss."""
+    understood: str = ""
+    """How the rows were read, in one line; empty if they are in medstress's own format."""
 
 
 def required_file(source: str, key: str, path: Path | None) -> Path:
@@ -134,6 +140,18 @@ def check_keys(source: str, options: DatasetOptions, *keys: str) -> None:
             raise UsageError(
                 f"dataset {source!r} does not accept the key {known.name!r}, got {str(value)!r}"
             )
+
+
+def single_columns(columns: Mapping[str, str | Sequence[str]]) -> dict[str, str]:
+    """Return `columns` where every field has one name in the file.
+
+    Raises:
+        UsageError: a field has a list of names.
+    """
+    for name, own in columns.items():
+        if not isinstance(own, str):
+            raise UsageError(f"columns: expected one name for {name!r}, got {list(own)!r}")
+    return {name: str(own) for name, own in columns.items()}
 
 
 def hash_files(*paths: Path) -> str:

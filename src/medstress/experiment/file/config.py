@@ -152,8 +152,12 @@ class DatasetTable(TomlTable):
     all."""
     scheme: Scheme | None = None
     """iob, bc5cdr, bigbio, hub: label scheme, `iob2` (default), `iobes` or `io`."""
-    columns: dict[str, str] | None = None
-    """pairs, nli: the file's names for the fields, such as `text_a`, `text_b`, `score`."""
+    columns: dict[str, str | tuple[str, ...]] | None = None
+    """Questions, pairs, nli: the file's names for the fields, as in `{question = "stem", options =
+    ["A", "B", "C"], answer = "key"}` or `{text_a = "premise"}`."""
+    answer_base: Literal[0, 1] | None = None
+    """Questions: the number of the first option where answers are numbers; default: what the file
+    shows, and an error where it shows neither."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; default: 0 to 4."""
     documents: NonEmpty | None = None

@@ -181,6 +181,7 @@ def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
         types=table.types,
         scheme=table.scheme,
         columns=table.columns or {},
+        answer_base=table.answer_base,
         scale=table.scale,
         documents=_path(base, table.documents),
     )

@@ -28,6 +28,7 @@ from medstress.datasets.source import (
     collect,
     hash_files,
     required_file,
+    single_columns,
 )
 from medstress.kinds.nli.item import FIELDS, LabelledPair
 
@@ -54,7 +55,8 @@ def load(options: DatasetOptions) -> LoadedTexts:
     path = required_file("nli", "path", options.path)
     if path.suffix.lower() != ".jsonl":
         raise UsageError(f"dataset 'nli': expected a file .jsonl, got {path}; convert it")
-    for name in options.columns:
+    columns = single_columns(options.columns)
+    for name in columns:
         if name not in _NAMED:
             raise UsageError(
                 f"columns: expected {', '.join(_NAMED)}, got {name!r}{did_you_mean(name, _NAMED)}"
@@ -63,7 +65,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
 
     def convert(given: tuple[int, RowOrError]) -> LabelledPair:
         number, row = given
-        return pair_from_row(raise_error(row), options.columns, str(number))
+        return pair_from_row(raise_error(row), columns, str(number))
 
     items, skipped = collect(path, numbered, convert, options.on_bad_row)
     labels = _labels(items)
