@@ -8,7 +8,7 @@ from functools import partial
 
 import orjson
 
-from medstress.store.database import Database, commit
+from medstress.store.database import Database
 
 
 class CallsInFlight:
@@ -35,9 +35,8 @@ class CallsInFlight:
         def settle(db: sqlite3.Connection) -> None:
             db.executemany("INSERT INTO interrupted VALUES (?, ?)", lost)
             db.execute("DELETE FROM dispatched")
-            commit(db)
 
-        db.run(settle)
+        db.commit(settle)
 
     def add(self, calls: Iterable[tuple[bytes, int]]) -> None:
         """Add a batch of calls (key, trial)."""

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from medstress.core.errors import StoreError
 from medstress.files.writing import Access, PlaceTaken, create_in_place
+from medstress.store.chain import Chained, link
 
 R = TypeVar("R")
 
@@ -49,6 +50,10 @@ def translated(folder: Path) -> Iterator[None]:
         raise StoreError(f"cannot write the run in {folder}: {text}; {hint}") from error
 
 
+def nothing(db: sqlite3.Connection) -> Any:
+    """Do nothing; what `Database.commit` does besides committing, unless it is given work."""
+
+
 class Database:
     """One file, read and written by one thread, in the order of submission.
 
@@ -61,18 +66,22 @@ class Database:
         file: Path,
         prepare: Callable[[sqlite3.Connection], None],
         access: Access | None = None,
+        *,
+        chained: Chained | None = None,
     ) -> None:
         """Open a file, or create it.
 
         Args:
             file: the database; errors name its folder.
             prepare: called before the first transaction.
+            chained: the tables whose rows every commit adds to the chain.
             access: who may read it; None keeps the permissions, and limits a new file to its owner.
 
         Raises:
             StoreError: it cannot be opened or written.
         """
         self._folder = file.parent
+        self._chained = chained
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="medstress-store")
         self._failure: Exception | None = None
         self._is_open = True
@@ -122,6 +131,22 @@ class Database:
 
         self._thread.submit(task)
 
+    def commit(self, work: Callable[[sqlite3.Connection], R] = nothing) -> R:
+        """Run work, then commit it and everything submitted earlier, as one step.
+
+        Raises:
+            StoreError: as `run`.
+        """
+
+        def task(db: sqlite3.Connection) -> R:
+            found = work(db)
+            if self._chained is not None:
+                link(db, self._chained)
+            db.execute("COMMIT")
+            return found
+
+        return self.run(task)
+
     def close(self) -> None:
         """Commit and release the file.
 
@@ -130,7 +155,7 @@ class Database:
         """
         try:
             if self._is_open:
-                self.run(commit)
+                self.commit()
         finally:
             self.abandon()
 
@@ -193,8 +218,3 @@ def _open(
         db.close()
         raise
     return db
-
-
-def commit(db: sqlite3.Connection) -> None:
-    """Commit the transaction; passed to `Database.run`."""
-    db.execute("COMMIT")

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from medstress.core.errors import StoreError
 from medstress.store import reviews
 
-FORMAT = 2
+FORMAT = 3
 """The format of runs that is written."""
 
 
@@ -41,9 +41,14 @@ class Schema:
 RUN = Schema(
     holds="a run",
     format=FORMAT,
-    scripts={1: ("schema.sql", "calls_1.sql"), FORMAT: ("schema.sql", "calls.sql")},
+    scripts={
+        1: ("plan.sql", "ledger_2.sql", "calls_1.sql"),
+        2: ("plan.sql", "ledger_2.sql", "answers.sql", "exchanges_2.sql"),
+        FORMAT: ("plan.sql", "answers.sql", "ledger.sql"),
+    },
     may_lack={
         1: (reviews.TABLE, "CREATE INDEX taken ON answers (trial) WHERE trial = 0"),
+        2: (reviews.TABLE,),
         FORMAT: (reviews.TABLE,),
     },
     marks=frozenset({"manifest", "trials"}),

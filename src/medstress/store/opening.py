@@ -28,7 +28,10 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
 }
 _PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "temp_store = MEMORY")
-_FUNCTIONS = frozenset({"coalesce", "count", "json_extract", "max", "row_number", "sum", "total"})
+_FUNCTIONS = frozenset(
+    {"coalesce", "count", "hex", "json", "json_extract", "json_group_object", "json_patch", "max"}
+    | {"row_number", "sum", "total"}
+)
 _OWN = frozenset({"calls", "queries", "sqlite_master"})
 """Readable beside the known tables: what `RunReader` creates, and the list of tables."""
 

@@ -1,9 +1,9 @@
-"""Register arms, items and trials: find their rows or add them."""
+"""Rows of a run that are found or added: arms, items, trials, manifest entries and findings."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from medstress.core.hashing import canonical_json
@@ -59,7 +59,7 @@ def register_trial(db: sqlite3.Connection, planned: PlannedTrial) -> BegunTrial:
             row, verdict is not None, {} if verdict is not None else _journal(db, row)
         )
     cursor = db.execute(
-        "INSERT INTO trials (trial_id, arm, item, repeat) VALUES (?, ?, ?, ?)",
+        "INSERT INTO main.trials (trial_id, arm, item, repeat) VALUES (?, ?, ?, ?)",
         (trial_id, arm, _item_row(db, dataset, item), repeat),
     )
     return BegunTrial(int(cursor.lastrowid or 0), False, {})
@@ -72,14 +72,14 @@ def _item_row(db: sqlite3.Connection, dataset: str, item: Item) -> int:
     return _row(
         known,
         lambda: db.execute(
-            "INSERT INTO items (dataset, item_id, hash, body) VALUES (?, ?, ?, ?)",
+            "INSERT INTO main.items (dataset, item_id, hash, body) VALUES (?, ?, ?, ?)",
             (dataset, item.id, item.hash, encode_item(item)),
         ),
     )
 
 
 def update_metadata(db: sqlite3.Connection, dataset: str, items: Iterable[Item]) -> None:
-    """Update the metadata of stored items, such as documents, from their data set."""
+    """Append the metadata of stored items, such as documents, where their data set changed it."""
     stored = {
         (item_id, item_hash): (row, body)
         for row, item_id, item_hash, body in db.execute(
@@ -87,8 +87,22 @@ def update_metadata(db: sqlite3.Connection, dataset: str, items: Iterable[Item])
         )
     }
     pairs = ((stored.get((item.id, item.hash)), encode_item(item)) for item in items)
-    changed = [(body, old[0]) for old, body in pairs if old is not None and old[1] != body]
-    db.executemany("UPDATE items SET body = ? WHERE id = ?", changed)
+    changed = [(old[0], body) for old, body in pairs if old is not None and old[1] != body]
+    db.executemany("INSERT INTO renewals (item, body) VALUES (?, ?)", changed)
+
+
+def append_manifest(db: sqlite3.Connection, values: Mapping[str, str]) -> None:
+    """Append manifest entries, as JSON, where they are new or changed."""
+    known = "SELECT value FROM manifest WHERE key = ?"
+    changed = [row for row in values.items() if db.execute(known, row[:1]).fetchone() != row[1:]]
+    db.executemany("INSERT INTO main.manifest (key, value) VALUES (?, ?)", changed)
+
+
+def append_findings(db: sqlite3.Connection, values: Iterable[tuple[int, str, str]]) -> None:
+    """Append findings (row of the trial, name, JSON) where they are new or changed."""
+    known = "SELECT value FROM findings WHERE trial = ? AND name = ? ORDER BY id DESC LIMIT 1"
+    changed = [row for row in values if db.execute(known, row[:2]).fetchone() != row[2:]]
+    db.executemany("INSERT INTO findings (trial, name, value) VALUES (?, ?, ?)", changed)
 
 
 def _row(known: tuple[int] | None, insert: Callable[[], sqlite3.Cursor]) -> int:

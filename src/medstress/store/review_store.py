@@ -70,12 +70,7 @@ class ReviewStore:
     def _done(self, work: Callable[[sqlite3.Connection], R]) -> R:
         """Run work and commit it, as one step that no other thread comes between."""
 
-        def task(db: sqlite3.Connection) -> R:
-            found = work(db)
-            db.execute("COMMIT")
-            return found
-
-        return self._db.run(task)
+        return self._db.commit(work)
 
     def key(self) -> bytes:
         """Return the secret from which codes of cases are made; it is drawn once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -25,27 +26,34 @@ from medstress.files.writing import (
     refuse_occupied,
 )
 from medstress.store.calls_in_flight import CallsInFlight
+from medstress.store.chain import RUN_CHAIN
 from medstress.store.codec import decode_answer, encode_answer
-from medstress.store.database import SIDES, Database, commit, insert_rows, translated
-from medstress.store.formats import bring_up_to_date, make_views
+from medstress.store.computed import Computed, read_computed
+from medstress.store.database import SIDES, Database, insert_rows, translated
+from medstress.store.formats import DISTANCES, SIMILARITY, bring_up_to_date, make_views
 from medstress.store.key_index import NEWEST, KeyIndex
 from medstress.store.opening import check_run
 from medstress.store.registered_rows import (
     BegunTrial,
     PlannedTrial,
+    append_findings,
+    append_manifest,
     find_or_add_arm,
     register_trial,
     update_metadata,
 )
 from medstress.store.review_store import remove_reviews
 from medstress.store.spending import Spending, read_spending
+from medstress.store.trial_digest import finish
 
 FILE = DATABASE
 LOCK = "run.lock"
 _PAGE = 20_000
 """Answers that are fetched together."""
 _UNFINISHED = "verdict IN ('failed', 'unanswered', 'cut_short')"
-_DERIVED = "exchanges (trial, seq, role, purpose, query, call, answer, edits)"
+_DERIVED = "main.exchanges (trial, attempt, seq, role, purpose, query, call, answer, edits)"
+
+_ATTEMPTS = "SELECT trial, COUNT(*) FROM verdicts WHERE verdict IS NULL GROUP BY trial"
 
 R = TypeVar("R")
 
@@ -80,22 +88,6 @@ def lock_folder(
                 "or choose another folder with --out"
             ) from None
     return lock
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Computed:
-    """An answer computed by this run."""
-
-    key: bytes
-    """Its cache key."""
-    victim: str
-    """Label of the victim of the trial that asked."""
-    role: str | None
-    """Who answered: `victim` or another role; None if no trial has consumed it yet."""
-    answer: Answer
-    """The answer."""
-    seconds: float
-    """Time that a worker spent on it."""
 
 
 class RunStore:
@@ -134,9 +126,10 @@ class RunStore:
                     remove_reviews(folder)
             check_run(folder / FILE)
             self._is_empty = not (folder / FILE).exists()
-            self._db = Database(folder / FILE, self._prepare, access)
+            self._db = Database(folder / FILE, self._prepare, access, chained=RUN_CHAIN)
             try:
                 self._read_keys()
+                self._attempts = dict(self._fetch(_ATTEMPTS))
                 self._in_flight = CallsInFlight(self._db, self._find)
             except BaseException:
                 self._db.abandon()
@@ -193,7 +186,11 @@ class RunStore:
     def commit(self) -> None:
         """Commit everything written so far, so that it survives the process."""
         self._submit_answers()
-        self._run(commit)
+        try:
+            self._db.commit()
+        except StoreError:
+            self._undone()
+            raise
         self._is_empty = False
         self._rows.add([(key, row[0]) for key, row in self._uncommitted.items()])
         self._uncommitted.clear()
@@ -202,8 +199,16 @@ class RunStore:
         try:
             return self._db.run(work)
         except StoreError:
-            self._uncommitted.clear()  # they are rolled back
+            self._undone()
             raise
+
+    def _undone(self) -> None:
+        """Forget the answers that were rolled back; the next ones take their rows."""
+        self._uncommitted.clear()
+        last = "SELECT COALESCE(MAX(id), 0) FROM answers"
+        with suppress(StoreError):  # the caller raises the first one
+            (self._last_answer,) = self._db.run(lambda db: db.execute(last).fetchone())
+            self._last_submitted = self._last_answer
 
     def _fetch(self, query: str, *values: Any) -> list[Any]:
         return self._run(lambda db: db.execute(query, values).fetchall())
@@ -214,11 +219,13 @@ class RunStore:
         return {key: json.loads(value) for key, value in self._fetch("SELECT * FROM manifest")}
 
     def write_manifest(self, values: dict[str, Any]) -> None:
-        """Store or replace manifest entries."""
-        rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
-        self._db.submit(
-            lambda db: db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", rows)
-        )
+        """Append the manifest entries that are new or changed; the latest of a key counts."""
+        rows = {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}
+
+        def write(db: sqlite3.Connection) -> None:
+            append_manifest(db, rows)
+
+        self._db.submit(write)
 
     def arm_id(
         self, dataset: str, group: str, victim: str, attack: str, spec: Any, seed: int | None
@@ -227,7 +234,7 @@ class RunStore:
         return self._run(lambda db: find_or_add_arm(db, dataset, group, victim, attack, spec, seed))
 
     def renew_items(self, dataset: str, items: Iterable[Item]) -> None:
-        """Update the metadata of stored items from their data set."""
+        """Append the metadata of stored items that their data set changed."""
         self._db.submit(lambda db: update_metadata(db, dataset, items))
 
     # -- trials ------------------------------------------------------------------------------
@@ -236,45 +243,40 @@ class RunStore:
         return self._run(lambda db: [register_trial(db, one) for one in planned])
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
-        """Store a trial's verdict and result."""
+        """Append a trial's verdict and result, with their digests."""
         with translated(self.folder):
             text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
-        query = "UPDATE trials SET verdict = ?, result = ? WHERE id = ?"
-        self._db.submit(lambda db: db.execute(query, (verdict, text, trial)))
+        attempt = self._attempts.get(trial, 0)
+        self._db.submit(lambda db: finish(db, trial, attempt, verdict, text))
 
     def forget_failed(self) -> int:
-        """Reset trials that failed or were cut short, so that they run again; answers are kept.
+        """Begin trials that failed or were cut short again; what they asked and got is kept.
 
         Returns:
-            How many trials were reset.
+            How many trials begin again.
         """
 
-        def forget(db: sqlite3.Connection) -> int:
-            db.execute(
-                f"DELETE FROM exchanges WHERE trial IN (SELECT id FROM trials WHERE {_UNFINISHED})"
-            )
-            cursor = db.execute(
-                f"UPDATE trials SET verdict = NULL, result = NULL WHERE {_UNFINISHED}"
-            )
-            return cursor.rowcount
+        def forget(db: sqlite3.Connection) -> dict[int, int]:
+            again = db.execute(f"SELECT id FROM trials WHERE {_UNFINISHED} ORDER BY id").fetchall()
+            db.executemany("INSERT INTO verdicts (trial) VALUES (?)", again)
+            make_views(db)
+            return dict(db.execute(_ATTEMPTS).fetchall())
 
-        return self._run(forget)
+        before, self._attempts = self._attempts, self._run(forget)
+        return sum(self._attempts.values()) - sum(before.values())
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
-        """Store the prompt similarity of first successes (row, cosine) with the embedder's hash."""
-        rows = [(embedder, value, trial) for trial, value in values]
-        query = (
-            "UPDATE trials SET result = "
-            "json_set(result, '$.prompt_similarity', json_array(?, ?, 'first_success')) "
-            "WHERE id = ?"
-        )
-        self._db.submit(lambda db: db.executemany(query, rows))
+        """Append the prompt similarity of first successes (row, cosine) with the embedder's hash."""
+        self._find_out(SIMILARITY, ((row, [embedder, one, "first_success"]) for row, one in values))
 
     def write_distances(self, values: Iterable[tuple[int, Sequence[float]]]) -> None:
-        """Store the distances at the class limits of trials that asked every name."""
-        rows = [(json.dumps(list(ends)), trial) for trial, ends in values]
-        query = "UPDATE trials SET result = json_set(result, '$.distances', json(?)) WHERE id = ?"
-        self._db.submit(lambda db: db.executemany(query, rows))
+        """Append the distances at the class limits of trials that asked every name."""
+        self._find_out(DISTANCES, ((row, list(ends)) for row, ends in values))
+
+    def _find_out(self, name: str, values: Iterable[tuple[int, Any]]) -> None:
+        """Append a finding about trials (row, value) where it is new or changed."""
+        rows = [(trial, name, json.dumps(value)) for trial, value in values]
+        self._db.submit(lambda db: append_findings(db, rows))
 
     # -- calls -------------------------------------------------------------------------------
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
@@ -309,25 +311,7 @@ class RunStore:
 
     def computed(self, rows: Sequence[int]) -> list[Computed]:
         """Return the computed answers in these rows, with victim and role."""
-        chosen = "SELECT value FROM json_each(?)"
-        found = self._fetch(
-            "SELECT s.id, s.key, a.victim, s.body, s.tokens_in, s.tokens_out, s.seconds "
-            "FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm "
-            f"WHERE s.id IN ({chosen})",
-            json.dumps(list(rows)),
-        )
-        asked = f"SELECT answer, role FROM exchanges WHERE answer IN ({chosen})"
-        roles = dict(self._fetch(asked, json.dumps(list(rows))))
-        return [
-            Computed(
-                key=key,
-                victim=victim,
-                role=roles.get(row),
-                answer=decode_answer(body, t_in, t_out),
-                seconds=seconds,
-            )
-            for row, key, victim, body, t_in, t_out, seconds in found
-        ]
+        return self._run(lambda db: read_computed(db, rows))
 
     def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
         """Journal calls (key, trial) that are about to be handed to a back end, and commit."""
@@ -375,21 +359,22 @@ class RunStore:
 
     def consumed(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Store exchanges: (trial, seq, role, purpose, query, call, key, edits, request, error)."""
-        given = list(rows)
+        given, attempts = list(rows), self._attempts
         answers = self._find([row[6] for row in given])
         derived, others = [], []
         for trial, seq, role, purpose, query, call, key, edits, request, error in given:
             answer = answers.get(key) if error is None else None
             if answer is not None and request is None:
-                derived.append((trial, seq, role, purpose, query, call, answer, edits))
+                attempt = attempts.get(trial, 0)
+                derived.append((trial, attempt, seq, role, purpose, query, call, answer, edits))
             else:
                 kept = key if answer is None else None
-                place = (trial, seq, role, purpose, query, call)
+                place = (trial, attempts.get(trial, 0), seq, role, purpose, query, call)
                 others.append((*place, answer, kept, edits, request, error))
 
         def write(db: sqlite3.Connection) -> None:
             # Rows without null columns go separately, because nulls are slow to bind.
             insert_rows(db, _DERIVED, derived, or_else="OR IGNORE")
-            insert_rows(db, "exchanges", others, or_else="OR IGNORE")
+            insert_rows(db, "main.exchanges", others, or_else="OR IGNORE")
 
         self._db.submit(write)

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from medstress.core.errors import StoreError
+from medstress.store.formats import make_views
 from medstress.store.odd_rows import interpreting
 from medstress.store.opening import open_for_reading
 from medstress.store.run_store import FILE
@@ -26,7 +27,8 @@ def seconds_of_calls(folder: Path, model_hash: str) -> tuple[int, float]:
     if not path.is_file():
         return 0, 0.0
     try:
-        with interpreting(path), closing(open_for_reading(path).db) as db:
+        with interpreting(path), closing((opened := open_for_reading(path)).db) as db:
+            make_views(db, opened.format)
             row = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
             victims = json.loads(row[0]) if row else {}
             calls, seconds = 0, 0.0

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from medstress.core.errors import StoreError
-from medstress.store.database import Database, commit, insert_rows
+from medstress.store.database import Database, insert_rows
 
 Opened = Callable[[], Database]
 
@@ -55,7 +55,7 @@ def test_submit_returns_at_once_and_run_waits(opened: Opened) -> None:
 def test_only_what_was_committed_is_there_afterwards(opened: Opened) -> None:
     db = opened()
     db.submit(add(1))
-    db.run(commit)
+    db.commit()
     db.submit(add(2))
     db.abandon()
     again = opened()
@@ -68,7 +68,7 @@ def test_only_what_was_committed_is_there_afterwards(opened: Opened) -> None:
 def test_a_write_that_failed_undoes_all_work_since_the_last_commit(opened: Opened, said) -> None:
     db = opened()
     db.submit(add(1))
-    db.run(commit)
+    db.commit()
     for number in (2, 1, 3):  # the second one is there already
         db.submit(add(number))
     with pytest.raises(StoreError) as caught:
@@ -76,7 +76,7 @@ def test_a_write_that_failed_undoes_all_work_since_the_last_commit(opened: Opene
     said(str(caught.value))
     assert db.run(numbers) == [1]
     db.submit(add(4))
-    db.run(commit)
+    db.commit()
     assert db.run(numbers) == [1, 4]
 
 
@@ -120,7 +120,7 @@ def test_whatever_fails_is_an_error_of_the_store(opened: Opened, error: type[Exc
 
     db.submit(fail)
     with pytest.raises(StoreError, match="so it is"):
-        db.run(commit)
+        db.commit()
     assert db.run(numbers) == []
 
 

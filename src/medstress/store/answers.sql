@@ -5,12 +5,6 @@ CREATE TABLE answers (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, trial INTEGER NOT NULL, body TEXT NOT NULL,
     seconds REAL NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL);
 CREATE INDEX taken ON answers (trial) WHERE trial = 0;
--- Every call a trial consumed, in order; written by the trial, so that neighbours stay together.
--- The key stands here only where there is no answer.
-CREATE TABLE exchanges (
-    trial INTEGER NOT NULL, seq INTEGER NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,
-    query INTEGER, call INTEGER NOT NULL, answer INTEGER REFERENCES answers, key BLOB, edits TEXT,
-    request TEXT, error TEXT, PRIMARY KEY (trial, seq)) WITHOUT ROWID;
 -- Calls handed to a back end and not yet answered, a batch a row, as [[key in hex, trial], ...];
--- what is left here when a run starts again was in flight when it died.
+-- what is left here when a run starts again was in flight when it died. It is no evidence.
 CREATE TABLE dispatched (id INTEGER PRIMARY KEY, calls TEXT NOT NULL);
