@@ -73,6 +73,8 @@ def reopened(
                 prepared.shared = shared
                 claim_answers(prepared)
                 yield store, prepared
+                if manifest.get("complete"):
+                    store.keep_root()
     finally:
         lock.release()
 

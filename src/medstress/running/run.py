@@ -184,6 +184,7 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
         _account(store, prepared, time.monotonic() - prepared.started, before)
     if done:
         store.write_manifest({"complete": True, "finished": manifests.now()})
+        store.keep_root()
 
 
 def _account(

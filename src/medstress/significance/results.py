@@ -12,7 +12,8 @@ from medstress.metrics.significance.members import StoredTest
 from medstress.metrics.significance.tests import success_test_rows
 from medstress.results.load import StoredRun
 from medstress.significance.families import scopes_of
-from medstress.store.reader import RunReader, StoredInquiry
+from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import RunReader
 
 _PLACE = ("dataset", "group", "victim", "attack")
 

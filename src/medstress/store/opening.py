@@ -13,8 +13,10 @@ from pathlib import Path
 
 from medstress.core.errors import StoreError
 from medstress.files.writing import DATABASE
+from medstress.store.agreement import disagreement
 from medstress.store.known_schema import FORMAT, RUN, Schema, check_schema, known_tables
 from medstress.store.stored_types import check_types
+from medstress.store.unverified import is_allowed
 
 LONGEST_VALUE = 128 << 20
 """Bytes of one value; the manifest, with the hash of every item, holds two million items in it."""
@@ -59,6 +61,8 @@ class OpenedRun:
     is_unchanged: Callable[[], bool]
     """True if the file has not changed since; always true for a file with a log, which is read from
     one snapshot."""
+    doubt: str | None = None
+    """Where it does not agree with its chain, if such files may be read (`unverified`)."""
 
 
 def open_for_reading(path: Path, schema: Schema = RUN) -> OpenedRun:
@@ -69,7 +73,8 @@ def open_for_reading(path: Path, schema: Schema = RUN) -> OpenedRun:
         schema: what it should hold.
 
     Raises:
-        StoreError: it holds that in no known format, it is damaged, or it cannot be opened.
+        StoreError: it holds that in no known format, it is damaged, it does not agree with its
+            chain, or it cannot be opened.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
@@ -86,7 +91,10 @@ def check_run(path: Path) -> None:
         StoreError: as `open_for_reading`.
     """
     if path.exists() and path.stat().st_size:
-        open_for_reading(path).db.close()
+        opened = open_for_reading(path)
+        opened.db.close()
+        if opened.doubt is not None:
+            raise StoreError(f"{opened.doubt}; nothing is added to it")
 
 
 def restrict(db: sqlite3.Connection, format_: int) -> None:
@@ -113,7 +121,9 @@ def _opened(path: Path, schema: Schema) -> OpenedRun:
     except sqlite3.Error as error:
         raise StoreError(explain(path, error)) from error
     try:
-        return OpenedRun(db=db, format=_checked(db, path, schema), is_unchanged=is_unchanged)
+        format_ = _checked(db, path, schema)
+        doubt = _doubt(db, path, schema, format_)
+        return OpenedRun(db=db, format=format_, is_unchanged=is_unchanged, doubt=doubt)
     except BaseException as error:
         db.close()
         if not is_unchanged():
@@ -134,6 +144,23 @@ def _checked(db: sqlite3.Connection, path: Path, schema: Schema) -> int:
         raise StoreError(_damaged(path, str(report).splitlines()[-1]))
     check_types(db, path, known_tables(format_, schema))
     return format_
+
+
+def _doubt(db: sqlite3.Connection, path: Path, schema: Schema, format_: int) -> str | None:
+    """Return that a file does not agree with its chain, if it may be read all the same."""
+    try:
+        where = disagreement(db, schema, format_)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        where = f"its digests cannot be checked ({type(error).__name__}: {error})"
+    if where is None:
+        return None
+    told = f"{path} is not as medstress wrote it: {where}"
+    if not is_allowed():
+        raise StoreError(
+            f"{told}; `medstress verify {path.parent}` says more, and --unverified shows what can "
+            "be read"
+        )
+    return told
 
 
 def check_sides(path: Path) -> None:

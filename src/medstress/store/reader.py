@@ -14,9 +14,12 @@ from medstress.core.calls import FROM_CACHE
 from medstress.core.errors import StoreError
 from medstress.store import begun, replies, reviews
 from medstress.store.codec import decode_item
-from medstress.store.formats import make_views
+from medstress.store.formats import CHAIN_BEGINS, make_views
+from medstress.store.inquiries import StoredInquiry, read_inquiries
+from medstress.store.known_schema import FORMAT
 from medstress.store.opening import explain, open_for_reading, restrict
 from medstress.store.review_store import stored_reviews
+from medstress.store.root import KeptRoot, current_root, kept_roots
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending
 
@@ -56,24 +59,6 @@ class StoredTrial:
     n_paid: int
     n_cached: int
     n_failed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredInquiry:
-    """One finished inquiry or study of an analysis; see `medstress.engine.inquiry`."""
-
-    dataset: str
-    group: str
-    victim: str
-    attack: str
-    seed: int | None
-    item_id: str
-    purpose: str
-    spec: dict[str, Any]
-    outcomes: list[str]
-    reached: bool | None
-    note: str | None
-    findings: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +134,31 @@ class RunReader:
             raise StoreError(_never_began(self.folder))
         return values
 
+    @property
+    def doubt(self) -> str | None:
+        """Where the folder does not agree with its chain, if it is read all the same."""
+        return self._opened.doubt
+
+    @property
+    def has_chain(self) -> bool:
+        """Whether its format has a chain."""
+        return self._opened.format >= FORMAT
+
+    @property
+    def chain_begins(self) -> dict[str, Any] | None:
+        """What came before the chain, if an earlier format began the run."""
+        found: dict[str, Any] | None = self.manifest.get(CHAIN_BEGINS)
+        return found
+
+    def root(self) -> str | None:
+        """Return the root of a complete run; None while it goes on, and without a chain."""
+        kept = current_root(self._db) if self.has_chain else None
+        return None if kept is None else kept.root
+
+    def roots(self) -> list[KeptRoot]:
+        """Return every root that the run once had, the earliest first."""
+        return list(kept_roots(self._db)) if self.has_chain else []
+
     def items(self) -> dict[int, tuple[str, Any]]:
         """Return row -> (data set, item)."""
         rows = self._db.execute("SELECT id, dataset, body FROM items")
@@ -181,27 +191,7 @@ class RunReader:
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
-        rows = self._db.execute(
-            "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, t.result "
-            "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
-            f"WHERE t.verdict IN {_INQUIRIES} ORDER BY t.id"
-        )
-        for *place, result in rows:
-            record = json.loads(result)
-            yield StoredInquiry(
-                dataset=place[0],
-                group=place[1],
-                victim=place[2],
-                attack=place[3],
-                seed=place[4],
-                item_id=place[5],
-                purpose=record["purpose"],
-                spec=record["told"],
-                outcomes=record["outcomes"],
-                reached=record.get("reached"),
-                note=record.get("note"),
-                findings=record.get("found"),
-            )
+        return read_inquiries(self._db)
 
     def trials_of_analyses(self) -> dict[str, str]:
         """Return id of a finished inquiry or study -> id of the trial it is about."""

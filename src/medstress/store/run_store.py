@@ -43,6 +43,7 @@ from medstress.store.registered_rows import (
     update_metadata,
 )
 from medstress.store.review_store import remove_reviews
+from medstress.store.root import keep_root
 from medstress.store.spending import Spending, read_spending
 from medstress.store.trial_digest import finish
 
@@ -277,6 +278,13 @@ class RunStore:
         """Append a finding about trials (row, value) where it is new or changed."""
         rows = [(trial, name, json.dumps(value)) for trial, value in values]
         self._db.submit(lambda db: append_findings(db, rows))
+
+    def keep_root(self) -> str:
+        """Append the root of a run that is complete, commit, and return it."""
+        self._submit_answers()
+        root = self._run(keep_root)
+        self.commit()
+        return root
 
     # -- calls -------------------------------------------------------------------------------
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:

@@ -13,6 +13,9 @@ from pathlib import Path
 from medstress.core.errors import StoreError
 from medstress.store.known_schema import Column
 
+_REFERRING = {"trials", "verdicts", "findings", "renewals"}
+"""Tables of a run whose references are checked; those of exchanges are many."""
+
 
 def check_types(db: sqlite3.Connection, file: Path, tables: Mapping[str, Sequence[Column]]) -> None:
     """Check every value of a file whose schema is known.
@@ -32,12 +35,12 @@ def check_types(db: sqlite3.Connection, file: Path, tables: Mapping[str, Sequenc
                 f"{file}: table {table}, row {place}: expected {column.type} in "
                 f"{column.name}, found {kind}; another program changed the file"
             )
-    references = db.execute("PRAGMA foreign_key_check(trials)") if "trials" in tables else ()
-    for table, row, other, _ in references:
-        raise StoreError(
-            f"{file}: table {table}, row {row} refers to a missing row of {other}; another program "
-            "changed the file"
-        )
+    for checked in _REFERRING & present & set(tables) if "trials" in tables else ():
+        for table, row, other, _ in db.execute(f"PRAGMA foreign_key_check({checked})"):
+            raise StoreError(
+                f"{file}: table {table}, row {row} refers to a missing row of {other}; another "
+                "program changed the file"
+            )
 
 
 def _wrong(

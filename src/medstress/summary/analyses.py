@@ -17,7 +17,8 @@ from medstress.metrics.curves.size import r_cap_rows, size_rows
 from medstress.metrics.edits import distance_rows, word_rows
 from medstress.results.load import StoredRun
 from medstress.results.queries import TrialSubstitutions, first_queries, tried_names
-from medstress.store.reader import RunReader, StoredInquiry
+from medstress.store.inquiries import StoredInquiry
+from medstress.store.reader import RunReader
 from medstress.summary.sweeps import sweeps
 from medstress.transfer.arm_rules import special_exclusions, special_goal
 from medstress.transfer.effects import Carried, transfer_rows

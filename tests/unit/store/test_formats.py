@@ -1,7 +1,8 @@
-"""A run folder of format 1 is read as it is, and brought up to date when it is written to."""
+"""A run folder of an earlier format is read as it is, and brought up to date when it is written to."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 
@@ -12,7 +13,42 @@ from medstress.core.items import Question
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore
 
-# How a medstress of format 1 would have written the same run.
+# How a medstress of format 2 would have written the same run.
+BACK_TO_2 = """
+PRAGMA legacy_alter_table = ON;
+BEGIN;
+ALTER TABLE manifest RENAME TO new_manifest;
+ALTER TABLE trials RENAME TO new_trials;
+ALTER TABLE exchanges RENAME TO new_exchanges;
+CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE trials (
+    id INTEGER PRIMARY KEY, trial_id TEXT NOT NULL UNIQUE, arm INTEGER NOT NULL REFERENCES arms,
+    item INTEGER NOT NULL REFERENCES items, repeat INTEGER NOT NULL,
+    verdict TEXT, result TEXT);
+CREATE TABLE exchanges (
+    trial INTEGER NOT NULL, seq INTEGER NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,
+    query INTEGER, call INTEGER NOT NULL, answer INTEGER REFERENCES answers, key BLOB, edits TEXT,
+    request TEXT, error TEXT, PRIMARY KEY (trial, seq)) WITHOUT ROWID;
+INSERT INTO manifest SELECT key, value FROM new_manifest GROUP BY key HAVING id = MAX(id);
+INSERT INTO trials
+    SELECT t.id, t.trial_id, t.arm, t.item, t.repeat, v.verdict, CASE
+        WHEN f.name IS NULL THEN v.result
+        ELSE json_set(v.result, '$.' || f.name, json(f.value)) END
+    FROM new_trials t LEFT JOIN verdicts v ON v.trial = t.id LEFT JOIN findings f ON f.trial = t.id;
+INSERT INTO exchanges
+    SELECT trial, seq, role, purpose, query, call, answer, key, edits, request, error
+    FROM new_exchanges;
+DROP TABLE findings;
+DROP TABLE verdicts;
+DROP TABLE renewals;
+DROP TABLE commits;
+DROP TABLE new_exchanges;
+DROP TABLE new_trials;
+DROP TABLE new_manifest;
+PRAGMA user_version = 2;
+COMMIT;
+"""
+# And one of format 1.
 BACK_TO_1 = """
 BEGIN;
 ALTER TABLE answers RENAME TO new_answers;
@@ -57,9 +93,9 @@ def everything(folder):
         reader.close()
 
 
-@pytest.fixture
-def old(writer):
-    """A run of format 1, killed in its second trial, and what a reader saw of it before."""
+@pytest.fixture(params=[1, 2])
+def old(writer, request):
+    """A run of format 1 or 2, killed in its second trial, and what a reader saw of it before."""
     writer.trial("one")
     writer.trial("two")
     writer.answer("a", "b", "c")
@@ -73,11 +109,16 @@ def old(writer):
     writer.close()
     expected = everything(writer.folder)
     with closing(sqlite3.connect(writer.folder / FILE)) as db:
-        db.executescript(BACK_TO_1)
+        db.executescript(BACK_TO_2)
+        if request.param == 1:
+            db.executescript(BACK_TO_1)
+        else:
+            db.execute("INSERT INTO dispatched VALUES (1, '[[\"66\", 2]]')")
+            db.commit()
     return writer.folder, expected
 
 
-def test_a_run_of_format_1_reads_the_same_and_stays_as_it_is(old):
+def test_a_run_of_an_earlier_format_reads_the_same_and_stays_as_it_is(old):
     folder, expected = old
     before = (folder / FILE).read_bytes()
     assert everything(folder) == expected
@@ -85,7 +126,7 @@ def test_a_run_of_format_1_reads_the_same_and_stays_as_it_is(old):
     assert (folder / FILE).read_bytes() == before
 
 
-def test_a_run_of_format_1_is_brought_up_to_date_when_it_goes_on(old):
+def test_a_run_of_an_earlier_format_is_brought_up_to_date_when_it_goes_on(old):
     folder, expected = old
     with RunStore(folder) as store:
         item = Question(id="q0", stem="Why?", options=("this", "that"), key="A")
@@ -100,13 +141,40 @@ def test_a_run_of_format_1_is_brought_up_to_date_when_it_goes_on(old):
     assert counts.pop("interrupted") == 1
     assert found == expected
     with closing(sqlite3.connect(folder / FILE)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+        assert db.execute("PRAGMA user_version").fetchone() == (3,)
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         names = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        begins = db.execute("SELECT value FROM manifest WHERE key = 'chain_begins'").fetchone()
     assert not {name for name in names if name.startswith(("old_", "answer_of"))}
+    assert json.loads(begins[0])["answers"] == 5
 
 
-def test_a_run_of_format_1_with_an_unknown_table_is_refused_and_left_alone(old, said):
+def test_the_chain_of_an_earlier_run_begins_with_what_it_holds(old, said):
+    folder, _ = old
+    RunStore(folder).close()
+    with closing(sqlite3.connect(folder / FILE)) as db:
+        db.execute("UPDATE verdicts SET verdict = 'flipped'")
+        db.commit()
+    with pytest.raises(StoreError) as caught:
+        RunReader(folder)
+    said(str(caught.value), "verdicts")
+
+
+def test_answers_whose_rows_have_gaps_are_numbered_anew(old):
+    folder, expected = old
+    with closing(sqlite3.connect(folder / FILE)) as db:
+        if db.execute("PRAGMA user_version").fetchone() == (1,):
+            pytest.skip("format 1 had no rows of answers")
+        db.execute("UPDATE answers SET id = id + 10 WHERE id > 2")
+        db.execute("UPDATE exchanges SET answer = answer + 10 WHERE answer > 2")
+        db.commit()
+    RunStore(folder).close()
+    found = everything(folder)
+    found["counts"][next(iter(found["counts"]))].pop("interrupted")
+    assert found == expected
+
+
+def test_a_run_of_an_earlier_format_with_an_unknown_table_is_refused_and_left_alone(old, said):
     folder, _ = old
     with closing(sqlite3.connect(folder / FILE)) as db:
         db.execute("CREATE TABLE old_exchanges (x)")  # in the way of the change, half-way

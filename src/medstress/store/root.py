@@ -1,0 +1,154 @@
+"""The root of a run: one digest over its plan and its trials, equal for equal experiments.
+
+It covers what the experiment is (`PLAN`), the items, and of every trial its digest and what was
+found about it later. Trials come in the order of their ids, because an extension registers them in
+another order than a run at once. What depends on scheduling, speed or place is left out: two runs
+of one experiment with the same answers have one root, whatever their workers, batches, restarts,
+extensions and folders.
+
+Each root is appended to the manifest with the last row of every table that it is about, so that a
+reader sees whether anything was added since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from medstress.core.hashing import canonical_bytes
+from medstress.store.chain import DIGEST_BYTES, RUN_CHAIN
+
+KEY = "root"
+"""Key of the manifest."""
+PLAN: Mapping[str, tuple[str, ...]] = {
+    "parts": (),
+    "attacks": (),
+    "controls": (),
+    "sensitivity": (),
+    "primary": (),
+    "fixed_family": (),
+    "require": (),
+    "slices": (),
+    "tests": (),
+    "similarity": (),
+    "surrogates": (),
+    "tuning": (),
+    "victims": ("model_hash", "task", "prompt", "by_dataset", "part_of"),
+    "roles": ("model_hash", "decoding"),
+    "datasets": ("n_items", "n_rows", "hash"),
+}
+"""Manifest entries that the root covers; of a table of parts, only these keys of each, if any are
+named. Paths, prices, times, versions, commands and verdicts that came early are left out."""
+_TABLES = tuple(name for name in RUN_CHAIN.tables if name != RUN_CHAIN.apart)
+
+_ITEMS = """
+SELECT i.dataset, i.item_id, i.hash, COALESCE((
+    SELECT body FROM main.renewals WHERE item = i.id ORDER BY id DESC LIMIT 1), i.body)
+FROM main.items i ORDER BY i.dataset, i.item_id
+"""
+_TRIALS = """
+SELECT t.id, t.trial_id, hex(v.digest) FROM main.trials t LEFT JOIN main.verdicts v
+ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id) ORDER BY t.trial_id
+"""
+_FINDINGS = """
+SELECT name, value FROM main.findings
+WHERE id IN (SELECT MAX(id) FROM main.findings WHERE trial = ? GROUP BY name) ORDER BY name
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRoot:
+    """A root that a run once had."""
+
+    root: str
+    """The digest, in hex."""
+    row: int
+    """The row of the manifest that holds it."""
+    last: Mapping[str, int]
+    """Table -> its last row then."""
+
+
+def compute_root(db: sqlite3.Connection) -> str:
+    """Return the root of a run of today's format, read in flat memory."""
+    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    _put(state, "plan", canonical_bytes(plan_of(_manifest(db))).decode())
+    for row in db.execute(_ITEMS):
+        _put(state, "item", *row)
+    has_findings = db.execute("SELECT 1 FROM main.findings LIMIT 1").fetchone() is not None
+    for trial, trial_id, digest in db.execute(_TRIALS):
+        _put(state, "trial", trial_id, digest)
+        if has_findings:
+            for name, value in db.execute(_FINDINGS, (trial,)):
+                _put(state, "finding", name, value)
+    return state.hexdigest()
+
+
+def plan_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the root covers of a manifest."""
+    found: dict[str, Any] = {}
+    for name, keys in PLAN.items():
+        value = manifest.get(name)
+        if keys:
+            parts = dict(value or {})
+            value = {
+                label: {key: part[key] for key in keys if key in part}
+                for label, part in parts.items()
+            }
+        if value:
+            found[name] = value
+    return found
+
+
+def keep_root(db: sqlite3.Connection) -> str:
+    """Append the root of a complete run to its manifest, unless the last one still holds.
+
+    Call it inside the transaction that completes the run or adds to it.
+    """
+    known = current_root(db)
+    if known is not None:
+        return known.root
+    root, last = compute_root(db), _last_rows(db)
+    last["manifest"] += 1  # the row of the root itself
+    value = json.dumps({"root": root, "last": last})
+    db.execute("INSERT INTO main.manifest (key, value) VALUES (?, ?)", (KEY, value))
+    return root
+
+
+def kept_roots(db: sqlite3.Connection) -> Iterator[KeptRoot]:
+    """Yield every root that the run once had, the earliest first."""
+    rows = db.execute("SELECT id, value FROM main.manifest WHERE key = ? ORDER BY id", (KEY,))
+    for row, value in rows:
+        stored = json.loads(value)
+        yield KeptRoot(root=stored["root"], row=row, last=stored["last"])
+
+
+def current_root(db: sqlite3.Connection) -> KeptRoot | None:
+    """Return the last root if nothing was added since, else None."""
+    found = None
+    for found in kept_roots(db):
+        pass
+    return found if found is not None and found.last == _last_rows(db) else None
+
+
+def _last_rows(db: sqlite3.Connection) -> dict[str, int]:
+    parts = (f"COALESCE((SELECT MAX(id) FROM main.{name}), 0)" for name in _TABLES)
+    return dict(zip(_TABLES, db.execute(f"SELECT {', '.join(parts)}").fetchone(), strict=True))
+
+
+def _manifest(db: sqlite3.Connection) -> dict[str, Any]:
+    names = ", ".join("?" * len(PLAN))
+    rows = db.execute(
+        f"SELECT key, value FROM main.manifest WHERE key IN ({names}) ORDER BY id", tuple(PLAN)
+    )
+    return {key: json.loads(value) for key, value in rows}
+
+
+def _put(state: hashlib.blake2b, *values: Any) -> None:
+    state.update(orjson.dumps(values))
+    state.update(b"\n")
