@@ -27,6 +27,8 @@ from medstress.report.cases.embedding import embed
 from medstress.report.page import render_report
 from medstress.results.load import open_run
 from medstress.results.rows import trial_rows
+from medstress.store.chain import RUN_CHAIN, link
+from medstress.store.trial_digest import finish
 from medstress.summary.summary import summarise_run
 
 LIMITS = {10_000: 5_000_000, 100_000: 20_000_000}
@@ -115,14 +117,17 @@ def _multiply(path: Path, rows: list[dict[str, Any]], trials: int, share: float)
     db.execute("PRAGMA journal_mode = DELETE")
     dataset, mentions = "made up", [[letter, 0, 1, "T121"] for letter in "ABCD"]
     arms = [arm for (arm,) in db.execute("SELECT id FROM arms ORDER BY id")]
-    for table in ("trials", "exchanges", "answers", "items", "interrupted", "dispatched"):
+    for table in (
+        *("findings", "verdicts", "exchanges", "trials", "answers", "items", "commits"),
+        *("interrupted", "dispatched"),
+    ):
         db.execute(f"DELETE FROM {table}")
     for i, row in enumerate(rows):
         body = {
             "id": row["id"], "context": row["context"], "stem": row["stem"],
             "options": row["options"], "key": "A", "mentions": mentions, "metadata": {},
         }  # fmt: skip
-        values = (i, dataset, row["id"], f"blake2b-128:{i:032x}", json.dumps(body))
+        values = (i + 1, dataset, row["id"], f"blake2b-128:{i:032x}", json.dumps(body))
         db.execute("INSERT INTO items VALUES (?, ?, ?, ?, ?)", values)
     answers = [
         json.dumps(["c", None, None, [0.1 + 0.6 * (k == j) for k in range(4)]]) for j in range(4)
@@ -134,7 +139,8 @@ def _multiply(path: Path, rows: list[dict[str, Any]], trials: int, share: float)
         )
     for number in range(1, trials + 1):
         item = (number - 1) // len(arms) % len(rows)
-        _plant_trial(db, number, arms[number % len(arms)], item, rows[item], draw, share)
+        _plant_trial(db, number, arms[number % len(arms)], item + 1, rows[item], draw, share)
+    link(db, RUN_CHAIN)
     db.commit()
     db.close()
 
@@ -165,18 +171,17 @@ def _plant_trial(
             "validity_reason": "rule",
         }  # fmt: skip
     trial = f"blake2b-128:{draw.getrandbits(128):032x}"
-    verdict = "flipped" if flipped else "held"
-    values = (number, trial, arm, item, 0, verdict, json.dumps(result))
-    db.execute("INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+    db.execute("INSERT INTO trials VALUES (?, ?, ?, ?, 0)", (number, trial, arm, item))
     calls = [("baseline", 0, 1, None)] + [
         ("attack", i + 1, 1, json.dumps(edit)) for i, edit in enumerate(edits)
     ]
     if flipped:
         calls[-1] = (*calls[-1][:2], "ABCD".index(wrong) + 1, calls[-1][3])
     db.executemany(
-        "INSERT INTO exchanges VALUES (?, ?, 'victim', ?, ?, 0, ?, NULL, ?, NULL, NULL)",
+        "INSERT INTO exchanges VALUES (?, 0, ?, 'victim', ?, ?, 0, ?, NULL, ?, NULL, NULL)",
         [(number, seq, *call) for seq, call in enumerate(calls)],
     )
+    finish(db, number, 0, "flipped" if flipped else "held", json.dumps(result))
 
 
 def measure(folder: Path) -> dict[str, Any]:

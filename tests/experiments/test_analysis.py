@@ -137,10 +137,11 @@ def test_a_limit_stops_the_analyses_cleanly_and_they_resume(two):
     assert resumed["performance"]["calls"] == n_all
 
 
-def test_an_interrupted_analysis_is_finished_from_its_journal(two):
+def test_an_interrupted_analysis_is_finished_from_its_journal(two, workbench):
     """As after a kill: some inquiries have no verdict yet, their answers and exchanges are kept."""
     whole = run(two.write(), two.out).summary()
     n_calls = len(two.received())
+    workbench.back_to_format_2(two.out)
     with sqlite3.connect(two.out / "run.sqlite") as db:
         db.execute(
             "UPDATE trials SET verdict = NULL, result = NULL WHERE verdict = 'asked' AND id % 2"

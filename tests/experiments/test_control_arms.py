@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -110,11 +111,13 @@ def test_a_control_and_a_probe_of_evidence_need_no_control(tmp_path: Path) -> No
     assert labels(run) == {"no_op"}
 
 
-def test_a_folder_that_began_without_controls_goes_on_without(tmp_path: Path) -> None:
+def test_a_folder_that_began_without_controls_goes_on_without(
+    tmp_path: Path, workbench: ModuleType
+) -> None:
 
     out = tmp_path / "run"
     ms.run(experiment(RANDOM, controls=False), out=out)
-    _as_of_earlier_versions(out)
+    _as_of_earlier_versions(workbench, out)
     run = ms.run(experiment(RANDOM), out=out)
     assert labels(run) == {"random"}
     # Named in the file, they extend the folder.
@@ -122,8 +125,9 @@ def test_a_folder_that_began_without_controls_goes_on_without(tmp_path: Path) ->
     assert labels(run) == {"random", "random / no_op"}
 
 
-def _as_of_earlier_versions(folder: Path) -> None:
-    """Drop what only this version writes into a manifest."""
+def _as_of_earlier_versions(workbench: ModuleType, folder: Path) -> None:
+    """Drop what only later versions write into a manifest."""
+    workbench.back_to_format_2(folder)
     with sqlite3.connect(folder / FILE) as db:
         db.execute("DELETE FROM manifest WHERE key = 'controls'")
 

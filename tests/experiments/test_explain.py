@@ -7,6 +7,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -426,6 +427,7 @@ def test_bad_input_gets_one_sentence_and_asks_nothing(
     folder: Path,
     capsys: pytest.CaptureFixture[str],
     said: Callable[..., None],
+    workbench: ModuleType,
     args: list[str],
     named: str,
 ) -> None:
@@ -435,6 +437,7 @@ def test_bad_input_gets_one_sentence_and_asks_nothing(
         text.replace("victim.py:letter", "victim.py:scores"), "utf-8"
     )
     if args[-1] == "already":
+        workbench.back_to_format_2(folder / "run")
         with sqlite3.connect(folder / "run" / "run.sqlite") as db:
             db.execute("UPDATE trials SET verdict = 'already_wrong' WHERE id = 1")
             (trial,) = db.execute("SELECT trial_id FROM trials WHERE id = 1").fetchone()

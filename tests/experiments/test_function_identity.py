@@ -275,10 +275,11 @@ def test_a_project_that_was_moved_keeps_its_cache_and_its_runs(small):
     assert n_computed(fresh) == 0
 
 
-def test_a_folder_of_an_earlier_version_opens_but_is_not_continued(small):
+def test_a_folder_of_an_earlier_version_opens_but_is_not_continued(small, workbench):
     """By which a function was known without its file's name and its imports."""
     victims(small, "victim.py:answer")
     before = run(small.write(), small.out).summary()
+    workbench.back_to_format_2(small.out)
     with closing(sqlite3.connect(small.out / "run.sqlite")) as db, db:
         read = "SELECT value FROM manifest WHERE key = ?"
         told = {

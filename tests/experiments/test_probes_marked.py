@@ -50,9 +50,10 @@ def test_probes_are_marked_and_nothing_else_is(probing, tmp_path):
 
 
 def test_probes_of_an_earlier_version_and_of_trials_cut_off_are_known_by_what_they_ask(
-    probing, tmp_path
+    probing, tmp_path, workbench
 ):
     whole = exchanges(probing.out, tmp_path / "whole.jsonl")
+    workbench.back_to_format_2(probing.out)
     with closing(sqlite3.connect(probing.out / "run.sqlite")) as db, db:
         db.execute("UPDATE trials SET result = json_remove(result, '$.probes')")
         db.execute("UPDATE trials SET verdict = NULL, result = NULL WHERE id % 3 = 0")

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -46,8 +47,9 @@ def rows(folder: Path, table: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in to.read_text("utf-8").splitlines()]
 
 
-def set_prompt(folder: Path, source: str) -> None:
+def set_prompt(workbench: ModuleType, folder: Path, source: str) -> None:
     """Make it a folder of the first edition, whose manifest has the template's text alone."""
+    workbench.back_to_format_2(folder)
     db = sqlite3.connect(folder / "run.sqlite")
     (told,) = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
     victims = json.loads(told)
@@ -82,10 +84,10 @@ def readings(folder: Path) -> Iterator[list[str]]:
     ],
 )
 def test_no_reading_command_executes_a_template_that_lies_in_a_folder(
-    tmp_path: Path, payload: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, workbench: ModuleType, payload: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = run_with(tmp_path, PLAIN)
-    set_prompt(folder, payload.replace("MARK", str(tmp_path / "executed")))
+    set_prompt(workbench, folder, payload.replace("MARK", str(tmp_path / "executed")))
     for command in readings(folder):
         assert medstress_cli(command) == 0, capsys.readouterr().err
     assert not (tmp_path / "executed").exists()
@@ -98,16 +100,20 @@ def test_no_reading_command_executes_a_template_that_lies_in_a_folder(
     assert {row["prompt_after"] for row in flipped} == {"prompt not shown"}
 
 
-def test_a_plain_template_of_an_older_folder_is_still_shown(tmp_path: Path) -> None:
+def test_a_plain_template_of_an_older_folder_is_still_shown(
+    tmp_path: Path, workbench: ModuleType
+) -> None:
     folder = run_with(tmp_path, PLAIN)
     before = rows(folder, "exchanges"), rows(folder, "trials")
-    set_prompt(folder, PLAIN)
+    set_prompt(workbench, folder, PLAIN)
     assert (rows(folder, "exchanges"), rows(folder, "trials")) == before
     assert before[0][0]["prompt"].startswith("Q: ")
     assert before[0][0]["prompt"].endswith("\nAnswer:")
 
 
-def test_prompts_of_a_template_that_does_more_are_kept_as_they_were_sent(tmp_path: Path) -> None:
+def test_prompts_of_a_template_that_does_more_are_kept_as_they_were_sent(
+    tmp_path: Path, workbench: ModuleType
+) -> None:
     folder = run_with(tmp_path, MORE)
     exchanges = [row for row in rows(folder, "exchanges") if row["call"] is not None]
     items = {row["item_id"]: row for row in rows(folder, "items")}
@@ -121,7 +127,7 @@ def test_prompts_of_a_template_that_does_more_are_kept_as_they_were_sent(tmp_pat
     asked = {row["prompt"] for row in exchanges}
     assert {trial["prompt_before"] for trial in flipped} <= asked
     assert {trial["prompt_after"] for trial in flipped} <= asked
-    set_prompt(folder, "{{ nothing of this is needed to read it back }}")
+    set_prompt(workbench, folder, "{{ nothing of this is needed to read it back }}")
     assert [row["prompt"] for row in rows(folder, "exchanges") if row["call"] is not None] == [
         row["prompt"] for row in exchanges
     ]

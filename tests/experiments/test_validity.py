@@ -7,6 +7,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -138,8 +139,11 @@ def test_people_override_a_rule_and_a_tie_leaves_it_unknown(found: Run, tmp_path
     assert (row.valid, row.first_valid_success, row.validity_reason) == (None, None, "review")
 
 
-def test_folders_of_the_first_edition_called_valid_what_is_unknown(found: Run) -> None:
+def test_folders_of_the_first_edition_called_valid_what_is_unknown(
+    found: Run, workbench: ModuleType
+) -> None:
     now, summary = by_item(found), row_of(found)
+    workbench.back_to_format_2(found.folder)
     with closing(sqlite3.connect(found.folder / "run.sqlite")) as db, db:
         stored = db.execute("SELECT id, result FROM trials WHERE verdict = 'flipped'").fetchall()
         for number, text in stored:

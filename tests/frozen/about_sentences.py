@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
+
+from medstress.store.run_store import RunStore
 
 from .inputs import CHEMICAL_NAMES, IOB, PAIRS, SYNONYMS, TAGGING, pubtator
 
@@ -211,6 +210,6 @@ def say_that_it_trained(root: Path) -> None:
         ],
         "cautions": [],
     }
-    with closing(sqlite3.connect(root / "run" / "run.sqlite")) as db:
-        db.execute("INSERT INTO manifest VALUES ('training', ?)", (json.dumps(notes),))
-        db.commit()
+    with RunStore(root / "run") as store:
+        store.write_manifest({"training": notes})
+        store.keep_root()

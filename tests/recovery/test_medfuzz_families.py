@@ -11,6 +11,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -540,11 +541,12 @@ def test_successes_on_one_item_share_their_controls_where_the_null_allows(
 
 
 def test_tests_of_an_earlier_version_stay_and_a_finished_run_asks_nothing_again(
-    bench: Path,
+    bench: Path, workbench: ModuleType
 ) -> None:
     settings = experiment(bench, controls=30, null="neutral")
     found = run(settings, bench / "earlier")
     # As the first edition kept them: fewer settings, the name of the family alone.
+    workbench.back_to_format_2(found.folder)
     with closing(sqlite3.connect(found.folder / "run.sqlite")) as db:
         for number, result in db.execute("SELECT id, result FROM trials").fetchall():
             kept = json.loads(result)

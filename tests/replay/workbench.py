@@ -336,3 +336,49 @@ def logged(folder: Path, log: str) -> Counter[str]:
     """What the victims were asked, and how often."""
     path = folder / log
     return Counter(path.read_text("utf-8").splitlines() if path.is_file() else [])
+
+
+BACK_TO_2 = """
+PRAGMA legacy_alter_table = ON;
+BEGIN;
+ALTER TABLE manifest RENAME TO new_manifest;
+ALTER TABLE trials RENAME TO new_trials;
+ALTER TABLE exchanges RENAME TO new_exchanges;
+CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE trials (
+    id INTEGER PRIMARY KEY, trial_id TEXT NOT NULL UNIQUE, arm INTEGER NOT NULL REFERENCES arms,
+    item INTEGER NOT NULL REFERENCES items, repeat INTEGER NOT NULL,
+    verdict TEXT, result TEXT);
+CREATE TABLE exchanges (
+    trial INTEGER NOT NULL, seq INTEGER NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,
+    query INTEGER, call INTEGER NOT NULL, answer INTEGER REFERENCES answers, key BLOB, edits TEXT,
+    request TEXT, error TEXT, PRIMARY KEY (trial, seq)) WITHOUT ROWID;
+INSERT INTO manifest SELECT key, value FROM new_manifest
+    WHERE key NOT IN ('root', 'chain_begins') GROUP BY key HAVING id = MAX(id);
+INSERT INTO trials
+    SELECT t.id, t.trial_id, t.arm, t.item, t.repeat, v.verdict, CASE
+        WHEN f.name IS NULL THEN v.result
+        ELSE json_set(v.result, '$.' || f.name, json(f.value)) END
+    FROM new_trials t LEFT JOIN verdicts v ON v.trial = t.id LEFT JOIN findings f ON f.trial = t.id;
+INSERT INTO exchanges
+    SELECT trial, seq, role, purpose, query, call, answer, key, edits, request, error
+    FROM new_exchanges;
+DROP TABLE findings;
+DROP TABLE verdicts;
+DROP TABLE renewals;
+DROP TABLE commits;
+DROP TABLE new_exchanges;
+DROP TABLE new_trials;
+DROP TABLE new_manifest;
+PRAGMA user_version = 2;
+COMMIT;
+"""
+
+
+def back_to_format_2(folder: Path) -> None:
+    """Make a run folder what a medstress of format 2 would have written: without a chain."""
+    db = sqlite3.connect(folder / "run.sqlite")
+    try:
+        db.executescript(BACK_TO_2)
+    finally:
+        db.close()

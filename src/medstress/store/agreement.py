@@ -31,7 +31,9 @@ def disagreement(db: sqlite3.Connection, schema: Schema, format_: int) -> str | 
         return None
     if schema is RUN:  # first, for it names the row
         for row, stored, expected in wrong_rows(db):
-            return f"table verdicts, row {row}: expected digest {stored or 'none'}, found {expected}"
+            return (
+                f"table verdicts, row {row}: expected digest {stored or 'none'}, found {expected}"
+            )
     if (broken := first_break(db, chained, whole=False)) is not None:
         return str(broken)
     return _of_run(db) if schema is RUN else None

@@ -147,9 +147,7 @@ def _breaks(db: sqlite3.Connection, chained: Chained, whole: bool) -> Iterator[B
                 assert chained.apart is not None
                 yield _differs(now, now.apart, apart, _span(chained, chained.apart, before, now))
         elif chained.apart and (now.apart is None) != _stays(chained, chained.apart, before, now):
-            yield Break(
-                table="commits", row=now.id, expected="digests of its rows", found="others"
-            )
+            yield Break(table="commits", row=now.id, expected="digests of its rows", found="others")
         digest = _digest(db, chained, before, now.last, apart)
         if digest != now.digest:
             spans = [_span(chained, table, before, now) for table in chained.tables]
@@ -272,9 +270,7 @@ def rows_between(
     db: sqlite3.Connection, chained: Chained, table: str, after: int, last: int
 ) -> Iterator[list[tuple[object, ...]]]:
     """Yield the rows of a table after one and up to another, page by page."""
-    query = (
-        f"SELECT {chained.tables[table]} FROM main.{table} WHERE id > ? AND id <= ? ORDER BY id"
-    )
+    query = f"SELECT {chained.tables[table]} FROM main.{table} WHERE id > ? AND id <= ? ORDER BY id"
     if last <= after:
         return
     cursor = db.execute(query, (after, last))

@@ -42,7 +42,8 @@ ALTER TABLE manifest RENAME TO old_manifest;
 ALTER TABLE trials RENAME TO old_trials;
 ALTER TABLE exchanges RENAME TO old_exchanges;
 {ledger}
-INSERT INTO manifest (key, value) SELECT key, value FROM old_manifest ORDER BY key;
+INSERT INTO manifest (key, value)
+    SELECT key, value FROM old_manifest WHERE key NOT IN ('root', 'chain_begins') ORDER BY key;
 INSERT INTO trials SELECT id, trial_id, arm, item, repeat FROM old_trials ORDER BY id;
 INSERT INTO exchanges
     SELECT trial, 0, seq, role, purpose, query, call, answer, key, edits, request, error

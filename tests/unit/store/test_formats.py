@@ -13,42 +13,7 @@ from medstress.core.items import Question
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore
 
-# How a medstress of format 2 would have written the same run.
-BACK_TO_2 = """
-PRAGMA legacy_alter_table = ON;
-BEGIN;
-ALTER TABLE manifest RENAME TO new_manifest;
-ALTER TABLE trials RENAME TO new_trials;
-ALTER TABLE exchanges RENAME TO new_exchanges;
-CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE trials (
-    id INTEGER PRIMARY KEY, trial_id TEXT NOT NULL UNIQUE, arm INTEGER NOT NULL REFERENCES arms,
-    item INTEGER NOT NULL REFERENCES items, repeat INTEGER NOT NULL,
-    verdict TEXT, result TEXT);
-CREATE TABLE exchanges (
-    trial INTEGER NOT NULL, seq INTEGER NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,
-    query INTEGER, call INTEGER NOT NULL, answer INTEGER REFERENCES answers, key BLOB, edits TEXT,
-    request TEXT, error TEXT, PRIMARY KEY (trial, seq)) WITHOUT ROWID;
-INSERT INTO manifest SELECT key, value FROM new_manifest GROUP BY key HAVING id = MAX(id);
-INSERT INTO trials
-    SELECT t.id, t.trial_id, t.arm, t.item, t.repeat, v.verdict, CASE
-        WHEN f.name IS NULL THEN v.result
-        ELSE json_set(v.result, '$.' || f.name, json(f.value)) END
-    FROM new_trials t LEFT JOIN verdicts v ON v.trial = t.id LEFT JOIN findings f ON f.trial = t.id;
-INSERT INTO exchanges
-    SELECT trial, seq, role, purpose, query, call, answer, key, edits, request, error
-    FROM new_exchanges;
-DROP TABLE findings;
-DROP TABLE verdicts;
-DROP TABLE renewals;
-DROP TABLE commits;
-DROP TABLE new_exchanges;
-DROP TABLE new_trials;
-DROP TABLE new_manifest;
-PRAGMA user_version = 2;
-COMMIT;
-"""
-# And one of format 1.
+# How a medstress of format 1 would have written a run of format 2.
 BACK_TO_1 = """
 BEGIN;
 ALTER TABLE answers RENAME TO new_answers;
@@ -94,7 +59,7 @@ def everything(folder):
 
 
 @pytest.fixture(params=[1, 2])
-def old(writer, request):
+def old(writer, request, workbench):
     """A run of format 1 or 2, killed in its second trial, and what a reader saw of it before."""
     writer.trial("one")
     writer.trial("two")
@@ -108,8 +73,8 @@ def old(writer, request):
     writer.consume(2, 1, 1, "d")
     writer.close()
     expected = everything(writer.folder)
+    workbench.back_to_format_2(writer.folder)
     with closing(sqlite3.connect(writer.folder / FILE)) as db:
-        db.executescript(BACK_TO_2)
         if request.param == 1:
             db.executescript(BACK_TO_1)
         else:
