@@ -11,6 +11,7 @@ from medstress.api.results import Run
 from medstress.experiment.file.config import Experiment
 from medstress.running.prepare import Watcher
 from medstress.running.run import run_experiment
+from medstress.summary.kept import keep_summary
 
 __all__ = ["Run", "Trained", "Tuned", "run", "train", "tune"]
 
@@ -70,6 +71,7 @@ def run(
         overrides=overrides,
         watcher=watcher,
     )
+    keep_summary(folder)
     return Run(folder)
 
 
@@ -99,6 +101,8 @@ def tune(
         overrides=overrides,
         watcher=watcher,
     )
+    for folder in dict.fromkeys(filter(None, (found.tuning, found.report))):
+        keep_summary(folder)
     report = None if found.report is None else Run(found.report)
     return Tuned(tuning=Run(found.tuning), report=report)
 
@@ -119,4 +123,5 @@ def train(
     from medstress.training.train import train_experiment
 
     found = train_experiment(experiment, out, limit=limit, overrides=overrides, watcher=watcher)
+    keep_summary(found.folder)
     return Trained(run=Run(found.folder), is_complete=found.is_complete)

@@ -37,6 +37,7 @@ def _room(folder: Path, to: Path | None, args: argparse.Namespace) -> int:
     from medstress.review.routes import routes
     from medstress.review.sample import described
     from medstress.serving.local import refuse_port, serve
+    from medstress.summary.kept import keep_summary
 
     refuse_port(args.port)
     if args.adjudicate and to is not None:
@@ -69,6 +70,7 @@ def _room(folder: Path, to: Path | None, args: argparse.Namespace) -> int:
             return 0
         with suppress(KeyboardInterrupt):
             serve(routes(room, store), port=args.port, show=not args.no_browser)
+    keep_summary(folder)
     print(f"next: medstress review {folder} --agreement")
     return 0
 
@@ -85,6 +87,7 @@ def _stored(folder: Path) -> Iterator[ReviewStore]:
 def _import(folder: Path, path: Path) -> int:
     from medstress.review.offline import import_answers
     from medstress.review.sheets import import_sheet
+    from medstress.summary.kept import keep_summary
 
     with _stored(folder) as store, open_run(folder) as run:
         if path.suffix == ".json":
@@ -92,6 +95,7 @@ def _import(folder: Path, path: Path) -> int:
         else:
             known = [trial_id for trial_id, _ in run.trial_numbers().values()]
             n, n_new = import_sheet(store, known, path)
+    keep_summary(folder)
     print(f"{plural(n, 'answer')} read, {n_new} new; next: medstress summary {folder}")
     return 0
 

@@ -19,6 +19,7 @@ def test_cli(args: argparse.Namespace) -> int:
     from medstress.report.significance import family_lines, slope_lines, success_table
     from medstress.running.test import run_tests
     from medstress.significance.run import Selection
+    from medstress.summary.kept import keep_summary
 
     if args.experiment is None:
         raise UsageError(
@@ -50,6 +51,7 @@ def test_cli(args: argparse.Namespace) -> int:
         for line in plan:
             print(one_line(line))
         return 0
+    keep_summary(Path(args.folder))
     summary = Run(args.folder).summary()
     table = success_table(summary)
     if table.rows:

@@ -7,6 +7,7 @@ from typing import Any
 
 from medstress.figures.rows import Row, Rows, last_budget, spec_of
 from medstress.results.formats import decimal, listed, plural
+from medstress.results.root import root_sentences
 
 INTERVALS = "Intervals: 95 %."
 _MOST_NAMES = 6
@@ -47,10 +48,11 @@ def budgets(rows: Iterable[Row]) -> str:
 
 
 def state(summary: Mapping[str, Any]) -> list[str]:
-    """Return a warning if the run is not complete."""
+    """Return a warning if the run is not complete, and its root if it is."""
+    roots = root_sentences(summary)
     if summary["experiment"].get("complete") is False:
-        return ["The run is not complete; these numbers may change."]
-    return []
+        return ["The run is not complete; these numbers may change.", *roots]
+    return roots
 
 
 def _has_runs(row: Row) -> bool:

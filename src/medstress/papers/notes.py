@@ -11,6 +11,7 @@ from medstress.papers.arms import Arm, Place, baseline, in_places
 from medstress.papers.exponents import EXPONENT, LEARNING_RATE, SHARE
 from medstress.papers.rates import Rates
 from medstress.results.formats import decimal
+from medstress.results.root import root_sentences
 
 INTERVALS = "Intervals: 95 %, Wilson; at the effective sample size if seeds repeat the items."
 INTERVALS_OF_CELLS = "Intervals: 95 %, Wilson, at the effective sample size because items repeat."
@@ -138,10 +139,11 @@ def chance_notes(places: Iterable[tuple[Place, CleanAnswers]], mark: str = "") -
 
 
 def state_notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return a warning if the run is not complete."""
+    """Return a warning if the run is not complete, and its root if it is."""
+    roots = root_sentences(summary)
     if summary["experiment"].get("complete") is False:
-        return ["The run is not complete: accuracy is biased low until it is."]
-    return []
+        return ["The run is not complete: accuracy is biased low until it is.", *roots]
+    return roots
 
 
 def seeds_note(seeds: Iterable[int]) -> str:

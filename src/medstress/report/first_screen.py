@@ -35,7 +35,7 @@ class FirstScreen:
     run: str
     """What was run, in one line."""
     print: str
-    """Fingerprint and date."""
+    """Fingerprint, root and date."""
 
     @property
     def plots(self) -> list[Plot]:
@@ -60,12 +60,12 @@ def first_screen(source: Source) -> FirstScreen:
         ],
         picture=first_picture(source),
         run=overview.run_line(source.rows, source.experiment),
-        print=_print(source.experiment),
+        print=_print(source.experiment, summary.get("root")),
     )
 
 
-def _print(experiment: Mapping[str, Any]) -> str:
-    """Return fingerprint and date in one line."""
+def _print(experiment: Mapping[str, Any], root: str | None) -> str:
+    """Return fingerprint, root and date in one line."""
     date = as_text(experiment.get("finished") or experiment.get("started") or "")[:10]
     told = (as_text(experiment[key]) for key in ("fingerprint",) if experiment.get(key))
-    return " · ".join(filter(None, (*told, date)))
+    return " · ".join(filter(None, (*told, f"root {root}" * bool(root), date)))

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import sqlite3
 
-from medstress.store.chain import RUN_CHAIN, Chained, first_break
+from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Chained, first_break
 from medstress.store.formats import CHAIN_BEGINS, earlier_reviews
-from medstress.store.known_schema import RUN, Schema
+from medstress.store.known_schema import REVIEWS, RUN, Schema
 from medstress.store.root import compute_root, current_root
 from medstress.store.trial_digest import wrong_rows
 
-_CHAINS: dict[Schema, Chained] = {RUN: RUN_CHAIN}
+_CHAINS: dict[Schema, Chained] = {RUN: RUN_CHAIN, REVIEWS: REVIEW_CHAIN}
 
 
 def disagreement(db: sqlite3.Connection, schema: Schema, format_: int) -> str | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -276,6 +276,14 @@ def rows_between(
     cursor = db.execute(query, (after, last))
     while page := cursor.fetchmany(_PAGE):
         yield page
+
+
+def running_digests(rows: Iterable[tuple[object, ...]]) -> Iterator[str]:
+    """Yield the digest of the rows up to each of them, in hex."""
+    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for row in rows:
+        hash_rows(state, iter([[row]]))
+        yield state.copy().hexdigest()
 
 
 def hash_rows(state: hashlib.blake2b, pages: Iterator[list[tuple[object, ...]]]) -> None:

@@ -55,9 +55,9 @@ RUN = Schema(
 )
 REVIEWS = Schema(
     holds="reviews",
-    format=1,
-    scripts={1: ("reviews.sql",)},
-    may_lack={1: ()},
+    format=2,
+    scripts={1: ("reviews.sql",), 2: ("reviews.sql", "review_commits.sql")},
+    may_lack={1: (), 2: ()},
     marks=frozenset({"rooms", "verdicts"}),
 )
 

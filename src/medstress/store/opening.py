@@ -84,14 +84,14 @@ def open_for_reading(path: Path, schema: Schema = RUN) -> OpenedRun:
     return _opened(path, schema)
 
 
-def check_run(path: Path) -> None:
+def check_file(path: Path, schema: Schema = RUN) -> None:
     """Check a file that is about to be written, without changing it.
 
     Raises:
-        StoreError: as `open_for_reading`.
+        StoreError: as `open_for_reading`, also where files in doubt may be read.
     """
     if path.exists() and path.stat().st_size:
-        opened = open_for_reading(path)
+        opened = open_for_reading(path, schema)
         opened.db.close()
         if opened.doubt is not None:
             raise StoreError(f"{opened.doubt}; nothing is added to it")

@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 from medstress.core.errors import StoreError
 from medstress.files.writing import access_of, refuse_occupied
 from medstress.store import reviews
+from medstress.store.chain import REVIEW_CHAIN, link, rows_between, running_digests
 from medstress.store.database import SIDES, Database, translated
 from medstress.store.known_schema import REVIEWS, check_schema, sql_of
 from medstress.store.odd_rows import interpreting
-from medstress.store.opening import open_for_reading
+from medstress.store.opening import check_file, open_for_reading
 
 FILE = "reviews.sqlite"
 _KEY_BYTES = 32
@@ -44,17 +45,22 @@ class ReviewStore:
         with translated(folder):
             for side in SIDES:
                 refuse_occupied(folder / f"{FILE}{side}")
-        if path.exists() and path.stat().st_size:
-            open_for_reading(path, REVIEWS).db.close()
+        check_file(path, REVIEWS)
         # Names of experts are in it: it is never opened to more than may read the run.
-        self._db = Database(path, self._prepare, None if path.exists() else access_of(path))
+        access = None if path.exists() else access_of(path)
+        self._db = Database(path, self._prepare, access, chained=REVIEW_CHAIN)
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         # Few, precious rows: unlike answers of models, they should survive a power cut too.
         db.execute("PRAGMA synchronous = FULL")
-        if check_schema(db, self.folder / FILE, REVIEWS) == 0:
-            script = f"BEGIN IMMEDIATE; {sql_of('reviews.sql')}"
-            db.executescript(f"{script} PRAGMA user_version = {REVIEWS.format}; COMMIT;")
+        known = check_schema(db, self.folder / FILE, REVIEWS)
+        if known == REVIEWS.format:
+            return
+        script = sql_of("review_commits.sql")
+        db.executescript(f"BEGIN IMMEDIATE; {sql_of('reviews.sql') if known == 0 else ''} {script}")
+        link(db, REVIEW_CHAIN)
+        db.execute(f"PRAGMA user_version = {REVIEWS.format}")
+        db.execute("COMMIT")
 
     def __enter__(self) -> ReviewStore:
         return self
@@ -137,6 +143,11 @@ def stored_reviews(folder: Path) -> list[reviews.Review]:
     return _read(folder, reviews.read, [])
 
 
+def reviews_digests(folder: Path) -> list[str]:
+    """Return the digest of all reviews after each of them, as they came in; empty without any."""
+    return _read(folder, _digests, [])
+
+
 def stored_rooms(folder: Path) -> dict[str, dict[str, Any]]:
     """Return room -> its body, as `stored_reviews`."""
     return _read(folder, _rooms, {})
@@ -146,6 +157,12 @@ def remove_reviews(folder: Path) -> None:
     """Remove the file of reviews: what it says is about the trials of a run that is removed."""
     for side in SIDES:
         (folder / f"{FILE}{side}").unlink(missing_ok=True)
+
+
+def _digests(db: sqlite3.Connection) -> list[str]:
+    (last,) = db.execute("SELECT COALESCE(MAX(id), 0) FROM verdicts").fetchone()
+    pages = rows_between(db, REVIEW_CHAIN, "verdicts", 0, last)
+    return list(running_digests(row for page in pages for row in page))
 
 
 def _rooms(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:

@@ -130,10 +130,8 @@ def kept_roots(db: sqlite3.Connection) -> Iterator[KeptRoot]:
 
 def current_root(db: sqlite3.Connection) -> KeptRoot | None:
     """Return the last root if nothing was added since, else None."""
-    found = None
-    for found in kept_roots(db):
-        pass
-    return found if found is not None and found.last == _last_rows(db) else None
+    kept = list(kept_roots(db))
+    return kept[-1] if kept and kept[-1].last == _last_rows(db) else None
 
 
 def _last_rows(db: sqlite3.Connection) -> dict[str, int]:

@@ -31,7 +31,7 @@ from medstress.store.computed import Computed, read_computed
 from medstress.store.database import SIDES, Database, insert_rows, translated
 from medstress.store.formats import DISTANCES, SIMILARITY, bring_up_to_date, make_views
 from medstress.store.key_index import NEWEST, KeyIndex
-from medstress.store.opening import check_run
+from medstress.store.opening import check_file
 from medstress.store.registered_rows import (
     BegunTrial,
     PlannedTrial,
@@ -48,6 +48,8 @@ from medstress.store.trial_digest import finish
 
 FILE = DATABASE
 LOCK = "run.lock"
+SUMMARY = "summary.json"
+"""The summary of a complete run, with the root that it belongs to."""
 _PAGE = 20_000
 """Answers that are fetched together."""
 _UNFINISHED = "verdict IN ('failed', 'unanswered', 'cut_short')"
@@ -123,8 +125,9 @@ class RunStore:
                 with translated(folder):
                     for path in folder.glob(f"{FILE}*"):
                         path.unlink()
+                    (folder / SUMMARY).unlink(missing_ok=True)
                     remove_reviews(folder)
-            check_run(folder / FILE)
+            check_file(folder / FILE)
             self._is_empty = not (folder / FILE).exists()
             self._db = Database(folder / FILE, self._prepare, access, chained=RUN_CHAIN)
             try:
@@ -266,7 +269,7 @@ class RunStore:
         return sum(self._attempts.values()) - sum(before.values())
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
-        """Append the prompt similarity of first successes (row, cosine) with the embedder's hash."""
+        """Append the prompt similarity of first successes (row, cosine), and the encoder's hash."""
         self._find_out(SIMILARITY, ((row, [embedder, one, "first_success"]) for row, one in values))
 
     def write_distances(self, values: Iterable[tuple[int, Sequence[float]]]) -> None:

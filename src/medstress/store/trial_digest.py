@@ -67,8 +67,9 @@ def wrong_rows(db: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:
     """Yield (row of `verdicts`, digest as stored, digest as it should be) where these differ."""
     rows = db.execute(
         f"SELECT v.id, v.verdict, v.result, v.exchanges, v.digest, {IDENTITY} "
-        "FROM main.verdicts v JOIN main.trials t ON t.id = v.trial JOIN main.arms a ON a.id = t.arm "
-        "JOIN main.items i ON i.id = t.item WHERE v.verdict IS NOT NULL ORDER BY v.id"
+        "FROM main.verdicts v JOIN main.trials t ON t.id = v.trial "
+        "JOIN main.arms a ON a.id = t.arm JOIN main.items i ON i.id = t.item "
+        "WHERE v.verdict IS NOT NULL ORDER BY v.id"
     )
     for row, verdict, result, exchanges, digest, *identity in rows:
         expected = trial_digest(tuple(identity), verdict, result or "", exchanges or b"")

@@ -21,6 +21,7 @@ from medstress.results.formats import plural
 from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.names import names_of
 from medstress.results.queries import only_names, substitutions
+from medstress.results.root import describe_root
 from medstress.results.rows import trial_rows
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
@@ -88,7 +89,9 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         run.role_counts(),
         (manifest.get("controls") or {}).get("left_out"),
     )
-    found["warnings"] = [*about_answers(run, found), *found["warnings"]]
+    found |= describe_root(run)
+    doubts = [f"unverified: {run.doubt}"] if run.doubt else []
+    found["warnings"] = [*doubts, *about_answers(run, found), *found["warnings"]]
     found["names"] = asdict(names_of(manifest))
     found["headlines"] = headlines(found["pooled"], manifest)
     add_scores(run, found)

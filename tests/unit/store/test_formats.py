@@ -1,4 +1,4 @@
-"""A run folder of an earlier format is read as it is, and brought up to date when it is written to."""
+"""A run folder of an earlier format is read as it is, and brought up to date when written to."""
 
 from __future__ import annotations
 
