@@ -102,7 +102,14 @@ def _dispatch(arguments: Sequence[str], stop: Stopping) -> int:
     from medstress.cli import commands
 
     handler = getattr(commands, f"{args.command}_cli")
-    code: int = handler(args)
+    if not getattr(args, "unverified", False):
+        return int(handler(args))
+    from medstress.store.unverified import unverified
+
+    with unverified() as doubts:
+        code = int(handler(args))
+    for doubt in doubts:
+        print(f"medstress: unverified: {doubt}", file=sys.stderr)
     return code
 
 

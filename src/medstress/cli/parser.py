@@ -6,7 +6,7 @@ import argparse
 
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.explaining import add_explain
-from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
+from medstress.cli.flags import Parser, experiment_flags, run_flags, unverified_flag, verdict_flags
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
 
@@ -24,6 +24,8 @@ KINDS = (
     "wrappers",
     "recipes",
 )
+READING = ("summary", "watch", "report", "figures", "export", "case", "view", "compare", "freeze")
+"""Commands that only read run folders."""
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
 max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
 ([[require]]), a comparison that fails, or an alarm of the nightly gate; 130 interrupted, nothing
@@ -55,6 +57,8 @@ def build_parser() -> argparse.ArgumentParser:
     add_freeze(commands)
     _perturb(commands)
     _list(commands)
+    for name in READING:
+        unverified_flag(commands.choices[name])
     commands.add_parser(
         "doctor",
         help="versions, extras, devices, models, free disk; how to install what is missing",

@@ -16,7 +16,7 @@ from medstress.files.writing import DATABASE
 from medstress.store.agreement import disagreement
 from medstress.store.known_schema import FORMAT, RUN, Schema, check_schema, known_tables
 from medstress.store.stored_types import check_types
-from medstress.store.unverified import is_allowed
+from medstress.store.unverified import accepted
 
 LONGEST_VALUE = 128 << 20
 """Bytes of one value; the manifest, with the hash of every item, holds two million items in it."""
@@ -155,7 +155,7 @@ def _doubt(db: sqlite3.Connection, path: Path, schema: Schema, format_: int) -> 
     if where is None:
         return None
     told = f"{path} is not as medstress wrote it: {where}"
-    if not is_allowed():
+    if not accepted(told):
         raise StoreError(
             f"{told}; `medstress verify {path.parent}` says more, and --unverified shows what can "
             "be read"

@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_allowed = [False]
+_doubts: list[dict[str, None] | None] = [None]
 
 
 @contextmanager
-def unverified() -> Iterator[None]:
-    """Read files that do not agree with their chain, in this process; outputs say so."""
-    before, _allowed[0] = _allowed[0], True
+def unverified() -> Iterator[dict[str, None]]:
+    """Read files that do not agree with their chain, in this process; outputs say so.
+
+    Yields:
+        A sentence for each such file, as they are read.
+    """
+    before, found = _doubts[0], dict[str, None]()
+    _doubts[0] = found
     try:
-        yield
+        yield found
     finally:
-        _allowed[0] = before
+        _doubts[0] = before
 
 
-def is_allowed() -> bool:
-    """Return whether such files are read."""
-    return _allowed[0]
+def accepted(doubt: str) -> bool:
+    """Return whether a file in doubt may be read, and note it."""
+    found = _doubts[0]
+    if found is not None:
+        found[doubt] = None
+    return found is not None
