@@ -54,7 +54,7 @@ def all_roots(run: StoredRun) -> list[str]:
 
 def describe_root(run: StoredRun) -> dict[str, Any]:
     """Return the entries of the summary: the root, why there is none, and what is in doubt."""
-    root, begins = root_of(run), run.chain_begins
+    root, begins = None if run.doubt else root_of(run), run.chain_begins
     note = None
     if not run.has_chain:
         note = NO_CHAIN

@@ -1,0 +1,238 @@
+"""One root for one experiment with the same answers; whatever is changed later shows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from medstress.core.errors import StoreError
+from medstress.results.load import open_run
+from medstress.results.root import all_roots, root_of
+from medstress.store.chain import RUN_CHAIN, first_break, link
+from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import Review
+from medstress.store.root import keep_root
+from medstress.store.run_store import RunStore
+from medstress.store.trial_digest import finish, wrong_exchanges
+from medstress.store.unverified import unverified
+
+FILE = "run.sqlite"
+
+
+@pytest.fixture
+def small(bench):
+    """Two attacks, so that a run takes a moment."""
+    bench.tables["attack"] = bench.tables["attack"][:2]
+    return bench
+
+
+def root(folder):
+    with open_run(folder) as run:
+        return root_of(run)
+
+
+def change(folder, *statements):
+    with closing(sqlite3.connect(folder / FILE)) as db, db:
+        for each in statements:
+            db.execute(each)
+
+
+def broken(folder):
+    """The first place at which the whole chain breaks."""
+    with closing(sqlite3.connect(folder / FILE)) as db:
+        return str(first_break(db, RUN_CHAIN, whole=True))
+
+
+def test_batches_and_folders_leave_the_root_as_it_is(small):
+    assert small.run() == 0
+    expected = root(small.out)
+    assert len(expected) == 32
+    for size in (1, 8):
+        small.tables["victim"][0]["batch_size"] = size
+        out = small.root / "elsewhere" / str(size)
+        assert small.run(out=out) == 0
+        assert root(out) == expected
+
+
+def test_an_extended_run_has_the_root_of_one_at_once(small):
+    small.tables["analysis"] = {"prompt_similarity": True, "embedder": "ngram"}
+    assert small.run() == 0
+    attacks, seeds = small.tables["attack"], small.tables["experiment"]["seeds"]
+    out = small.root / "extended"
+    small.tables["experiment"]["seeds"], small.tables["attack"] = seeds[:1], attacks[1:]
+    assert small.run("--limit", "6", out=out) == 0
+    first = root(out)
+    small.tables["experiment"]["seeds"], small.tables["attack"] = seeds, attacks
+    assert small.run("--set", "experiment.max_queries=40", out=out) == 0
+    assert root(out) is None, "it goes on"
+    assert small.run(out=out) == 0
+    assert root(out) == root(small.out) != first
+    with open_run(out) as run:
+        assert all_roots(run) == [first, root(small.out)]
+
+
+def test_other_answers_have_another_root(small):
+    assert small.run() == 0
+    before = root(small.out)
+    victim = small.root / "victim.py"
+    victim.write_text(victim.read_text("utf-8").replace("luck < 40", "luck < 41"), "utf-8")
+    assert small.run(out=small.root / "other") == 0
+    assert root(small.root / "other") != before
+
+
+def test_the_summary_is_kept_with_its_root(small):
+    assert small.run("--set", "experiment.max_queries=5") == 0
+    assert not (small.out / "summary.json").exists()
+    assert small.summary()["root"] is None
+    assert small.run() == 0
+    kept = json.loads((small.out / "summary.json").read_text("utf-8"))
+    assert kept == json.loads(json.dumps(small.summary()))
+    assert kept["root"] == root(small.out)
+    assert kept["root_note"] is None
+
+
+def test_a_run_of_an_earlier_format_says_so_and_goes_on_with_a_chain(small, workbench):
+    assert small.run() == 0
+    expected = root(small.out)
+    workbench.back_to_format_2(small.out)
+    told = small.summary()
+    assert (told["root"], told["root_note"][:8]) == (None, "no chain")
+    assert small.run() == 0
+    told = small.summary()
+    assert told["root"] == expected
+    assert "came before the chain" in told["root_note"]
+
+
+def test_reviews_give_another_root_and_all_earlier_ones_are_known(small):
+    assert small.run() == 0
+    before = root(small.out)
+    trial = next(row.trial_id for row in small.rows() if row.verdict == "flipped")
+    with ReviewStore(small.out) as store:
+        for word in ("yes", "no"):
+            one = Review(
+                trial_id=trial, reviewer="AB", answers={"key_right": word}, time=f"2026 {word}"
+            )
+            store.add([one])
+    with open_run(small.out) as run:
+        roots = all_roots(run)
+        assert roots[0] == before
+        assert roots[-1] == root_of(run) != before
+        assert len(set(roots)) == 3
+    change_reviews = sqlite3.connect(small.out / "reviews.sqlite")
+    with closing(change_reviews) as db, db:
+        db.execute("UPDATE verdicts SET answers = '{}' WHERE id = 1")
+    with pytest.raises(StoreError, match="commits, row 1"):
+        root(small.out)
+
+
+FORGED = {
+    "a changed verdict": (
+        "UPDATE verdicts SET verdict = 'held' WHERE id = 3",
+        "table verdicts, row 3: expected digest",
+    ),
+    "two swapped trials": (
+        "UPDATE verdicts SET trial = 3 - trial WHERE trial IN (1, 2)",
+        "table verdicts, row",
+    ),
+    "an added trial": (
+        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9 FROM trials",
+        "table trials, row 49: expected the chain's last row 48",
+    ),
+    "an added trial of which a commit tells": (
+        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9 FROM trials;"
+        "UPDATE commits SET trials = 49 WHERE id = (SELECT MAX(id) FROM commits)",
+        "table commits, row",
+    ),
+    "a removed verdict": (
+        "DELETE FROM verdicts WHERE id = 4",
+        "table verdicts, row 4: expected a row, found none",
+    ),
+    "a removed answer": (
+        "DELETE FROM answers WHERE id = 7",
+        "table answers, row 7: expected a row, found none",
+    ),
+    "a changed manifest": (
+        "UPDATE manifest SET value = '4' WHERE key = 'n_planned'",
+        "table commits, row 1: expected digest",
+    ),
+    "a changed item": (
+        "UPDATE items SET body = replace(body, 'treats', 'cures') WHERE id = 1",
+        "table commits, row",
+    ),
+    "a removed commit": (
+        "DELETE FROM commits WHERE id = 2",
+        "table commits, row 2: expected a commit, found commit 3",
+    ),
+    "an added finding": (
+        "INSERT INTO findings (trial, name, value) VALUES (1, 'distances', '[0, 1]')",
+        "table findings, row 1",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def whole(workbench, tmp_path_factory):
+    """A complete run, to be copied."""
+    made = workbench.Bench(tmp_path_factory.mktemp("whole"))
+    made.tables["attack"] = made.tables["attack"][:2]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in made.environment().items():
+            patch.setenv(name, value)
+        assert made.run() == 0
+    return made.out
+
+
+@pytest.fixture
+def copy(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_is_forged_is_named_by_every_reader(copy, name):
+    script, told = FORGED[name]
+    change(copy, *script.split(";"))
+    with pytest.raises(StoreError) as caught:
+        root(copy)
+    assert told in str(caught.value)
+    assert "--unverified" in str(caught.value)
+    with unverified() as doubts, open_run(copy) as run:
+        assert told in str(run.doubt)
+        assert list(doubts) == [run.doubt]
+        assert run.n_trials() > 0
+    with unverified(), pytest.raises(StoreError):
+        RunStore(copy)
+
+
+def test_changed_answers_and_exchanges_are_found_by_the_whole_check(copy):
+    change(copy, "UPDATE answers SET body = body || ' ' WHERE id = 5")
+    assert root(copy) is not None, "readers do not read answers"
+    assert "digest" in broken(copy)
+    assert "answers" in broken(copy)
+    change(copy, "DELETE FROM exchanges WHERE trial = 2 AND seq = 1")
+    with closing(sqlite3.connect(copy / FILE)) as db:
+        assert 2 in [trial for trial, _, _ in wrong_exchanges(db)]
+
+
+def test_a_chain_made_again_holds_but_has_another_root(copy):
+    kept = root(copy)
+    with closing(sqlite3.connect(copy / FILE)) as db, db:
+        trial, result = db.execute(
+            "SELECT trial, result FROM verdicts WHERE verdict = 'flipped'"
+        ).fetchone()
+        finish(db, trial, 0, "held", result)
+        db.execute("DELETE FROM commits")
+        keep_root(db)
+        link(db, RUN_CHAIN)
+    assert broken(copy) == "None"
+    assert root(copy) not in (None, kept)
+
+
+def test_a_truncated_file_is_refused(copy):
+    data = (copy / FILE).read_bytes()
+    (copy / FILE).write_bytes(data[: len(data) // 2])
+    with pytest.raises(StoreError):
+        root(copy)
