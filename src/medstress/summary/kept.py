@@ -7,14 +7,20 @@ from pathlib import Path
 
 from medstress.files.writing import access_of, write_text
 from medstress.results.load import open_run
+from medstress.store.database import translated
 from medstress.store.run_store import FILE, SUMMARY
 from medstress.summary.summary import summarise_run
 
 
 def keep_summary(folder: Path) -> None:
-    """Write the summary of a run as `medstress summary --json` prints it, if it is complete."""
+    """Write the summary of a run as `medstress summary --json` prints it, if it is complete.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
     with open_run(folder) as run:
         if run.root() is None:
             return
         text = json.dumps(summarise_run(run), indent=1, allow_nan=False)
-    write_text(folder / SUMMARY, f"{text}\n", access_of(folder / FILE))
+    with translated(folder):
+        write_text(folder / SUMMARY, f"{text}\n", access_of(folder / FILE))
