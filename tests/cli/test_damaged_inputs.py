@@ -205,9 +205,10 @@ def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(
 
 @pytest.mark.parametrize("budget", [500_000_000, 2**62])
 def test_an_arm_with_a_budget_beyond_measure_costs_neither_time_nor_memory(
-    finished, medstress, tmp_path, budget
+    finished, medstress, workbench, tmp_path, budget
 ):
     folder = Path(shutil.copytree(finished.out, tmp_path / "given"))
+    workbench.back_to_format_2(folder)
     with closing(sqlite3.connect(folder / "run.sqlite")) as db:
         db.execute("UPDATE arms SET spec = json_set(spec, '$.budget', ?)", (budget,))
         db.commit()
@@ -226,9 +227,10 @@ def test_an_arm_with_a_budget_beyond_measure_costs_neither_time_nor_memory(
     [("manifest", "value"), ("items", "body"), ("arms", "spec"), ("trials", "result")],
 )
 def test_json_nested_without_measure_within_a_folder_is_one_sentence(
-    finished, medstress, tmp_path, table, column
+    finished, medstress, workbench, tmp_path, table, column
 ):
     folder = Path(shutil.copytree(finished.out, tmp_path / "given"))
+    workbench.back_to_format_2(folder)  # of a format with a chain, nothing is interpreted
     with closing(sqlite3.connect(folder / "run.sqlite")) as db:
         deep = "[" * 100_000 + "]" * 100_000
         db.execute(f"UPDATE {table} SET {column} = ?", (deep,))
