@@ -114,6 +114,12 @@ room](review.md).
 `"format": 2` is provisional until 0.2.0: fields may still be added. Format 1 is still read wherever
 summaries are read; [CHANGELOG](../CHANGELOG.md) says what changed. Run folders have another number:
 those of every earlier version open, and their summary is computed anew, in format 2.
+
+`root` is the digest of a complete run with its reviews: one for one experiment with the same
+answers ([the ledger](design/005-ledger.md)). It is null while a run goes on and for folders of
+earlier formats; `root_note` says why, or what came before the chain. `unverified` says where a
+folder that is read with `--unverified` does not agree with its chain. `summary.json` in a run
+folder is the summary of the moment when the run was completed or last added to.
 """
 
 MEASURES = """## Measures in rows of `summary --json`
