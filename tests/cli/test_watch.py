@@ -253,7 +253,7 @@ def test_a_run_under_watch_ends_with_the_trials_of_one_that_nobody_watched(
         return [(row.trial_id, row.verdict, row.first_success) for row in bench.rows(folder)]
 
     assert told_of(bench.out) == told_of(tmp_path / "alone")
-    assert {path.name for path in bench.out.iterdir()} == {"run.lock", "run.sqlite"}
+    assert {path.name for path in bench.out.iterdir()} == {"run.lock", "run.sqlite", "summary.json"}
 
 
 def test_a_killed_run_ends_the_watching_and_its_files_stay(bench, workbench, medstress):
