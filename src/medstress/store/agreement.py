@@ -39,12 +39,20 @@ def disagreement(db: sqlite3.Connection, schema: Schema, format_: int) -> str | 
     return _of_run(db) if schema is RUN else None
 
 
-def _of_run(db: sqlite3.Connection) -> str | None:
+def earlier_reviews_differ(db: sqlite3.Connection) -> tuple[str | None, str | None] | None:
+    """Return the digest of the reviews kept in a run's file, as stored and as found, if they
+    differ."""
     rows = "SELECT value FROM main.manifest WHERE key = ? ORDER BY id DESC LIMIT 1"
     begins = db.execute(rows, (CHAIN_BEGINS,)).fetchone()
-    expected_reviews = json.loads(begins[0])["reviews"] if begins else None
-    if (found := earlier_reviews(db)) != expected_reviews:
-        return f"table reviews: expected digest {expected_reviews or 'none'}, found {found}"
+    expected = json.loads(begins[0])["reviews"] if begins else None
+    found = earlier_reviews(db)
+    return None if found == expected else (expected, found)
+
+
+def _of_run(db: sqlite3.Connection) -> str | None:
+    if (differ := earlier_reviews_differ(db)) is not None:
+        expected, found = differ
+        return f"table reviews: expected digest {expected or 'none'}, found {found}"
     kept = current_root(db)
     if kept is not None and (root := compute_root(db)) != kept.root:
         return f"table manifest, row {kept.row}: expected root {kept.root}, found {root}"

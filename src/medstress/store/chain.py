@@ -63,7 +63,7 @@ REVIEW_CHAIN = Chained(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """The first place where a chain does not hold."""
+    """The first place where a file does not agree with what stands elsewhere in it."""
 
     table: str
     """The table that does not agree."""
@@ -276,6 +276,11 @@ def rows_between(
     cursor = db.execute(query, (after, last))
     while page := cursor.fetchmany(_PAGE):
         yield page
+
+
+def text_digest(text: bytes) -> str:
+    """Return the digest of a text, in hex."""
+    return hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
 
 
 def running_digests(rows: Iterable[tuple[object, ...]]) -> Iterator[str]:

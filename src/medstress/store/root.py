@@ -15,14 +15,14 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from medstress.core.hashing import canonical_bytes
-from medstress.store.chain import DIGEST_BYTES, RUN_CHAIN
+from medstress.store.chain import DIGEST_BYTES, RUN_CHAIN, text_digest
 
 KEY = "root"
 """Key of the manifest."""
@@ -49,16 +49,19 @@ _TABLES = tuple(name for name in RUN_CHAIN.tables if name != RUN_CHAIN.apart)
 
 _ITEMS = """
 SELECT i.dataset, i.item_id, i.hash, COALESCE((
-    SELECT body FROM main.renewals WHERE item = i.id ORDER BY id DESC LIMIT 1), i.body)
-FROM main.items i ORDER BY i.dataset, i.item_id
+    SELECT body FROM main.renewals WHERE item = i.id AND id <= :renewals
+    ORDER BY id DESC LIMIT 1), i.body)
+FROM main.items i WHERE i.id <= :items ORDER BY i.dataset, i.item_id
 """
 _TRIALS = """
 SELECT t.id, t.trial_id, hex(v.digest) FROM main.trials t LEFT JOIN main.verdicts v
-ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id) ORDER BY t.trial_id
+ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id AND id <= :verdicts)
+WHERE t.id <= :trials ORDER BY t.trial_id
 """
 _FINDINGS = """
-SELECT name, value FROM main.findings
-WHERE id IN (SELECT MAX(id) FROM main.findings WHERE trial = ? GROUP BY name) ORDER BY name
+SELECT name, value FROM main.findings WHERE id IN (
+    SELECT MAX(id) FROM main.findings WHERE trial = :trial AND id <= :findings GROUP BY name)
+ORDER BY name
 """
 
 
@@ -74,18 +77,45 @@ class KeptRoot:
     """Table -> its last row then."""
 
 
-def compute_root(db: sqlite3.Connection) -> str:
-    """Return the root of a run of today's format, read in flat memory."""
-    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    _put(state, "plan", canonical_bytes(plan_of(_manifest(db))).decode())
-    for row in db.execute(_ITEMS):
-        _put(state, "item", *row)
+def compute_root(db: sqlite3.Connection, last: Mapping[str, int] | None = None) -> str:
+    """Return the root of a run of today's format, read in flat memory.
+
+    Args:
+        db: the run's file.
+        last: table -> the last row that counts, for the root that the run had then; default: all.
+    """
+    return root_over(root_parts(db, last))
+
+
+def root_parts(
+    db: sqlite3.Connection, last: Mapping[str, int] | None = None
+) -> Iterator[tuple[str, ...]]:
+    """Yield what a root is over, in order; of plan and items only digests, so that a root can be
+    computed again by who has no texts.
+
+    Args:
+        db: the run's file.
+        last: as in `compute_root`.
+    """
+    now = last_rows(db)
+    last = now if last is None else {name: int(last[name]) for name in now}
+    yield "plan", text_digest(canonical_bytes(plan_of(_manifest(db, last["manifest"]))))
+    for dataset, item_id, hash_, body in db.execute(_ITEMS, last):
+        yield "item", dataset, item_id, hash_, text_digest(body.encode())
     has_findings = db.execute("SELECT 1 FROM main.findings LIMIT 1").fetchone() is not None
-    for trial, trial_id, digest in db.execute(_TRIALS):
-        _put(state, "trial", trial_id, digest)
+    for trial, trial_id, digest in db.execute(_TRIALS, last):
+        yield "trial", trial_id, digest
         if has_findings:
-            for name, value in db.execute(_FINDINGS, (trial,)):
-                _put(state, "finding", name, value)
+            for name, value in db.execute(_FINDINGS, {**last, "trial": trial}):
+                yield "finding", name, value
+
+
+def root_over(parts: Iterable[tuple[str, ...]]) -> str:
+    """Return the root over its parts."""
+    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        state.update(orjson.dumps(part))
+        state.update(b"\n")
     return state.hexdigest()
 
 
@@ -113,7 +143,7 @@ def keep_root(db: sqlite3.Connection) -> str:
     known = current_root(db)
     if known is not None:
         return known.root
-    root, last = compute_root(db), _last_rows(db)
+    root, last = compute_root(db), last_rows(db)
     last["manifest"] += 1  # the row of the root itself
     value = json.dumps({"root": root, "last": last})
     db.execute("INSERT INTO main.manifest (key, value) VALUES (?, ?)", (KEY, value))
@@ -131,22 +161,19 @@ def kept_roots(db: sqlite3.Connection) -> Iterator[KeptRoot]:
 def current_root(db: sqlite3.Connection) -> KeptRoot | None:
     """Return the last root if nothing was added since, else None."""
     kept = list(kept_roots(db))
-    return kept[-1] if kept and kept[-1].last == _last_rows(db) else None
+    return kept[-1] if kept and kept[-1].last == last_rows(db) else None
 
 
-def _last_rows(db: sqlite3.Connection) -> dict[str, int]:
+def last_rows(db: sqlite3.Connection) -> dict[str, int]:
+    """Return the last row of every table that a root is about."""
     parts = (f"COALESCE((SELECT MAX(id) FROM main.{name}), 0)" for name in _TABLES)
     return dict(zip(_TABLES, db.execute(f"SELECT {', '.join(parts)}").fetchone(), strict=True))
 
 
-def _manifest(db: sqlite3.Connection) -> dict[str, Any]:
+def _manifest(db: sqlite3.Connection, last: int) -> dict[str, Any]:
     names = ", ".join("?" * len(PLAN))
     rows = db.execute(
-        f"SELECT key, value FROM main.manifest WHERE key IN ({names}) ORDER BY id", tuple(PLAN)
+        f"SELECT key, value FROM main.manifest WHERE key IN ({names}) AND id <= ? ORDER BY id",
+        (*PLAN, last),
     )
     return {key: json.loads(value) for key, value in rows}
-
-
-def _put(state: hashlib.blake2b, *values: Any) -> None:
-    state.update(orjson.dumps(values))
-    state.update(b"\n")

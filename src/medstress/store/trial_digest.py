@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from medstress.store.chain import DIGEST_BYTES, hash_rows
+from medstress.store.chain import DIGEST_BYTES, hash_rows, text_digest
 
 _CONSUMED = """
 SELECT e.seq, e.role, e.purpose, e.query, e.call, hex(COALESCE(s.key, e.key)), e.edits, e.request,
@@ -48,7 +48,14 @@ def trial_digest(identity: tuple[Any, ...], verdict: str, result: str, exchanges
         result: its result, as stored.
         exchanges: the digest of what it consumed.
     """
-    values = [*identity, verdict, result, exchanges.hex()]
+    return digest_of_ended(identity, verdict, text_digest(result.encode()), exchanges.hex())
+
+
+def digest_of_ended(
+    identity: tuple[Any, ...], verdict: str, result_digest: str, exchanges: str
+) -> bytes:
+    """Return the digest of a trial for who has only the digests of its texts, in hex."""
+    values = [*identity, verdict, result_digest, exchanges]
     return hashlib.blake2b(orjson.dumps(values), digest_size=DIGEST_BYTES).digest()
 
 

@@ -1,0 +1,194 @@
+"""The whole check of a run's file: everything that its digests say, answers and exchanges too.
+
+`medstress.store.agreement` is the part of it that every reader takes the time for.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from medstress.store.agreement import earlier_reviews_differ
+from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Break, first_break
+from medstress.store.known_schema import REVIEWS, RUN
+from medstress.store.odd_rows import interpreting
+from medstress.store.opening import open_for_reading, restrict
+from medstress.store.review_store import FILE as REVIEW_FILE
+from medstress.store.root import KeptRoot, compute_root, kept_roots, last_rows
+from medstress.store.run_store import FILE
+from medstress.store.trial_digest import wrong_exchanges, wrong_rows
+from medstress.store.unverified import unverified
+
+_STRAYS = (
+    # Rows that name a row which is not there: table, row, what should be there.
+    "SELECT 'trials', t.id, 'an arm and an item' FROM main.trials t "
+    "WHERE t.arm NOT IN (SELECT id FROM main.arms) OR t.item NOT IN (SELECT id FROM main.items)",
+    "SELECT 'verdicts', id, 'a trial' FROM main.verdicts "
+    "WHERE trial NOT IN (SELECT id FROM main.trials)",
+    "SELECT 'findings', id, 'a trial' FROM main.findings "
+    "WHERE trial NOT IN (SELECT id FROM main.trials)",
+    "SELECT 'answers', id, 'a trial' FROM main.answers "
+    "WHERE trial != 0 AND trial NOT IN (SELECT id FROM main.trials)",
+)
+_EXCHANGES = """
+SELECT e.trial, e.attempt, e.seq, e.answer, e.answer IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM main.answers WHERE id = e.answer)
+FROM main.exchanges e ORDER BY e.trial, e.attempt, e.seq
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """What the digests of a file say."""
+
+    broken: Break | None
+    """The first place that does not agree."""
+    roots: tuple[KeptRoot, ...] = ()
+    """The roots that the run once had, the earliest first; each was computed again."""
+    is_current: bool = False
+    """Whether the last of them is of all that the file holds."""
+    last: tuple[tuple[str, int], ...] = ()
+    """The last row of every table that a root is about."""
+    n_open: int = 0
+    """Exchanges of trials that go on, which have no digest yet."""
+
+
+def check_whole(folder: Path) -> Whole:
+    """Check all digests of a run's file and of its reviews.
+
+    Raises:
+        StoreError: a file is damaged, is none of ours, or cannot be opened.
+    """
+    broken = None
+    with unverified(), interpreting(folder / FILE):
+        opened = open_for_reading(folder / FILE, RUN)
+        with closing(opened.db) as db:
+            if opened.format != RUN.format:
+                return Whole(broken=None)
+            restrict(db, opened.format)
+            broken = next(_breaks(db), None)
+            broken = broken or _broken_reviews(folder)
+            if broken is not None:
+                return Whole(broken=broken)
+            roots, last = tuple(kept_roots(db)), last_rows(db)
+            return Whole(
+                broken=None,
+                roots=roots,
+                is_current=bool(roots) and roots[-1].last == last,
+                last=tuple(last.items()),
+                n_open=_n_open(db),
+            )
+
+
+def verdict_row(folder: Path, trial: int) -> tuple[str, int]:
+    """Return table and row that say how a trial ended."""
+    with unverified():
+        opened = open_for_reading(folder / FILE, RUN)
+    with closing(opened.db) as db:
+        if opened.format != RUN.format:
+            return "trials", trial
+        found = db.execute("SELECT MAX(id) FROM main.verdicts WHERE trial = ?", (trial,))
+        return "verdicts", int(found.fetchone()[0] or 0)
+
+
+def _breaks(db: sqlite3.Connection) -> Iterator[Break]:
+    for row, stored, found in wrong_rows(db):
+        yield Break(table="verdicts", row=row, expected=_digest(stored), found=found)
+    if (broken := first_break(db, RUN_CHAIN, whole=True)) is not None:
+        yield broken
+    for query in _STRAYS:
+        for table, row, expected in db.execute(f"{query} ORDER BY id LIMIT 1"):
+            yield Break(table=table, row=row, expected=f"a row of {expected}", found="none")
+    yield from _odd_verdicts(db)
+    yield from _stray_exchanges(db)
+    for trial, stored, found in wrong_exchanges(db):
+        yield Break(table="exchanges", row=trial, expected=_digest(stored), found=found)
+    if (differ := earlier_reviews_differ(db)) is not None:
+        yield Break(table="reviews", row=0, expected=_digest(differ[0]), found=str(differ[1]))
+    now = last_rows(db)
+    for kept in kept_roots(db):
+        if kept.last["manifest"] != kept.row or any(kept.last[name] > now[name] for name in now):
+            expected = f"the last rows of a moment, up to row {kept.row}"
+            yield Break(table="manifest", row=kept.row, expected=expected, found=str(kept.last))
+        if (found := compute_root(db, kept.last)) != kept.root:
+            yield Break(
+                table="manifest", row=kept.row, expected=f"root {kept.root}", found=f"root {found}"
+            )
+
+
+def _odd_verdicts(db: sqlite3.Connection) -> Iterator[Break]:
+    """Yield verdicts that follow a verdict: between them a trial has to begin again."""
+    ended: set[int] = set()
+    for row, trial, verdict in db.execute(
+        "SELECT id, trial, verdict FROM main.verdicts ORDER BY id"
+    ):
+        if (verdict is not None) == (trial in ended):
+            expected = "no verdict" if trial in ended else "a verdict"
+            yield Break(table="verdicts", row=row, expected=expected, found=str(verdict))
+        (ended.discard if verdict is None else ended.add)(trial)
+
+
+def _stray_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
+    """Yield exchanges of no trial or attempt, out of order, or with an answer that is not there."""
+    attempts, ended = _attempts(db)
+    before = (0, 0, -1)
+    for trial, attempt, seq, answer, is_lost in db.execute(_EXCHANGES):
+        name = f"attempt {attempt} seq {seq}"
+        if trial not in attempts:
+            yield Break(table="exchanges", row=trial, expected="a trial", found="none")
+        if attempt > attempts[trial]:
+            expected = f"at most attempt {attempts[trial]}"
+            yield Break(table="exchanges", row=trial, expected=expected, found=name)
+        expected_seq = before[2] + 1 if before[:2] == (trial, attempt) else 0
+        if seq != expected_seq and (attempt, trial) in ended:
+            expected = f"attempt {attempt} seq {expected_seq}"
+            yield Break(table="exchanges", row=trial, expected=expected, found=name)
+        if is_lost:
+            yield Break(table="exchanges", row=trial, expected=f"answer {answer}", found="none")
+        before = (trial, attempt, seq)
+
+
+def _attempts(db: sqlite3.Connection) -> tuple[dict[int, int], set[tuple[int, int]]]:
+    """Return trial -> its last attempt, and (attempt, trial) of those that ended."""
+    attempts = {trial: 0 for (trial,) in db.execute("SELECT id FROM main.trials")}
+    ended: set[tuple[int, int]] = set()
+    for trial, verdict in db.execute("SELECT trial, verdict FROM main.verdicts ORDER BY id"):
+        if verdict is None:
+            attempts[trial] += 1
+        else:
+            ended.add((attempts[trial], trial))
+    return attempts, ended
+
+
+def _n_open(db: sqlite3.Connection) -> int:
+    attempts, ended = _attempts(db)
+    open_ = [trial for trial, attempt in attempts.items() if (attempt, trial) not in ended]
+    count = "SELECT COUNT(*) FROM main.exchanges WHERE trial = ? AND attempt = ?"
+    return sum(db.execute(count, (trial, attempts[trial])).fetchone()[0] for trial in open_)
+
+
+def _broken_reviews(folder: Path) -> Break | None:
+    path = folder / REVIEW_FILE
+    if not path.is_file() or not path.stat().st_size:
+        return None
+    with interpreting(path):
+        opened = open_for_reading(path, REVIEWS)
+        with closing(opened.db) as db:
+            if opened.format != REVIEWS.format:
+                return None
+            found = first_break(db, REVIEW_CHAIN, whole=True)
+    if found is None:
+        return None
+    return Break(
+        table=f"{REVIEW_FILE}: {found.table}",
+        row=found.row,
+        expected=found.expected,
+        found=found.found,
+    )
+
+
+def _digest(stored: str | None) -> str:
+    return f"digest {stored or 'none'}"
