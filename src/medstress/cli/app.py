@@ -26,6 +26,7 @@ COMMANDS = (
     "view",
     "compare",
     "freeze",
+    "verify",
     "test",
     "explain",
     "review",

@@ -124,7 +124,7 @@ def conduct(trial: Trial) -> TrialFlow:
         return result
     result.n_ties += result.before.is_tied
     if result.before.rationale is not None:
-        result.records.append(_turn_record(Predict(clean, attempt=0), 0, result.before))
+        result.records.append(turn_record(Predict(clean, attempt=0), 0, result.before))
     if result.verdict is not Verdict.NOT_ATTACKABLE and result.before.outcome is not Outcome.RIGHT:
         wrong = result.before.outcome is Outcome.WRONG
         result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
@@ -208,7 +208,7 @@ def _ask_wrong_item(
         result.note = _describe_error(error)
 
 
-def _turn_record(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
+def turn_record(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
     """Return the answer of a conversation as an entry of the trial's records."""
     return {
         "attempt": query.attempt,
@@ -311,7 +311,7 @@ def _ask(
             result.n_asked -= overdue.n_answered == 0
             raise
         if prediction.rationale is not None:
-            result.records.append(_turn_record(query, result.n_asked, prediction))
+            result.records.append(turn_record(query, result.n_asked, prediction))
         predictions.append(referee.judge(query, prediction))
         if predictions[-1].reached_goal:
             break

@@ -17,20 +17,22 @@ from medstress.entities.array_cache import ArrayCache
 from medstress.entities.distances import Distance, open_distance
 from medstress.entities.embeddings import Embedder
 from medstress.entities.encoders import Progress
-from medstress.entities.name_vectors import NameVectors
-from medstress.entities.names import (
-    DIFFERENT,
-    VariantIndex,
-    normalise,
-    variant_class,
+from medstress.entities.name_rules import (
+    DUPLICATE,
+    EQUAL,
+    NameRules,
+    forbidden_texts,
+    option_texts,
 )
+from medstress.entities.name_vectors import NameVectors
+from medstress.entities.names import DIFFERENT, VariantIndex
 from medstress.entities.synonyms import SynonymGroups
 from medstress.entities.vocabularies import Vocabulary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-REASONS = (*VARIANT_CLASSES, "equal_to_option", "key_duplicate", "undefined_distance")
+REASONS = (*VARIANT_CLASSES, EQUAL, DUPLICATE, "undefined_distance")
 """Why a name is not drawn, by code: its variant class (`different` excludes nothing), then the
 reasons that take precedence over the classes."""
 
@@ -97,6 +99,7 @@ class VectorPerturbationSet:
             distance, vocabulary.names, self._name_vectors, base or Path()
         )
         self._synonyms = synonyms
+        self._rules = NameRules(synonyms)
         self._allowed: ArrayCache[np.int64] = ArrayCache(_ALLOWED_BYTES)
         self._codes: ArrayCache[np.int32] = ArrayCache(_CODES_BYTES, _ENTRY_BYTES)
 
@@ -216,18 +219,11 @@ class VectorPerturbationSet:
 
     def objection(self, item: Question, name: str) -> str | None:
         """Return why `exclude` rejects a name for its wording, or None."""
-        normal = normalise(name)
-        if normal == normalise(item.key_text):
-            return REASONS[KEY_DUPLICATE]
-        if any(normal == normalise(text) for text in _forbidden_texts(item)):
-            return REASONS[EQUAL_TO_OPTION]
-        found = self.variant_class(item, name)
-        return None if found == VARIANT_CLASSES[DIFFERENT] else found
+        return self._rules.objection(item, name)
 
     def variant_class(self, item: Question, name: str) -> str:
         """Return the class of `name` relative to the key's text and the entities in it."""
-        references = _option_texts(item, item.key)
-        return variant_class(name, references, self._synonyms_of(references))
+        return self._rules.variant_class(item, name)
 
     def _exclusion_codes(self, item: Question) -> NDArray[np.int32]:
         """Return the names that are not `different`, and their codes in REASONS, shape (2, n)."""
@@ -238,9 +234,9 @@ class VectorPerturbationSet:
         return found
 
     def _compute_codes(self, item: Question) -> NDArray[np.int32]:
-        references, key = _option_texts(item, item.key), item.key_text
-        codes = self._index.variants(references, self._synonyms_of(references))
-        codes.update(dict.fromkeys(self._index.equal_to(_forbidden_texts(item)), EQUAL_TO_OPTION))
+        references, key = option_texts(item, item.key), item.key_text
+        codes = self._index.variants(references, self._rules.synonyms_of(references))
+        codes.update(dict.fromkeys(self._index.equal_to(forbidden_texts(item)), EQUAL_TO_OPTION))
         duplicates = [*self._index.equal_to([key]), *self._distance.duplicates(key).tolist()]
         codes.update(dict.fromkeys(duplicates, KEY_DUPLICATE))
         found = np.array([list(codes), list(codes.values())], np.int32)
@@ -251,37 +247,6 @@ class VectorPerturbationSet:
         defined = found[:, ~np.isin(found[0], without)]
         return np.concatenate([defined, undefined], axis=1, dtype=np.int32)
 
-    def _synonyms_of(self, references: Iterable[str]) -> frozenset[str]:
-        return frozenset().union(*(self._synonyms.synonyms_of(text) for text in references))
-
     @cached_property
     def _index(self) -> VariantIndex:
         return VariantIndex(self.names)
-
-
-def _option_texts(item: Question, letter: str) -> list[str]:
-    """Return the text of one option, then the entities in it."""
-    text = item.option(letter)
-    return [text, *(text[m.start : m.end] for m in item.mentions if m.field == letter)]
-
-
-def _forbidden_texts(item: Question) -> list[str]:
-    """Return the texts that no replacement may equal.
-
-    These are options, entities in them, and texts that would turn one option of several parts into
-    another.
-    """
-    found = [text for letter in item.letters for text in _option_texts(item, letter)]
-    options = {letter: normalise(item.option(letter)) for letter in item.letters}
-    for mention in item.mentions:
-        if mention.field not in item.letters or mention.field == item.key:
-            continue
-        text = item.option(mention.field)
-        before, after = normalise(text[: mention.start]), normalise(text[mention.end :])
-        if not before and not after:
-            continue
-        for letter, other in options.items():
-            fits = len(other) > len(before) + len(after) and letter != mention.field
-            if fits and other.startswith(before) and other.endswith(after):
-                found.append(other[len(before) : len(other) - len(after)])
-    return found

@@ -35,13 +35,13 @@ class Prompts:
         template = self._template(victim, dataset)
         if template is not None and not template.is_shown:
             return None
-        return next(self._task(victim, dataset).flow(candidate))[number].call
+        return next(self.task(victim, dataset).flow(candidate))[number].call
 
     def prediction(
         self, victim: str, dataset: str, candidate: Edited, answers: Sequence[Answer]
     ) -> Prediction:
         """Return what a victim's stored answers about a candidate say."""
-        flow, left = self._task(victim, dataset).flow(candidate), list(answers)
+        flow, left = self.task(victim, dataset).flow(candidate), list(answers)
         requests = next(flow)
         while True:
             taken, left = left[: len(requests)], left[len(requests) :]
@@ -57,7 +57,7 @@ class Prompts:
         # A prompt that does not list the options is shown with a template that does.
         if template is not None and template.lists_options and not template.is_shown:
             return None
-        return self._task(victim, dataset).listing(candidate)
+        return self.task(victim, dataset).listing(candidate)
 
     def shown(
         self, victim: str, dataset: str, candidate: Edited
@@ -84,7 +84,8 @@ class Prompts:
         template = self._template(victim, dataset)
         return template is None or template.form is not None
 
-    def _task(self, victim: str, dataset: str) -> AnyTask:
+    def task(self, victim: str, dataset: str) -> AnyTask:
+        """Return the task of a victim on a data set."""
         return self._tasks.get((victim, dataset)) or self._tasks[victim, None]
 
     def hides_passages(self, victim: str, dataset: str) -> bool:
@@ -93,7 +94,7 @@ class Prompts:
         return template is not None and not template.shows("passage")
 
     def _template(self, victim: str, dataset: str) -> Template | None:
-        return getattr(self._task(victim, dataset), "template", None)
+        return getattr(self.task(victim, dataset), "template", None)
 
 
 def _as_text(prompt: Prompt | None) -> Prompt | None:

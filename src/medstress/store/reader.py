@@ -12,7 +12,7 @@ from typing import Any
 
 from medstress.core.calls import FROM_CACHE
 from medstress.core.errors import StoreError
-from medstress.store import begun, replies, reviews
+from medstress.store import begun, consumed, replies, reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import CHAIN_BEGINS, make_views
 from medstress.store.inquiries import StoredInquiry, read_inquiries
@@ -248,6 +248,10 @@ class RunReader:
             )
             for row in rows:
                 yield row[0], row[1], row[2], row[3], (row[4], row[5])
+
+    def consumed(self, trial: int) -> list[consumed.ConsumedCall]:
+        """Return the calls that a trial consumed, in order."""
+        return consumed.read(self._db, trial)
 
     def requests(self, trial: int, purpose: str, query: int) -> list[str]:
         """Return the fully stored calls of one query of a victim, as JSON, in order."""

@@ -262,7 +262,7 @@ class MedFuzz(Attack):
             if objections and self.gate_mode == "reject":
                 feedback = {"kind": "rejected", "attempt": attempt, "reason": reason}
                 continue
-            query = Predict(draft.candidate, attempt=attempt, **_validity(objections, judged))
+            query = Predict(draft.candidate, attempt=attempt, **refuted_by(objections, judged))
             (answer,) = yield from ask([query])
             if answer.is_success:
                 pick = draft.candidate
@@ -360,7 +360,7 @@ def _edit_record(plan: Plan, draft: Draft) -> dict[str, Any]:
     return {**plan.model_dump(), "added": [a.model_dump() for a in draft.added], "edits": edits}
 
 
-def _validity(objections: Sequence[Any], judged: Mapping[str, Any]) -> dict[str, Any]:
+def refuted_by(objections: Sequence[Any], judged: Mapping[str, Any]) -> dict[str, Any]:
     """Return whether the key still holds: only a panel vouches for it, any gate can refute it."""
     if objections:
         return {"valid": False, "reason": objections[0]["gate"]}

@@ -65,7 +65,7 @@ def victim_of(
         own=task,
         prompts=turns.prompts,
         exemplars=turns.exemplars,
-        parser=_OF_TURNS.get(task.parser, task.parser),
+        parser=turned_parser(task.parser),
         by_letter=task.answer_by is AnswerBy.LETTER,
         in_turns=backend.traits.in_turns,
         decoding=decoding,
@@ -73,3 +73,8 @@ def victim_of(
         reading=task.reading,
     )
     return replace(victim, task=conversation)
+
+
+def turned_parser(parser: str) -> str:
+    """Return the parser of a conversation's last turn."""
+    return _OF_TURNS.get(parser, parser)

@@ -1,0 +1,1 @@
+"""Check a run folder against itself, and pack it so that others can."""

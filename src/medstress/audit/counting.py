@@ -1,0 +1,136 @@
+"""Counts of a run against its plan, and identities that its ledger keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from medstress.core.hashing import content_hash
+from medstress.core.outcomes import Verdict
+from medstress.core.text import WHOLE
+from medstress.kinds import kind_of
+from medstress.results.load import StoredRun
+from medstress.results.victims import entries_of
+from medstress.running.deciding import DECIDED
+from medstress.store.chain import Break
+from medstress.store.reader import StoredTrial
+
+_BASELINE = ("n_already_wrong", "n_unreadable_at_baseline")
+_LOST = ("n_not_attackable", "n_failed_at_baseline")
+_ELIGIBLE = ("n_flipped", "n_held", "n_measured", "n_cut_short", "n_failed")
+
+
+def plan_breaks(manifest: Mapping[str, Any]) -> Iterator[Break]:
+    """Yield where a manifest does not agree with its own fingerprints."""
+    parts = manifest["parts"]
+    if (found := content_hash(parts)) != manifest["fingerprint"]:
+        yield _of_manifest(f"fingerprint {found}", manifest["fingerprint"])
+    for label, spec in manifest["attacks"].items():
+        if (found := content_hash(spec)) != parts["attacks"].get(label):
+            yield _of_manifest(f"attack {label!r} {found}", parts["attacks"].get(label))
+    for label, victim in manifest["victims"].items():
+        own = content_hash({"task": victim["task"], "model": victim["model_hash"]})
+        if own != parts["victims"].get(label):
+            yield _of_manifest(f"victim {label!r} {own}", parts["victims"].get(label))
+
+
+def trial_break(run: StoredRun, trial: StoredTrial) -> tuple[str, str] | None:
+    """Return what a trial should be by the plan, and what it is, if they differ."""
+    manifest = run.manifest
+    dataset, item = run.items()[trial.item]
+    kind, parts = kind_of(item), manifest["parts"]
+    if dataset != trial.dataset:
+        return f"an item of {trial.dataset!r}", f"one of {dataset!r}"
+    known = parts["items"].get(f"{trial.dataset}/{trial.group}")
+    own = content_hash([item.id, item.hash])
+    if known is None or own not in _as_set(run, f"{trial.dataset}/{trial.group}", known):
+        return "an item of the plan", f"{item.id!r} with hash {item.hash}"
+    spec, planned = json.loads(trial.spec), manifest["attacks"].get(trial.attack)
+    if planned is None or {**spec, **planned} != spec:
+        return f"attack {json.dumps(planned)}", json.dumps(spec)
+    if trial.seed is not None and trial.seed not in manifest["seeds"]:
+        return f"a seed of {manifest['seeds']}", str(trial.seed)
+    unit = kind.with_unit(item, trial.result.get("unit", WHOLE)).unit
+    if trial.trial_id not in _ids(manifest, trial, item, unit):
+        return "the hash of data set, group, item, victim, attack, seed", trial.trial_id
+    asked = trial.result.get("n_asked", 0)
+    if asked != trial.n_paid + trial.n_cached + trial.n_failed:
+        told = f"paid {trial.n_paid}, cached {trial.n_cached}, failed {trial.n_failed}"
+        return f"n_asked {trial.n_paid + trial.n_cached + trial.n_failed} ({told})", str(asked)
+    return None
+
+
+def count_break(run: StoredRun, n_ended: Mapping[str, int]) -> Break | None:
+    """Return where a complete run has other trials than planned.
+
+    Args:
+        run: the run.
+        n_ended: victim -> its trials with a verdict.
+    """
+    manifest = run.manifest
+    if not manifest.get("complete") or manifest.get(DECIDED):
+        return None
+    n, planned = sum(n_ended.values()), manifest["n_planned"]
+    has_former = len(manifest["victims"]) > len(manifest["config"]["victim"])
+    if n == planned or (has_former and n > planned):
+        return None
+    return Break(table="trials", row=n, expected=f"{planned} trials with a verdict", found=str(n))
+
+
+def identity_breaks(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the identities that a row of a summary breaks."""
+    for row in rows:
+        where = " ".join(
+            str(row.get(key)) for key in ("dataset", "group", "victim", "attack", "seed")
+        )
+        eligible = row["n_eligible"]
+        sums = {
+            "n_trials": (row["n_trials"], eligible + _sum(row, _BASELINE) + _sum(row, _LOST)),
+            "n_eligible": (eligible, _sum(row, _ELIGIBLE)),
+            "queries asked": (
+                row["queries"]["asked"],
+                sum(row["queries"][name] for name in ("paid", "cached", "failed")),
+            ),
+        }
+        for name, (given, total) in sums.items():
+            if given != total:
+                yield f"{name} of {where}: {given} is not {total}"
+
+
+def is_trial(verdict: str) -> bool:
+    """Return whether a verdict is that of a trial, and not of a question of an analysis."""
+    return verdict in Verdict.__members__.values()
+
+
+def _ids(manifest: Mapping[str, Any], trial: StoredTrial, item: Any, unit: str) -> Iterator[str]:
+    for victim in {trial.victim: None, **entries_of(manifest, trial.victim)}:
+        yield content_hash(
+            [
+                trial.dataset,
+                trial.group,
+                item.id,
+                item.hash,
+                victim,
+                trial.attack,
+                trial.seed,
+                trial.repeat,
+                *([unit] if unit != WHOLE else []),
+            ]
+        )
+
+
+def _as_set(run: StoredRun, label: str, known: Iterable[str]) -> frozenset[str]:
+    return run.once(_item_sets).setdefault(label, frozenset(known))
+
+
+def _item_sets(_: StoredRun) -> dict[str, frozenset[str]]:
+    return {}
+
+
+def _sum(row: Mapping[str, Any], names: Iterable[str]) -> int:
+    return sum(int(row[name]) for name in names)
+
+
+def _of_manifest(expected: str, found: Any) -> Break:
+    return Break(table="manifest", row=0, expected=expected, found=str(found))

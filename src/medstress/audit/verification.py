@@ -1,0 +1,81 @@
+"""What a verification found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from medstress.results.formats import plural
+from medstress.store.chain import Break
+
+
+@dataclass(slots=True, kw_only=True)
+class Verification:
+    """What was checked, what agrees, and the first thing that does not."""
+
+    what: str
+    """The folder or file."""
+    broken: Break | None = None
+    """The first thing that does not agree."""
+    root: str | None = None
+    """The root, with all reviews; None if there is none or it does not hold."""
+    roots: list[str] = field(default_factory=list)
+    """Every root that it once had."""
+    root_note: str | None = None
+    """Why there is no root, or what came before the chain."""
+    asked_root: str | None = None
+    """The root that was kept elsewhere, if one was given and it is one of them."""
+    added: dict[str, int] = field(default_factory=dict)
+    """What was added since that root: table -> rows."""
+    n_judged: int = 0
+    """Trials that were judged again."""
+    not_judged: Counter[str] = field(default_factory=Counter)
+    """Why trials were not judged -> how many."""
+    redacted: Counter[str] = field(default_factory=Counter)
+    """What could not be checked because it was left out on purpose -> how many."""
+    n_analyses: int = 0
+    """Questions of analyses, whose answers have digests and whose findings are not judged."""
+    notes: list[str] = field(default_factory=list)
+    """What else there is to say."""
+    signature: str | None = None
+    """Who signed the root, if somebody did."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything agrees and nothing that should have been judged was not."""
+        return self.broken is None and not self.not_judged
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        found["broken"] = None if self.broken is None else asdict(self.broken)
+        return {"format": 1, "verified": self.holds, **found}
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what people read."""
+        if self.broken is not None:
+            yield f"does not agree: {self.broken}"
+            return
+        if self.root is not None:
+            yield f"root {self.root}"
+        if self.root_note is not None:
+            yield self.root_note
+        if self.asked_root is not None:
+            rows = [plural(n, f"row of {table}", f"rows of {table}") for table, n in self._new()]
+            since = f"since then were added: {', '.join(rows)}" if rows else "nothing was added"
+            yield f"it had the root {self.asked_root}; {since}"
+        yield f"{plural(self.n_judged, 'trial')} judged again from the stored answers: all agree"
+        if self.n_analyses:
+            n = plural(self.n_analyses, "question of analyses", "questions of analyses")
+            yield f"{n}: the answers agree with their digests; the findings are not computed again"
+        yield from self.notes
+        for counts, why in ((self.redacted, "not checked"), (self.not_judged, "not judged")):
+            for reason, n in counts.items():
+                yield f"{why}: {plural(n, 'trial')}: {reason}"
+        if self.signature is not None:
+            yield self.signature
+
+    def _new(self) -> list[tuple[str, int]]:
+        return [(table, n) for table, n in self.added.items() if n]

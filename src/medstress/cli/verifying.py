@@ -1,0 +1,55 @@
+"""`medstress verify` and `medstress bundle`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from medstress.cli.flags import Parser
+
+BROKEN = 2
+"""Exit code of a folder that does not agree, or that could not be judged."""
+
+
+def add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add `medstress verify`."""
+    verify = commands.add_parser(
+        "verify",
+        help="whether a run's numbers are those that were measured",
+        description="Check a run folder, or a file that `medstress bundle` wrote: schema, chain of "
+        "commits, digests of all answers, root; judge every trial again from the stored answers; "
+        "compare counts with the plan, and the kept summary with one computed again. Names the "
+        "first thing that does not agree. Asks no model and changes nothing. Exit code 0, or 2.",
+    )
+    verify.add_argument("folder", metavar="DIR", help="a run folder, or FILE.zip of a bundle")
+    verify.add_argument(
+        "--root",
+        metavar="DIGEST",
+        help="a root kept elsewhere, such as in a paper: also check that the run once had it, and "
+        "say what was added since",
+    )
+    verify.add_argument(
+        "--synonyms",
+        metavar="FILE",
+        help="the list of synonyms that the experiment names, which folders do not hold",
+    )
+    verify.add_argument("--json", action="store_true", help="as JSON")
+
+
+def verify_cli(args: argparse.Namespace) -> int:
+    """Verify a folder."""
+    from medstress.audit.verify import verify_folder
+
+    synonyms = None if args.synonyms is None else Path(args.synonyms)
+    found = verify_folder(Path(args.folder), root=args.root, synonyms=synonyms)
+    if args.json:
+        print(json.dumps(found.as_json(), indent=1))
+    elif found.broken is not None:
+        print(f"medstress: {args.folder} {next(iter(found.sentences()))}", file=sys.stderr)
+    else:
+        print(f"{args.folder}: {'verified' if found.holds else 'not verified'}")
+        for sentence in found.sentences():
+            print(sentence)
+    return 0 if found.holds else BROKEN
