@@ -10,7 +10,7 @@ from typing import Any
 
 from medstress.attacks.controls.repeat import Repeat
 from medstress.attacks.medfuzz.attack import refuted_by
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, SearchOn
 from medstress.audit.asked import AskedQuery, attack_numbers
 from medstress.core.items import Item
 from medstress.core.outcomes import Outcome, Prediction, Verdict
@@ -204,7 +204,8 @@ class _Again:
         given = stored.result
         if number == (given.get("first_unrefuted_success") or given.get("first_success")):
             return given.get("valid"), given.get("validity_reason")
-        return False, None
+        # Had it not been refuted, a search that goes on after refuted successes would have ended.
+        return (False if self._traits.search_on is SearchOn.INVALID else None), None
 
     def _check_turn(self, number: int, prediction: Prediction, attempt: int | None) -> None:
         """Compare the answer of a conversation with what the trial's record says of it."""
