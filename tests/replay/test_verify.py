@@ -1,0 +1,324 @@
+"""`medstress verify` names the first thing about a folder that is not as it was measured."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from medstress.audit.verify import verify_folder
+from medstress.cli.app import medstress_cli
+from medstress.core.hashing import content_hash
+from medstress.store.chain import RUN_CHAIN, link
+from medstress.store.root import KEY, keep_root
+from medstress.store.trial_digest import finish
+
+FILE = "run.sqlite"
+
+
+@pytest.fixture(scope="module")
+def whole(workbench, tmp_path_factory):
+    """A complete run with a control arm, to be copied."""
+    made = workbench.Bench(tmp_path_factory.mktemp("verified"))
+    made.tables["experiment"]["controls"] = ["no_op"]
+    made.tables["attack"] = made.tables["attack"][:2]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in made.environment().items():
+            patch.setenv(name, value)
+        assert made.run() == 0
+    return made.out
+
+
+@pytest.fixture
+def copy(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "copy")
+
+
+def change(folder, *statements):
+    with closing(sqlite3.connect(folder / FILE)) as db, db:
+        for each in statements:
+            db.execute(each)
+
+
+def rebuild(folder, *statements):
+    """Forge rows, with all digests and the root made again."""
+    with closing(sqlite3.connect(folder / FILE)) as db, db:
+        for each in statements:
+            db.execute(each)
+        ended = db.execute("SELECT trial, verdict, result FROM verdicts ORDER BY id").fetchall()
+        for table in ("verdicts", "commits"):
+            db.execute(f"DELETE FROM {table}")
+        for trial, verdict, result in ended:
+            finish(db, trial, 0, verdict, result)
+        db.execute("DELETE FROM manifest WHERE key = ?", (KEY,))
+        keep_root(db)
+        link(db, RUN_CHAIN)
+    (folder / "summary.json").unlink()
+
+
+def query(folder, text):
+    with closing(sqlite3.connect(folder / FILE)) as db:
+        return db.execute(text).fetchone()
+
+
+def told(folder, **given):
+    """The first thing that does not agree, as text."""
+    return str(verify_folder(folder, **given).broken)
+
+
+def test_a_folder_as_it_was_written_verifies_and_every_trial_is_judged_again(copy, capsys):
+    before = {path.name: path.read_bytes() for path in copy.iterdir()}
+    found = verify_folder(copy)
+    assert found.holds
+    assert (found.n_judged, found.root) == (96, json.loads(before["summary.json"])["root"])
+    assert medstress_cli(["verify", str(copy)]) == 0
+    assert "96 trials judged again" in capsys.readouterr().out
+    assert medstress_cli(["verify", str(copy), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verified"] is True
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
+
+
+FORGED = {
+    "one changed row": (
+        "UPDATE verdicts SET verdict = 'held' WHERE id = (SELECT MIN(id) FROM verdicts "
+        "WHERE verdict = 'flipped')",
+        "table verdicts, row",
+    ),
+    "one removed answer": ("DELETE FROM answers WHERE id = 7", "table answers, row 7"),
+    "the last answer removed": (
+        "DELETE FROM answers WHERE id = (SELECT MAX(id) FROM answers)",
+        "table answers, row",
+    ),
+    "one added trial": (
+        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9 FROM trials",
+        "table trials, row 97: expected the chain's last row 96",
+    ),
+    "two swapped answers": (
+        "UPDATE answers SET body = CASE id WHEN 1 THEN (SELECT body FROM answers WHERE id = 2) "
+        "ELSE (SELECT body FROM answers WHERE id = 1) END, seconds = 0 WHERE id IN (1, 2)",
+        "table commits, row",
+    ),
+    "two swapped trials": (
+        "UPDATE verdicts SET trial = 3 - trial WHERE trial IN (1, 2)",
+        "table verdicts, row",
+    ),
+    "a removed exchange": (
+        "DELETE FROM exchanges WHERE trial = 2 AND seq = 0",
+        "table exchanges, row 2",
+    ),
+    "a changed edit": (
+        "UPDATE exchanges SET edits = replace(edits, 'a', 'e') WHERE trial = 1 AND seq = 1",
+        "table exchanges, row 1: expected digest",
+    ),
+    "an exchange of no trial": (
+        "INSERT INTO exchanges SELECT 999, attempt, seq, role, purpose, query, call, answer, key, "
+        "edits, request, error FROM exchanges WHERE trial = 1 AND seq = 0",
+        "table exchanges, row 999: expected a trial, found none",
+    ),
+    "an exchange under a further attempt": (
+        "INSERT INTO exchanges SELECT trial, 1, seq, role, purpose, query, call, answer, key, "
+        "edits, request, error FROM exchanges WHERE trial = 1 AND seq = 0",
+        "table exchanges, row 1: expected at most attempt 0, found attempt 1",
+    ),
+    "a changed plan": (
+        "UPDATE manifest SET value = '4' WHERE key = 'n_planned'",
+        "table commits, row 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_was_changed_is_named(copy, name, capsys):
+    script, expected = FORGED[name]
+    change(copy, script)
+    assert expected in told(copy)
+    assert medstress_cli(["verify", str(copy)]) == 2
+    assert expected in capsys.readouterr().err
+    assert medstress_cli(["verify", str(copy), "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["broken"]["table"] in expected
+
+
+REBUILT = {
+    "a verdict": (
+        "UPDATE verdicts SET verdict = 'held' WHERE id = (SELECT MIN(id) FROM verdicts "
+        "WHERE verdict = 'flipped')",
+        "expected flipped, found held",
+    ),
+    "a number of a result": (
+        "UPDATE verdicts SET result = json_set(result, '$.first_success', 1) "
+        "WHERE json_extract(result, '$.first_success') > 1",
+        "expected first_success",
+    ),
+    "the reading of an answer": (
+        "UPDATE verdicts SET result = json_set(result, '$.before[0]', 'D') "
+        "WHERE json_extract(result, '$.before[0]') = 'A'",
+        "expected before",
+    ),
+    "the validity of a success": (
+        "UPDATE verdicts SET result = json_set(result, '$.valid', json('true')) "
+        "WHERE verdict = 'flipped'",
+        "expected valid null, found true",
+    ),
+    "an item": (
+        "UPDATE items SET body = replace(body, 'treats', 'cures') WHERE id = 1",
+        "expected an item of the plan",
+    ),
+    "an added trial": (
+        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9 FROM trials;"
+        "INSERT INTO verdicts SELECT MAX(id) + 1, 97, 'not_attackable', '{}', x'', x'' "
+        "FROM verdicts",
+        "table trials, row 97",
+    ),
+    "a removed trial": (
+        "DELETE FROM exchanges WHERE trial = 96;DELETE FROM answers WHERE trial = 96;"
+        "DELETE FROM verdicts WHERE trial = 96;DELETE FROM trials WHERE id = 96",
+        "expected 96 trials with a verdict, found 95",
+    ),
+    "a planned attack": (
+        "UPDATE arms SET spec = replace(spec, '\"budget\":5', '\"budget\":6')",
+        "expected attack",
+    ),
+    "a fingerprint": (
+        "UPDATE manifest SET value = '\"0\"' WHERE key = 'fingerprint'",
+        "expected fingerprint",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REBUILT)
+def test_where_all_digests_were_made_again_the_answers_tell(copy, name):
+    kept = verify_folder(copy).root
+    script, expected = REBUILT[name]
+    last = query(copy, "SELECT MAX(trial) FROM answers")[0]
+    if "96" in script and last == 96:
+        pytest.skip("its answers cannot be removed without a gap")
+    rebuild(copy, *script.split(";"))
+    assert expected in told(copy)
+    if name != "a fingerprint":  # it follows from the plan
+        assert f"expected root {kept}" in told(copy, root=kept)
+
+
+def test_who_rewrites_everything_alike_is_caught_by_the_root_that_stands_elsewhere(copy):
+    kept = verify_folder(copy).root
+    with closing(sqlite3.connect(copy / FILE)) as db:
+        wrong = db.execute(
+            "SELECT v.trial, e.answer FROM verdicts v JOIN exchanges e ON e.trial = v.trial "
+            "WHERE v.verdict = 'unreadable' AND e.seq = 0"
+        ).fetchall()
+    # An unreadable reply becomes another one, in the answers and in all that is said of it.
+    rebuild(
+        copy,
+        *(
+            f"UPDATE answers SET body = replace(body, 'idea', 'clue') WHERE id = {a}"
+            for _, a in wrong
+        ),
+        "UPDATE verdicts SET result = replace(result, 'no idea', 'no clue')",
+        "UPDATE answers SET body = replace(body, 'idea', 'clue')",
+    )
+    found = verify_folder(copy)
+    assert found.broken is None, "it is alike in itself"
+    assert found.root != kept
+    assert f"expected root {kept}" in told(copy, root=kept)
+
+
+def test_what_is_no_part_of_the_root_is_part_of_the_chain(copy):
+    kept = verify_folder(copy).root
+    change(copy, "UPDATE answers SET tokens_in = tokens_in + 1 WHERE id = 1")
+    assert "table commits, row" in told(copy)
+    with closing(sqlite3.connect(copy / FILE)) as db, db:
+        db.execute("DELETE FROM commits")
+        link(db, RUN_CHAIN)
+    (copy / "summary.json").unlink()
+    assert verify_folder(copy).root == kept
+
+
+def test_a_root_that_only_stands_in_the_manifest_is_computed_again(copy):
+    """A forger may keep the row that says which root there was."""
+    kept = verify_folder(copy).root
+    with closing(sqlite3.connect(copy / FILE)) as db, db:
+        row, trial, result = db.execute(
+            "SELECT id, trial, result FROM verdicts WHERE verdict = 'flipped'"
+        ).fetchone()
+        db.execute("DELETE FROM verdicts WHERE id = ?", (row,))
+        finish(db, trial, 0, "held", result)
+        db.execute("UPDATE verdicts SET id = ? WHERE trial = ?", (row, trial))
+        db.execute("DELETE FROM commits")
+        link(db, RUN_CHAIN)
+    assert f"expected root {kept}, found root" in told(copy, root=kept)
+
+
+def test_a_truncated_file_is_named(copy, capsys):
+    data = (copy / FILE).read_bytes()
+    (copy / FILE).write_bytes(data[: len(data) // 2])
+    assert medstress_cli(["verify", str(copy)]) == 2
+    assert str(copy / FILE) in capsys.readouterr().err
+
+
+def test_a_changed_summary_is_named(copy):
+    path = copy / "summary.json"
+    kept = json.loads(path.read_text("utf-8"))
+    kept["results"][0]["n_flipped"] += 1
+    path.write_text(json.dumps(kept), "utf-8")
+    assert "summary.json" in told(copy)
+    assert "results[0].n_flipped" in told(copy)
+    path.write_text("[]", "utf-8")
+    assert "summary.json" in told(copy)
+    path.unlink()
+    found = verify_folder(copy)
+    assert found.holds
+    assert any("no summary.json" in note for note in found.notes)
+
+
+def test_an_earlier_root_is_accepted_and_what_came_since_is_told(workbench, tmp_path):
+    bench = workbench.Bench(tmp_path)
+    bench.tables["attack"] = bench.tables["attack"][:1]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in bench.environment().items():
+            patch.setenv(name, value)
+        assert bench.run("--limit", "4") == 0
+        first = verify_folder(bench.out).root
+        assert bench.run("--set", "experiment.max_queries=30") == 0
+        going_on = verify_folder(bench.out, root=first)
+        assert going_on.holds
+        assert going_on.root is None
+        assert bench.run() == 0
+    found = verify_folder(bench.out, root=first.upper())
+    assert found.holds
+    assert found.root != first == found.asked_root
+    assert found.added["trials"] == 16
+    assert "since then were added: " in "\n".join(found.sentences())
+    assert "expected root 00" in told(bench.out, root="00")
+
+
+def test_a_folder_of_an_earlier_format_is_not_verified_but_judged(copy, workbench):
+    workbench.back_to_format_2(copy)
+    (copy / "summary.json").unlink()
+    found = verify_folder(copy)
+    assert found.broken is None
+    assert found.n_judged == 96
+    assert not found.holds
+    assert "no chain" in next(iter(found.not_judged))
+
+
+def test_what_a_plug_in_judged_that_is_not_installed_is_not_judged(copy):
+    with closing(sqlite3.connect(copy / FILE)) as db:
+        stored = dict(db.execute("SELECT key, value FROM manifest ORDER BY id").fetchall())
+    attacks = json.loads(stored["attacks"].replace("entity_substitution", "gone"))
+    hashes = {label: content_hash(spec) for label, spec in attacks.items()}
+    parts = {**json.loads(stored["parts"]), "attacks": hashes}
+    changed = {"attacks": attacks, "parts": parts, "fingerprint": content_hash(parts)}
+    rebuild(
+        copy,
+        "UPDATE arms SET spec = replace(spec, 'entity_substitution', 'gone')",
+        *(
+            f"UPDATE manifest SET value = '{json.dumps(value)}' WHERE key = '{key}'"
+            for key, value in changed.items()
+        ),
+    )
+    found = verify_folder(copy)
+    assert found.broken is None
+    assert found.not_judged == {"the attack 'gone' is not installed": 96}
+    assert not found.holds
