@@ -72,8 +72,8 @@ class Verification:
             yield f"{n}: the answers agree with their digests; the findings are not computed again"
         yield from self.notes
         for counts, why in ((self.redacted, "not checked"), (self.not_judged, "not judged")):
-            for reason, n in counts.items():
-                yield f"{why}: {plural(n, 'trial')}: {reason}"
+            for reason, n_trials in counts.items():
+                yield f"{why}: {plural(n_trials, 'trial')}: {reason}"
         if self.signature is not None:
             yield self.signature
 

@@ -27,6 +27,7 @@ COMMANDS = (
     "compare",
     "freeze",
     "verify",
+    "bundle",
     "test",
     "explain",
     "review",

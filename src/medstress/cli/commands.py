@@ -27,6 +27,7 @@ from medstress.cli.showing import (
 from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
 from medstress.cli.verdicts import judged_code, write_verdicts
+from medstress.cli.verifying import bundle_cli as bundle_cli
 from medstress.cli.verifying import verify_cli as verify_cli
 from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli

@@ -7,7 +7,7 @@ import argparse
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.explaining import add_explain
 from medstress.cli.flags import Parser, experiment_flags, run_flags, unverified_flag, verdict_flags
-from medstress.cli.verifying import add_verify
+from medstress.cli.verifying import add_bundle, add_verify
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
 
@@ -51,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_view(commands)
     add_compare(commands)
     add_verify(commands)
+    add_bundle(commands)
     add_test(commands)
     add_explain(commands)
     _review(commands)

@@ -38,12 +38,53 @@ def add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
     verify.add_argument("--json", action="store_true", help="as JSON")
 
 
+def add_bundle(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add `medstress bundle`."""
+    bundle = commands.add_parser(
+        "bundle",
+        help="one file with all that others need to verify a run",
+        description="Write a complete run as one zip file: the ledger, the summary, exports, the "
+        "report, the experiment, versions, and the command that repeats it. The same run gives "
+        "the same bytes. `medstress verify FILE.zip` checks it.",
+    )
+    bundle.add_argument("folder", metavar="DIR")
+    bundle.add_argument("--to", required=True, metavar="FILE.zip")
+    bundle.add_argument(
+        "--redact",
+        action="store_true",
+        help="leave out every word of questions, prompts and replies; verdicts, letters and "
+        "scores stay",
+    )
+    bundle.add_argument(
+        "--sign", metavar="KEY", help="sign the root with a key of ssh (ssh-keygen -Y)"
+    )
+
+
+def bundle_cli(args: argparse.Namespace) -> int:
+    """Write a bundle."""
+    from medstress.api.results import report_of
+    from medstress.audit.bundle import write_bundle
+
+    key = None if args.sign is None else Path(args.sign)
+    to = Path(args.to)
+    head = write_bundle(Path(args.folder), to, report_of, redact=args.redact, key=key)
+    print(f"root {head['root']}")
+    print(f"bundle: {to}   next: medstress verify {to}")
+    return 0
+
+
 def verify_cli(args: argparse.Namespace) -> int:
-    """Verify a folder."""
+    """Verify a folder or a bundle."""
+    from medstress.api.results import report_of
+    from medstress.audit.bundle import verify_bundle
     from medstress.audit.verify import verify_folder
 
     synonyms = None if args.synonyms is None else Path(args.synonyms)
-    found = verify_folder(Path(args.folder), root=args.root, synonyms=synonyms)
+    given = Path(args.folder)
+    if given.is_file():
+        found = verify_bundle(given, report_of, root=args.root, synonyms=synonyms)
+    else:
+        found = verify_folder(given, root=args.root, synonyms=synonyms)
     if args.json:
         print(json.dumps(found.as_json(), indent=1))
     elif found.broken is not None:

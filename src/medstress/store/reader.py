@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from medstress.core.calls import FROM_CACHE
 from medstress.core.errors import StoreError
@@ -19,9 +19,10 @@ from medstress.store.inquiries import StoredInquiry, read_inquiries
 from medstress.store.known_schema import FORMAT
 from medstress.store.opening import explain, open_for_reading, restrict
 from medstress.store.review_store import stored_reviews
-from medstress.store.root import KeptRoot, current_root, kept_roots
+from medstress.store.root import KeptRoot, current_root, kept_roots, root_parts
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending
+from medstress.store.trial_digest import ended
 
 # If several queries share a call, the first of them in the plan's order pays for it, so that the
 # ledger does not depend on which was computed first, nor on restarts. Answers from the shared cache
@@ -127,9 +128,8 @@ class RunReader:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """Manifest of the run."""
-        values = {
-            key: json.loads(value) for key, value in self._db.execute("SELECT * FROM manifest")
-        }
+        rows = self._db.execute("SELECT * FROM manifest")
+        values = {key: json.loads(value) for key, value in rows}
         if not values:
             raise StoreError(_never_began(self.folder))
         return values
@@ -147,8 +147,7 @@ class RunReader:
     @property
     def chain_begins(self) -> dict[str, Any] | None:
         """What came before the chain, if an earlier format began the run."""
-        found: dict[str, Any] | None = self.manifest.get(CHAIN_BEGINS)
-        return found
+        return cast("dict[str, Any] | None", self.manifest.get(CHAIN_BEGINS))
 
     def root(self) -> str | None:
         """Return the root of a complete run; None while it goes on, and without a chain."""
@@ -158,6 +157,14 @@ class RunReader:
     def roots(self) -> list[KeptRoot]:
         """Return every root that the run once had, the earliest first."""
         return list(kept_roots(self._db)) if self.has_chain else []
+
+    def root_parts(self) -> Iterator[tuple[str, ...]]:
+        """See `medstress.store.root.root_parts`."""
+        return root_parts(self._db)
+
+    def ended(self, trial_id: str) -> tuple[list[Any], str, str, str]:
+        """See `medstress.store.trial_digest.ended`."""
+        return ended(self._db, trial_id)
 
     def items(self) -> dict[int, tuple[str, Any]]:
         """Return row -> (data set, item)."""
@@ -231,8 +238,7 @@ class RunReader:
     def result(self, trial: int) -> dict[str, Any]:
         """Return the result of a finished trial, as stored."""
         (text,) = self._db.execute("SELECT result FROM trials WHERE id = ?", (trial,)).fetchone()
-        found: dict[str, Any] = json.loads(text)
-        return found
+        return cast("dict[str, Any]", json.loads(text))
 
     def answered_queries(
         self, trials: Sequence[int], purpose: str = "attack"

@@ -70,6 +70,18 @@ def finish(db: sqlite3.Connection, trial: int, attempt: int, verdict: str, resul
     )
 
 
+def ended(db: sqlite3.Connection, trial_id: str) -> tuple[list[Any], str, str, str]:
+    """Return what a trial is, how it ended, and the digests of its result and its exchanges."""
+    *identity, verdict, result, exchanges = db.execute(
+        f"SELECT {IDENTITY}, v.verdict, v.result, hex(v.exchanges) FROM main.trials t "
+        "JOIN main.arms a ON a.id = t.arm JOIN main.items i ON i.id = t.item "
+        "JOIN main.verdicts v ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id) "
+        "WHERE t.trial_id = ?",
+        (trial_id,),
+    ).fetchone()
+    return identity, verdict, text_digest(result.encode()), exchanges.lower()
+
+
 def wrong_rows(db: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:
     """Yield (row of `verdicts`, digest as stored, digest as it should be) where these differ."""
     rows = db.execute(

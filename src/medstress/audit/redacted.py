@@ -1,0 +1,258 @@
+"""A run without words: digests, verdicts and readings (letters, scores), and what they prove.
+
+The ledger is a file of lines, each a JSON array that begins with its kind:
+
+* `plan`, `item`, `finding`: parts of the root (`medstress.store.root.root_parts`);
+* `trial`: a trial with the digests of its texts, from which its own digest follows, then what its
+  answers were read as.
+
+So the root can be computed again, and verdicts judged again from readings. That a reading is that
+of a reply, no one can check without the reply.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+
+from medstress.audit.asked import Readings, queries_of
+from medstress.audit.attacks import NotJudgedError, attack_of
+from medstress.audit.verification import Verification
+from medstress.core.outcomes import Outcome, Prediction, Verdict
+from medstress.core.text import WHOLE, Edit
+from medstress.kinds import kind_of
+from medstress.results.export import Probes
+from medstress.results.load import StoredRun
+from medstress.results.root import with_reviews
+from medstress.store.chain import Break
+from medstress.store.odd_rows import interpreting
+from medstress.store.review_store import reviews_digests
+from medstress.store.root import root_over
+from medstress.store.trial_digest import digest_of_ended
+from medstress.summary.summary import summarise_run
+
+LEDGER, NUMBERS = "run/ledger.jsonl", "run/numbers.json"
+"""Entries of a bundle."""
+REDACTED = "its replies, prompts and question are redacted"
+_COUNTS = ("n_trials", "n_flipped", "n_held", "n_already_wrong", "n_not_attackable")
+_PLACE = ("dataset", "group", "victim", "attack", "seed")
+_STATES = {"n_flipped": "flipped", "n_held": "held"}
+_STATES |= {"n_already_wrong": "already_wrong", "n_not_attackable": "not_attackable"}
+
+
+def write_redacted(run: StoredRun, place: Path) -> dict[str, Path]:
+    """Write a run without words, and return entry -> file."""
+    readers = _Readers(run)
+    with (place / LEDGER).open("wb") as stream:
+        for part in run.root_parts():
+            line = [*part] if part[0] != "trial" else readers.line(part)
+            stream.write(orjson.dumps(line) + b"\n")
+    reviews = reviews_digests(run.folder)
+    rows = summarise_run(run)["results"]
+    numbers = {
+        "reviews": reviews[-1] if reviews else None,
+        "n_planned": run.manifest["n_planned"],
+        "rows": [{name: row[name] for name in (*_PLACE, *_COUNTS)} for row in rows],
+    }
+    (place / NUMBERS).write_text(json.dumps(numbers, indent=1) + "\n", "utf-8", newline="")
+    return {LEDGER: place / LEDGER, NUMBERS: place / NUMBERS}
+
+
+class _Readers:
+    """Makes the lines of trials."""
+
+    def __init__(self, run: StoredRun) -> None:
+        self._run, self._readings, self._probes = run, Readings(run.manifest), Probes(run)
+        self._trials = {trial.trial_id: trial for trial in run.trials()}
+
+    def line(self, part: tuple[str, ...]) -> list[Any]:
+        """Return a trial or a question of an analysis."""
+        trial_id = part[1]
+        ended = self._run.ended(trial_id)
+        trial = self._trials.get(trial_id)
+        return ["trial", *part[1:], *ended, None if trial is None else self._read(trial)]
+
+    def _read(self, trial: Any) -> dict[str, Any]:
+        item = self._run.items()[trial.item][1]
+        unit = kind_of(item).with_unit(item, trial.result.get("unit", WHOLE))
+        try:
+            in_turns = attack_of(json.loads(trial.spec)).traits.in_turns
+        except NotJudgedError:
+            in_turns = False
+        asked = []
+        for (purpose, number), query in queries_of(self._run.consumed(trial.trial)).items():
+            try:
+                found = self._readings.prediction(
+                    (trial.victim, trial.dataset), unit, query, in_turns=in_turns
+                )
+            except Exception:  # noqa: BLE001 - a reading that failed then fails again
+                found = None
+            is_probe = self._probes.marks(trial.trial, number, query.edits_text)
+            fields = sorted({edit.field for edit in query.edits})
+            asked.append([purpose, number, is_probe, fields, _reading(found)])
+        told = trial.result
+        return {
+            "key": kind_of(item).key(unit),
+            "is_judged": unit.is_judged,
+            "n_asked": told.get("n_asked", 0),
+            "first_success": told.get("first_success"),
+            "at": told.get("at"),
+            "asked": asked,
+        }
+
+
+def _reading(found: Prediction | None) -> list[Any] | None:
+    if found is None:
+        return None
+    return [found.outcome.value, found.answer, found.scores, found.finish_reason]
+
+
+def verify_redacted(place: Path, head: Mapping[str, Any], root: str | None) -> Verification:
+    """Check what a run without words can show.
+
+    Raises:
+        StoreError: its files are not as medstress writes them.
+    """
+    found = Verification(what="")
+    with interpreting(place / LEDGER):
+        numbers = json.loads((place / NUMBERS).read_text("utf-8"))
+        counts: Counter[tuple[Any, ...]] = Counter()
+        try:
+            own = root_over(_parts(place / LEDGER, found, counts))
+        except _Odd as odd:
+            found.broken = odd.broken
+            return found
+        found.root = with_reviews(own, numbers["reviews"])
+        found.roots = [found.root]
+        if found.root != head.get("root"):
+            found.broken = Break(
+                table=LEDGER,
+                row=0,
+                expected=f"root {head.get('root')}",
+                found=f"root {found.root}",
+            )
+        elif root is not None and root.lower() != found.root:
+            found.broken = Break(
+                table=LEDGER, row=0, expected=f"root {root}", found=f"root {found.root}"
+            )
+        elif (odd_count := _odd_count(numbers, counts)) is not None:
+            found.broken = odd_count
+        elif root is not None:
+            found.asked_root = found.root
+        found.notes.append(
+            "the chain of commits, validity, numbers of unchanged edits and the summary are not "
+            "checked: they need the texts"
+        )
+    return found
+
+
+class _Odd(Exception):
+    def __init__(self, row: int, expected: str, found: str) -> None:
+        super().__init__(expected)
+        self.broken = Break(table=LEDGER, row=row, expected=expected, found=found)
+
+
+def _parts(
+    file: Path, found: Verification, counts: Counter[tuple[Any, ...]]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the parts of the root, and judge every trial on the way."""
+    with file.open("rb") as stream:
+        for row, text in enumerate(stream, start=1):
+            line = orjson.loads(text)
+            if line[0] != "trial":
+                yield tuple(line)
+                continue
+            _, trial_id, digest, identity, verdict, result, exchanges, told = line
+            own = digest_of_ended(tuple(identity), verdict, result, exchanges).hex().upper()
+            if own != digest or identity[-1] != trial_id:
+                raise _Odd(row, f"digest {own} of {identity[-1]}", f"{digest} of {trial_id}")
+            if told is not None:
+                counts[(*identity[:4], identity[5], verdict)] += 1
+                try:
+                    _judge(row, verdict, json.loads(identity[4]), told)
+                except NotJudgedError as error:
+                    found.not_judged[str(error)] += 1
+                else:
+                    found.redacted[REDACTED] += 1
+                    found.n_judged += 1
+            else:
+                found.n_analyses += 1
+            yield "trial", trial_id, digest
+
+
+def _judge(row: int, verdict: str, spec: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+    """Judge a verdict again from readings."""
+    asked = {(purpose, number): rest for purpose, number, *rest in told["asked"]}
+    attacks = [number for purpose, number in asked if purpose == "attack"]
+    if attacks != list(range(1, told["n_asked"] + 1)):
+        raise _Odd(row, f"{len(attacks)} queries", f"n_asked {told['n_asked']}")
+    before = _prediction((asked.get(("baseline", 0)) or [None])[-1])
+    if before is None or verdict in ("not_attackable", "failed", "cut_short"):
+        if verdict not in ("not_attackable", "failed", "cut_short"):
+            raise _Odd(row, "an answer to the clean item", "none")
+        return
+    expected = {Outcome.WRONG: Verdict.ALREADY_WRONG, Outcome.UNREADABLE: Verdict.UNREADABLE}
+    if (lost := expected.get(before.outcome)) is not None:
+        if verdict != lost:
+            raise _Odd(row, lost.value, verdict)
+        return
+    first = _first_success(spec, told, before, attacks, asked)
+    kept = (Verdict.HELD, Verdict.MEASURED)
+    if (first is None) != (verdict in kept) or first != told["first_success"]:
+        raise _Odd(row, f"first success {first}", f"{verdict}, first {told['first_success']}")
+
+
+def _first_success(
+    spec: Mapping[str, Any],
+    told: Mapping[str, Any],
+    before: Prediction,
+    attacks: list[int],
+    asked: Mapping[tuple[str, int], list[Any]],
+) -> int | None:
+    attack = attack_of(spec)
+    goal: Any = attack.goal_for(SimpleNamespace(is_judged=told["is_judged"]))
+    relative = getattr(goal, "relative_to", None)
+    goal = goal if relative is None else relative(before)
+    if "control_of" in spec and spec["control_of"].get("goal") == "replaced":
+        stored: int | None = told["first_success"]
+        return stored  # which options count follows from names
+    for number in attacks:
+        is_probe, fields, reading = asked["attack", number]
+        found = _prediction(reading)
+        edits = [Edit(field=name, start=0, end=0, replacement="") for name in fields]
+        if found is not None and not is_probe and goal.reached(found, edits):
+            return number
+    return None
+
+
+def _prediction(reading: list[Any] | None) -> Prediction | None:
+    if reading is None:
+        return None
+    outcome, answer, scores, ended = reading
+    return Prediction(
+        outcome=Outcome(outcome),
+        answer=answer,
+        scores=None if scores is None else tuple(scores),
+        finish_reason=ended,
+    )
+
+
+def _odd_count(numbers: Mapping[str, Any], counts: Counter[tuple[Any, ...]]) -> Break | None:
+    """Return the first row of the numbers that the verdicts do not give."""
+    for n, row in enumerate(numbers["rows"], start=1):
+        place = tuple(row[name] for name in _PLACE)
+        own = {key[-1]: count for key, count in counts.items() if key[:-1] == place}
+        now = {name: own.get(state, 0) for name, state in _STATES.items()}
+        now["n_trials"] = sum(own.values())
+        for name in _COUNTS:
+            if row[name] != now[name]:
+                return Break(
+                    table=NUMBERS, row=n, expected=f"{name} {now[name]}", found=str(row[name])
+                )
+    return None

@@ -1,0 +1,75 @@
+"""Sign a root with a key of ssh, and check such a signature, where `ssh-keygen` is installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from medstress.core.errors import UsageError
+
+NAMESPACE = "medstress-root"
+"""What signatures are for (`ssh-keygen -n`); one made for something else is not accepted."""
+_SECONDS = 60
+
+
+def sign(root: str, key: Path) -> str:
+    """Return the signature of a root.
+
+    Args:
+        root: the root.
+        key: a private key of ssh, or a public one whose private part an agent holds.
+
+    Raises:
+        UsageError: ssh-keygen is not installed, or it refuses.
+    """
+    program = shutil.which("ssh-keygen")
+    if program is None:
+        raise UsageError("--sign needs ssh-keygen, which is not installed; install OpenSSH")
+    if not key.is_file():
+        raise UsageError(f"--sign {key}: there is no such file; give a key of ssh")
+    command = [program, "-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE]
+    done = _run(command, text_of(root))
+    if done.returncode != 0 or not done.stdout:
+        raise UsageError(f"--sign {key}: ssh-keygen refused: {_said(done)}")
+    return done.stdout.decode("utf-8", "replace")
+
+
+def check(root: str, signature: str) -> str | None:
+    """Return which key signed a root; None if ssh-keygen is not installed.
+
+    Raises:
+        ValueError: the signature is not of this root.
+    """
+    program = shutil.which("ssh-keygen")
+    if program is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="medstress-") as name:
+        place = Path(name) / "signature"
+        place.write_text(signature, "utf-8")
+        command = [program, "-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(place)]
+        done = _run(command, text_of(root))
+    if done.returncode != 0:
+        raise ValueError(_said(done))
+    return next(
+        (word for word in done.stdout.decode("utf-8", "replace").split() if ":" in word), "a key"
+    )
+
+
+def text_of(root: str) -> bytes:
+    """Return what is signed."""
+    return f"{root}\n".encode()
+
+
+def _run(command: list[str], given: bytes) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            command, input=given, capture_output=True, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"ssh-keygen failed: {error}") from error
+
+
+def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+    return " ".join((done.stderr or done.stdout).decode("utf-8", "replace").split())[:200]
