@@ -123,11 +123,11 @@ def _head(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], file: Path) 
 def _check_entry(
     entry: zipfile.ZipInfo, listed: Mapping[str, Any], file: Path, known: frozenset[str]
 ) -> None:
-    name, mode = entry.filename, entry.external_attr >> 16
+    name, kind = entry.filename, stat.S_IFMT(entry.external_attr >> 16)
     path = PurePosixPath(name)
     if name not in known or path.is_absolute() or ".." in path.parts:
         raise StoreError(f"{file} holds {name[:200]!r}, which no bundle has; it is not unpacked")
-    if entry.flag_bits & 1 or (mode and not stat.S_ISREG(mode)):
+    if entry.flag_bits & 1 or kind not in (0, stat.S_IFREG):
         raise StoreError(f"{file}: {name} is no ordinary file; it is not unpacked")
     most = max(_SMALL, _MOST_TIMES * max(entry.compress_size, 1))
     if entry.file_size != listed["bytes"] or entry.file_size > most:

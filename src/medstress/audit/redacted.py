@@ -39,7 +39,6 @@ from medstress.summary.summary import summarise_run
 
 LEDGER, NUMBERS = "run/ledger.jsonl", "run/numbers.json"
 """Entries of a bundle."""
-REDACTED = "its replies, prompts and question are redacted"
 _COUNTS = ("n_trials", "n_flipped", "n_held", "n_already_wrong", "n_not_attackable")
 _PLACE = ("dataset", "group", "victim", "attack", "seed")
 _STATES = {"n_flipped": "flipped", "n_held": "held"}
@@ -146,8 +145,8 @@ def verify_redacted(place: Path, head: Mapping[str, Any], root: str | None) -> V
         elif root is not None:
             found.asked_root = found.root
         found.notes.append(
-            "the chain of commits, validity, numbers of unchanged edits and the summary are not "
-            "checked: they need the texts"
+            "not checked, for want of the words: the chain of commits, whether successes are "
+            "valid, how replies were read, the summary but for its counts"
         )
     return found
 
@@ -179,8 +178,7 @@ def _parts(
                 except NotJudgedError as error:
                     found.not_judged[str(error)] += 1
                 else:
-                    found.redacted[REDACTED] += 1
-                    found.n_judged += 1
+                    found.n_redacted += 1
             else:
                 found.n_analyses += 1
             yield "trial", trial_id, digest

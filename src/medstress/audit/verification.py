@@ -33,8 +33,8 @@ class Verification:
     """Trials that were judged again."""
     not_judged: Counter[str] = field(default_factory=Counter)
     """Why trials were not judged -> how many."""
-    redacted: Counter[str] = field(default_factory=Counter)
-    """What could not be checked because it was left out on purpose -> how many."""
+    n_redacted: int = 0
+    """Trials whose replies were left out on purpose; their verdicts agree with the readings."""
     n_analyses: int = 0
     """Questions of analyses, whose answers have digests and whose findings are not judged."""
     notes: list[str] = field(default_factory=list)
@@ -66,14 +66,18 @@ class Verification:
             rows = [plural(n, f"row of {table}", f"rows of {table}") for table, n in self._new()]
             since = f"since then were added: {', '.join(rows)}" if rows else "nothing was added"
             yield f"it had the root {self.asked_root}; {since}"
-        yield f"{plural(self.n_judged, 'trial')} judged again from the stored answers: all agree"
+        if not self.n_redacted:
+            n = plural(self.n_judged, "trial")
+            yield f"{n} judged again from the stored answers: all agree"
+        else:
+            n = plural(self.n_redacted, "trial")
+            yield f"{n} not judged: redacted; verdicts agree with what replies were read as"
         if self.n_analyses:
             n = plural(self.n_analyses, "question of analyses", "questions of analyses")
             yield f"{n}: the answers agree with their digests; the findings are not computed again"
         yield from self.notes
-        for counts, why in ((self.redacted, "not checked"), (self.not_judged, "not judged")):
-            for reason, n_trials in counts.items():
-                yield f"{why}: {plural(n_trials, 'trial')}: {reason}"
+        for reason, n_trials in self.not_judged.items():
+            yield f"not judged: {plural(n_trials, 'trial')}: {reason}"
         if self.signature is not None:
             yield self.signature
 
