@@ -322,3 +322,29 @@ def test_what_a_plug_in_judged_that_is_not_installed_is_not_judged(copy):
     assert found.broken is None
     assert found.not_judged == {"the attack 'gone' is not installed": 96}
     assert not found.holds
+
+
+def test_one_worker_and_eight_have_one_root(workbench, tmp_path, monkeypatch):
+    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+    from fault_server import FaultServer
+
+    bench = workbench.Bench(tmp_path)
+    bench.tables["attack"] = bench.tables["attack"][:2]
+    for name, value in bench.environment().items():
+        monkeypatch.setenv(name, value)
+    found = []
+    with FaultServer() as server:
+        for n in (1, 8):
+            bench.tables["victim"] = [
+                {
+                    "name": "served",
+                    "backend": "openai",
+                    "base_url": server.url,
+                    "model": server.model,
+                    "max_in_flight": n,
+                }
+            ]
+            assert bench.run(out=tmp_path / f"by {n}") == 0
+            found.append(verify_folder(tmp_path / f"by {n}"))
+    assert all(each.holds for each in found)
+    assert found[0].root == found[1].root is not None
