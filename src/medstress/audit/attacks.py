@@ -18,12 +18,14 @@ from medstress.core.validity import VARIANT_CLASSES
 from medstress.entities.name_rules import NameRules, option_texts
 from medstress.entities.names import DIFFERENT, variant_class
 from medstress.entities.no_names import NoNames
+from medstress.entities.semantic_types import types_of
 from medstress.entities.synonyms import SynonymGroups, load_synonyms
 from medstress.results.freezing import rebuilt
 
 _OWN_LISTS = ("default", "none")
 _NAMES_A_FILE = ("template", "exemplars_from")
 """Parameters that name files of the user; nothing in them judges an answer."""
+_LACK = "the rule reads names or vectors that are not in the folder"
 _NO_LIST = SynonymGroups("", "", ())
 
 
@@ -81,8 +83,15 @@ def _frozen(spec: Mapping[str, Any]) -> Attack | None:
     return FrozenArm(stored=stored, set=whole, budget=spec["budget"])
 
 
-class _UnknownList(NameRules):
-    """The rules for names without the user's list of synonyms."""
+class _Rules(NameRules):
+    """The rules for names, which need no vectors."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotJudgedError(_LACK)
+
+
+class _UnknownList(_Rules):
+    """The same without the user's list of synonyms."""
 
     def variant_class(self, item: Question, name: str) -> str:
         """Return the class of a name, unless it could be that of a synonym."""
@@ -99,7 +108,7 @@ class _Unknown:
     """Stands for what a folder does not hold; using it ends the judging."""
 
     def __getattr__(self, name: str) -> Any:
-        raise NotJudgedError("the rule reads names or vectors that are not in the folder")
+        raise NotJudgedError(_LACK)
 
 
 def resources_of(manifest: Mapping[str, Any], synonyms: Path | None) -> dict[str, Resources]:
@@ -116,18 +125,19 @@ def resources_of(manifest: Mapping[str, Any], synonyms: Path | None) -> dict[str
     found = {}
     for label, group in (manifest.get("groups") or {}).items():
         names: Any = NoNames()
+        types: frozenset[str] = frozenset()
         if "vocabulary" in group:
             table: Mapping[str, Any] = next(tables, {})
-            source = str(table.get("synonyms", "default"))
+            source, types = str(table.get("synonyms", "default")), types_of(table["type"])
             if source in _OWN_LISTS:
-                names = NameRules(load_synonyms(source, Path()))
+                names = _Rules(load_synonyms(source, Path()))
             elif synonyms is not None:
-                names = NameRules(load_synonyms(str(synonyms.resolve()), Path()))
+                names = _Rules(load_synonyms(str(synonyms.resolve()), Path()))
             else:
                 names = _UnknownList(_NO_LIST)
         found[label] = Resources(
             group=label,
-            types=frozenset(),
+            types=types,
             perturbations=cast("PerturbationSet", names),
             noise=_Unknown(),
             passages=cast("Any", _Unknown()),
