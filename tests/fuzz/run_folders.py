@@ -6,7 +6,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -25,6 +25,8 @@ READINGS: tuple[tuple[str, ...], ...] = (
     ("export", "--table", "exchanges", "--to", "rows.jsonl"),
     ("review", "--export", "cases.html"),
     ("review", "--sheet", "sheet.html"),
+    ("verify",),
+    ("verify", "--json"),
 )
 """Commands that read a folder; `figures`, which draws for seconds, is tried in the unit tests."""
 TABLES = (
@@ -49,7 +51,7 @@ _SCHEMA = (
     "ALTER TABLE {table} ADD COLUMN more TEXT",
     "CREATE TABLE more (a, b)",
     "CREATE VIEW more AS SELECT 1",
-    "CREATE INDEX more ON trials (verdict)",
+    "CREATE INDEX more ON trials (repeat)",
     "CREATE TRIGGER more AFTER INSERT ON {table} BEGIN SELECT 1; END",
     "DROP TABLE trials; CREATE VIEW trials AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "
     "SELECT i + 1 FROM n) SELECT i AS id, 'a' AS trial_id, 1 AS arm, 1 AS item, 0 AS repeat, "
@@ -68,7 +70,9 @@ def cases(rng: Random) -> Iterator[Case]:
         name, change = rng.choice(ways)(rng)
         reading = rng.choice(READINGS)
         # Else the chain refuses nearly everything before it is interpreted.
-        if reading[0] != "review" and rng.random() < 0.7:
+        if reading[0] == "verify" and not name.startswith("schema") and rng.random() < 0.7:
+            change = _with_digests(change)
+        elif reading[0] not in ("review", "verify") and rng.random() < 0.7:
             reading = (*reading, "--unverified")
         yield Case(name=f"{reading[0]}: {name}", write=_writer(change, reading))
 
@@ -101,6 +105,27 @@ def _writer(
         return [command, str(folder / "run"), *given]
 
     return write
+
+
+def _with_digests(change: Callable[[Path], None]) -> Callable[[Path], None]:
+    """A change after which all digests are made again, where that can be done."""
+    from medstress.store.chain import RUN_CHAIN, link
+    from medstress.store.root import KEY, keep_root
+    from medstress.store.trial_digest import finish
+
+    def forged(folder: Path) -> None:
+        change(folder)
+        with suppress(Exception), closing(sqlite3.connect(folder / FILE)) as db, db:
+            ended = db.execute("SELECT trial, verdict, result FROM verdicts ORDER BY id").fetchall()
+            db.execute("DELETE FROM verdicts")
+            for trial, verdict, result in ended:
+                finish(db, trial, 0, verdict, result)
+            db.execute("DELETE FROM manifest WHERE key = ?", (KEY,))
+            db.execute("DELETE FROM commits")
+            keep_root(db)
+            link(db, RUN_CHAIN)
+
+    return forged
 
 
 Way = tuple[str, Callable[[Path], None]]
