@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
+from textwrap import fill
 
 from medstress.cli.first_flags import choices_of
 from medstress.cli.flags import Parser, choice_flags
@@ -15,6 +16,7 @@ from medstress.experiment.first.attack import (
     budget_key,
     default_attack,
     draws_names,
+    find_attack,
     fitting_attacks,
 )
 from medstress.experiment.first.attackable import count_attackable
@@ -23,13 +25,13 @@ from medstress.experiment.first.compose import Composed, compose
 from medstress.experiment.first.data import FirstData, read_data
 
 _ASKED = {
-    "data": "a file ({endings}),\n  a folder, a data set of `medstress list datasets`, or "
+    "data": "a file ({endings}), a folder, a data set of `medstress list datasets`, or "
     "owner/name on the Hugging Face hub",
-    "model": "the victim: a folder, a .gguf file, file.py:function, a hub id, smollm2 (comes with\n"
-    "  medstress), mock (answers at once, knows nothing), or a server's model as\n"
-    "  NAME --base-url http://127.0.0.1:8000/v1 [--api-key-env VARIABLE]",
+    "model": "the victim: a folder, a .gguf file, file.py:function, a hub id, smollm2 (comes with "
+    "medstress), mock (answers at once, knows nothing), or a server's model as "
+    "NAME --base-url http://127.0.0.1:8000/v1 [--api-key-env VARIABLE]",
     "entities": "whose names are exchanged in wrong options: drugs, diseases, or drugs,diseases",
-    "attack": "one of {attacks}\n  (medstress list attacks says what they do)",
+    "attack": "one of {attacks} (medstress list attacks says what they do)",
     "budget": "the most perturbed queries an item",
 }
 """Flag -> what is asked, in the order of the questions."""
@@ -68,14 +70,14 @@ class Asker:
             DataError: a flag names data with a bad row.
         """
         data = self._data()
-        kind = data.kind
+        find_attack(self._choices(), data)  # flags that do not fit end it now
         composed = self._ask("model", data, _MODEL)
         if composed.attack.groups:
             self._ask("entities", data, ",".join(GROUPS))
         else:
             self._fixed("entities", f"{composed.attack.table['name']} draws no names")
-        attacks = ", ".join(fitting_attacks(kind, has_passages=data.has_passages))
-        composed = self._ask("attack", data, default_attack(kind), attacks=attacks)
+        attacks = ", ".join(fitting_attacks(data))
+        composed = self._ask("attack", data, default_attack(data.kind), attacks=attacks)
         name = composed.attack.table["name"]
         key = budget_key(name)
         if key is None:
@@ -128,7 +130,8 @@ class Asker:
             EndOfAnswers: there are no more.
         """
         number = list(_ASKED).index(name) + 1
-        print(f"{number}/{len(_ASKED)} {name}: {_ASKED[name].format(**shown)}")
+        asked = f"{number}/{len(_ASKED)} {name}: {_ASKED[name].format(**shown)}"
+        print(fill(asked, 80, subsequent_indent="  ", break_long_words=False))
         try:
             typed = input(f"  {name} [{usual}]: ").strip()
         except EOFError:
