@@ -165,6 +165,20 @@ def test_groups_that_were_answered_are_left_out_if_the_attack_draws_no_names(
     assert read_experiment(here / "noise.toml").entities == ()
 
 
+def test_questions_that_name_no_drug_or_disease_get_an_attack_that_needs_none(
+    medstress, answers, here
+):
+    row = {"id": "1", "question": "How much is one and one?", "options": ["Two", "Three"]}
+    (here / "q.jsonl").write_text(json.dumps({**row, "answer_idx": 0}), "utf-8")
+    answers("q.jsonl", "mock", "entity_substitution", "", "")
+    told = medstress("init")
+    assert told.code == 0, told.err
+    assert "! " in told.out
+    assert read_experiment(here / "experiment.toml").attack[0].name == "swap_noise"
+    done = medstress("run", "experiment.toml", "--set", "experiment.controls=false")
+    assert done.code == 0, done.err
+
+
 def test_flags_are_not_asked_and_what_does_not_apply_neither(medstress, answers, here):
     left = answers("mock", "")
     told = medstress("init", "--data", "q.jsonl", "--attack", "passage_swap")

@@ -13,6 +13,7 @@ from medstress.core.errors import DataError, MedstressError, UsageError
 from medstress.datasets.guess import ENDINGS
 from medstress.experiment.first.attack import (
     GROUPS,
+    WITHOUT_NAMES,
     budget_key,
     default_attack,
     draws_names,
@@ -72,12 +73,16 @@ class Asker:
         data = self._data()
         find_attack(self._choices(), data)  # flags that do not fit end it now
         composed = self._ask("model", data, _MODEL)
-        if composed.attack.groups:
-            self._ask("entities", data, ",".join(GROUPS))
-        else:
+        usual = default_attack(data.kind)
+        if not composed.attack.groups:
             self._fixed("entities", f"{composed.attack.table['name']} draws no names")
+        elif self._args.entities is None and not _names_any(composed):
+            self._fixed("entities", "no option names a drug or a disease")
+            usual = WITHOUT_NAMES
+        else:
+            self._ask("entities", data, ",".join(GROUPS))
         attacks = ", ".join(fitting_attacks(data))
-        composed = self._ask("attack", data, default_attack(data.kind), attacks=attacks)
+        composed = self._ask("attack", data, usual, attacks=attacks)
         name = composed.attack.table["name"]
         key = budget_key(name)
         if key is None:
@@ -114,8 +119,10 @@ class Asker:
 
     def _checked(self, name: str, data: FirstData) -> Composed:
         composed = compose(self._choices(), self._base, data=data)
-        if name == "entities" and (found := count_attackable(composed)):
-            print(f"  attackable: {found.sentence}")
+        if name in ("entities", "attack"):
+            found = count_attackable(composed)
+            if found is not None and name == "entities":
+                print(f"  attackable: {found.sentence}")
         return composed
 
     def _choices(self) -> Choices:
@@ -135,12 +142,13 @@ class Asker:
         try:
             typed = input(f"  {name} [{usual}]: ").strip()
         except EOFError:
+            print()
             raise EndOfAnswers("init: the answers ended before the last question") from None
         given = typed or usual
         words = [given] if Path(given).expanduser().exists() else _words(given)
         answered = self._parser.parse_args([f"--{name.replace('_', '-')}", *words])
         found = {key: value for key, value in vars(answered).items() if value not in (None, [])}
-        if not typed and name not in ("data", "model"):
+        if not typed and name in ("entities", "attack", "budget") and given != WITHOUT_NAMES:
             found.pop(name)  # the default keeps its name out of the run folder's
         if name == "attack" and not self._groups_are_fixed and not draws_names(given):
             self._args.entities = None
@@ -148,6 +156,14 @@ class Asker:
 
     def _fixed(self, name: str, why: str) -> None:
         print(f"{list(_ASKED).index(name) + 1}/{len(_ASKED)} {name}: not asked, since {why}")
+
+
+def _names_any(composed: Composed) -> bool:
+    try:
+        count_attackable(composed)
+    except UsageError:
+        return False
+    return True
 
 
 def _words(typed: str) -> list[str]:

@@ -17,6 +17,8 @@ from medstress.kinds import Kind
 
 GROUPS = ("drugs", "diseases")
 """The groups that come with a vocabulary."""
+WITHOUT_NAMES = "swap_noise"
+"""The attack on data of any kind that no name of a group is needed for."""
 _NEEDED: dict[str, dict[str, Any]] = {
     "entity_substitution": {"sampler": "pdws", "n": -20},
 }
@@ -58,7 +60,7 @@ def default_attack(kind: Kind) -> str:
     >>> [default_attack(kind) for kind in KINDS]
     ['entity_substitution', 'swap_noise', 'swap_noise', 'swap_noise']
     """
-    return "entity_substitution" if kind.draws_names else "swap_noise"
+    return "entity_substitution" if kind.draws_names else WITHOUT_NAMES
 
 
 def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
