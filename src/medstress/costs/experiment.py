@@ -21,7 +21,7 @@ from medstress.costs.usual import Usual, expected_trial, reasons, usual_of
 from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.plan.parts import AttackPart, GroupPart
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.spending import prices_of
+from medstress.experiment.plan.spending import all_prices, prices_of
 from medstress.tasks.multiple_choice import AnswerBy
 from medstress.tasks.task import Task
 from medstress.tasks.victim import Victim
@@ -271,9 +271,9 @@ def _assumptions(victim: Victim, usual: Usual, tokens: _Tokens) -> str:
     """Say what the estimates of a victim rest on."""
     written = tokens.about_out / tokens.about_queries if tokens.about_queries else 0.0
     line = (
-        f"estimate for {victim.label}: about {tokens.about_queries:,.0f} queries, "
-        f"{written:,.3g} tokens written by each, if {usual.accuracy:.0%} of the questions are "
-        f"right at first and an edit flips {usual.flips:.0%} of them ({usual.source})"
+        f"estimate for {victim.label}: about {tokens.about_queries:,.0f} queries (tokens written "
+        f"by each: {written:,.3g}), if {usual.accuracy * 100:.0f} % of the questions are right at "
+        f"first and an edit flips {usual.flips * 100:.0f} % of them ({usual.source})"
     )
     if usual.tokens_out is None and _may_reason(victim):
         line += "; uncertain: this model may reason, and its thoughts have no usual length"
@@ -281,9 +281,11 @@ def _assumptions(victim: Victim, usual: Usual, tokens: _Tokens) -> str:
 
 
 def _may_reason(victim: Victim) -> bool:
-    decoding = victim.task.spec().get("decoding")
-    writes = victim.task.spec().get("answer_by") == AnswerBy.GENERATE
-    return writes and bool(decoding) and reasons(victim.backend.identity.name, decoding[0])
+    task = victim.task.spec()
+    if task.get("answer_by") != AnswerBy.GENERATE:
+        return False
+    most, _ = task["decoding"]
+    return reasons(victim.backend.identity.name, most)
 
 
 def _task(victim: Victim) -> Task:
@@ -337,8 +339,9 @@ def _money(
 ) -> Iterator[str]:
     """Yield the estimate of money, its bound, and what `max_usd` does."""
     about = roles_about(prepared, len(prepared.victims), counts.attempts)
-    most: float | None = None if prepared.roles else 0.0
     prices = prices_of(prepared.experiment.victim)
+    priced_roles = all_prices(prepared.experiment).keys() - prices.keys()
+    most: float | None = None if priced_roles else 0.0  # what roles read has no bound
     for label, price in prices.items():
         each = tokens[label]
         about += price.usd(each.about_in, each.about_out)

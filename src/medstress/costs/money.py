@@ -58,15 +58,16 @@ def _limit(spent: Spent, max_usd: float | None, so_far: float) -> str:
         )
         proposal = f"; --set experiment.max_usd={proposed:g} would" if proposed else ""
         return f"no max_usd: {until}{proposal}"
-    if spent.most is not None and spent.most <= max_usd:
-        return f"max_usd = {max_usd:g} is not below the bound: it stops nothing"
     stops = f"max_usd stops this at {dollars(max_usd)} (and what is in flight){already}"
+    if spent.most is not None and spent.most <= max_usd:
+        return f"{stops}; it is not below the bound, so nothing is left out"
     if max_usd >= spent.about:
         return f"{stops}; the estimate does not reach it"
     share = max_usd / spent.about
+    part = f"about {share * 100:.0f} % of the estimate, {share * spent.n_queries:,.0f} of "
     return (
-        f"{stops}: after about {share:.0%} of the estimate, {share * spent.n_queries:,.0f} of "
-        f"{spent.n_queries:,.0f} queries; the same command with a higher max_usd goes on from there"
+        f"{stops}: after {part}{spent.n_queries:,.0f} queries; the same command with a higher "
+        "max_usd goes on from there"
     )
 
 
