@@ -229,6 +229,29 @@ def test_where_max_usd_stops_the_run_is_where_the_run_stops(bench, medstress):
     assert number(r"\(and what is in flight\), \$([\d.]+) of it spent already", resumed) > 0
 
 
+def test_money_is_told_of_labelled_pairs_too(medstress, bench):
+    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+    from fault_server import FaultServer
+
+    words = ("relieves severe pain", "thins the blood", "lowers the fever", "prevents a stroke")
+    rows = [
+        {"text_a": f"Patient {i} {words[i % 4]}", "text_b": f"It {words[i // 4]}", "label": label}
+        for i, label in enumerate(["entailment", "neutral"] * 8)
+    ]
+    with FaultServer(answer=lambda prompt: "entailment", counts=True) as server:
+        served(bench, server, price_in=1, price_out=8)
+        bench.write_items(rows)
+        bench.tables["dataset"] = [{"name": "nli", "path": "items.jsonl"}]
+        bench.tables["attack"] = [{"name": "swap_noise", "scope": "all"}]
+        del bench.tables["entities"]
+        told = dry(bench, medstress)
+        assert not server.log
+        assert medstress(*bench.arguments()).code == 0
+    paid = bench.summary()["performance"]["usd"]
+    about = number(r"money: about \$([\d,.]+) \(estimate\)", told)
+    assert paid / 3 < about < paid * 3
+
+
 def test_without_max_usd_a_dry_run_proposes_one(priced, medstress):
     told = dry(priced, medstress)
     proposed = number(r"no max_usd: nothing .* --set experiment.max_usd=([\d.]+) would", told)

@@ -95,7 +95,7 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
         folder: folder of the run; measured speeds are read from it and its neighbours.
     """
     if not prepared.kind.draws_names:
-        yield from sentence_cost(prepared)
+        yield from sentence_cost(prepared, folder)
         return
     n_victims = len(prepared.experiment.victim)
     usuals = [usual_of(victim, prepared, folder) for victim in prepared.victims]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from medstress.backends.server.replies import most_tokens, plain
 from medstress.core.calls import Call, Choose, Generate, Rank, Score
 from medstress.core.items import Candidate, Question
 from medstress.costs.usual import CONFIDENCES, REASONING_TURN, SHORT_ANSWER, written
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.task import Task
+from medstress.tasks.task import AnyTask, Task
 
 CHARACTERS_PER_TOKEN = 4
 
@@ -67,6 +68,18 @@ def query_size(task: Task, item: Question, model: str) -> QuerySize:
         about_calls=about_calls,
         n_places=n * max(size.n_places for size in sizes),
     )
+
+
+def round_size(task: AnyTask, item: Any, model: str) -> QuerySize | None:
+    """Measure the first calls about a sentence or pair; None if they are no prompts."""
+    flow = task.flow(item.candidate())
+    calls = [request.call for request in next(flow)]
+    flow.close()
+    if not all(isinstance(call, Generate | Score) for call in calls):
+        return None
+    sizes = [_size(call, model) for call in calls]
+    names = [each.name for each in fields(QuerySize)]
+    return QuerySize(**{name: sum(getattr(size, name) for size in sizes) for name in names})
 
 
 def _size(call: Call, model: str) -> QuerySize:

@@ -18,7 +18,7 @@ from medstress.store.opening import open_for_reading
 from medstress.store.run_store import FILE
 from medstress.store.spending import VICTIM, Spending, read_spending
 
-_SAME = ("template", "answer_by", "decoding")
+_SAME = ("template", "answer_by", "decoding", "prompted")
 """Parts of a victim's task that its answers' lengths depend on."""
 _TRIALS = """
 SELECT a.spec LIKE '%"control_of":%', t.verdict, COUNT(*),
