@@ -252,6 +252,18 @@ def test_money_is_told_of_labelled_pairs_too(medstress, bench):
     assert paid / 3 < about < paid * 3
 
 
+def test_only_a_run_that_asked_alike_tells_what_to_expect(bench, medstress):
+    """Another prompt, way to answer or model says nothing; nor does a damaged folder."""
+    assert medstress(*bench.arguments(out=bench.root / "first")).code == 0
+    alike = dry(bench, medstress)
+    assert f"measured over {bench.summary(bench.root / 'first')['performance']['calls']}" in alike
+    for change in ("victim.prompt=chat", "victim.version=another", "victim.answer_by=generate"):
+        told = medstress(*bench.arguments("--dry-run", "--set", change))
+        assert told.code or "(assumed)" in told.out
+    (bench.root / "first" / "run.sqlite").write_bytes(b"SQLite format 3\x00 and nothing else")
+    assert "(assumed)" in dry(bench, medstress)
+
+
 def test_without_max_usd_a_dry_run_proposes_one(priced, medstress):
     told = dry(priced, medstress)
     proposed = number(r"no max_usd: nothing .* --set experiment.max_usd=([\d.]+) would", told)
