@@ -161,6 +161,8 @@ class AnsweringModel:
         server = self._server
         if not names or any(map(self._is_requested, names)):
             return
+        if server.model.startswith("/"):
+            return  # `transformers serve` loads any folder, and lists only what is in its cache
         known = described()
         if known is not None and self._is_requested(known):
             return

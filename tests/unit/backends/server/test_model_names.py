@@ -157,6 +157,11 @@ def test_a_server_without_a_list_is_asked_all_the_same() -> None:
         opened(server, "whatever").close()
 
 
+def test_a_folder_need_not_be_listed() -> None:
+    with FaultServer(lists=["org/cached"]) as server:
+        opened(server, "/srv/models/mine").close()
+
+
 def test_an_alias_that_the_server_describes_need_not_be_listed() -> None:
     describes = {"m-latest": "m-20250219", "gpt-4": "gpt-4o"}
     with FaultServer(lists=["m"], describes=describes) as server:
