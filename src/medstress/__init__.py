@@ -15,20 +15,34 @@ if TYPE_CHECKING:
     from medstress.api.compare import compare
     from medstress.api.nightly import nightly
     from medstress.api.one import attack_one, load_dataset
+    from medstress.api.results import open  # noqa: A004 - used as `ms.open`
     from medstress.api.run import Run, run, train, tune
+    from medstress.core.errors import (
+        BackendError,
+        DataError,
+        MedstressError,
+        StoreError,
+        UsageError,
+    )
     from medstress.core.items import Candidate, Mention, Question
     from medstress.experiment.file.config import Experiment
 
 _PLACES = {
+    "BackendError": "medstress.core.errors",
     "Candidate": "medstress.core.items",
+    "DataError": "medstress.core.errors",
     "Experiment": "medstress.experiment.file.config",
+    "MedstressError": "medstress.core.errors",
     "Mention": "medstress.core.items",
     "Question": "medstress.core.items",
     "Run": "medstress.api.run",
+    "StoreError": "medstress.core.errors",
+    "UsageError": "medstress.core.errors",
     "attack_one": "medstress.api.one",
     "compare": "medstress.api.compare",
     "load_dataset": "medstress.api.one",
     "nightly": "medstress.api.nightly",
+    "open": "medstress.api.results",
     "run": "medstress.api.run",
     "train": "medstress.api.run",
     "tune": "medstress.api.run",
@@ -36,11 +50,16 @@ _PLACES = {
 _MODULES = ("attacks", "metrics", "testing")
 
 __all__ = [
+    "BackendError",
     "Candidate",
+    "DataError",
     "Experiment",
+    "MedstressError",
     "Mention",
     "Question",
     "Run",
+    "StoreError",
+    "UsageError",
     "__version__",
     "attack_one",
     "attacks",
@@ -48,6 +67,7 @@ __all__ = [
     "load_dataset",
     "metrics",
     "nightly",
+    "open",
     "run",
     "testing",
     "train",
