@@ -28,6 +28,7 @@ _STYLE = Markup(
     ".medstress .number{font-variant-numeric:tabular-nums}"
     ".medstress .picture{background:#fcfcfa;padding:8px;max-width:600px;overflow-x:auto}"
     ".medstress pre{white-space:pre-wrap;background:none;border:0}"
+    ".medstress i{font-style:normal;opacity:.7}"
     ".medstress ins,.medstress del{padding:0 2px;border-radius:2px;text-decoration:none}"
     ".medstress ins{background:#d6eddf;color:#0b5137}"
     ".medstress del{background:#fbe1da;color:#8a2413;text-decoration:line-through}"
@@ -122,7 +123,7 @@ def _paragraph(text: str) -> Markup:
     return Markup("<p>{}</p>").format(clean(text))
 
 
-_ELEMENTS = {"head": "b", "removed": "del", "added": "ins", "soft": "small"}
+_ELEMENTS = {"head": "b", "removed": "del", "added": "ins", "soft": "i"}
 
 
 def lines_html(lines: Iterable[Line]) -> str:

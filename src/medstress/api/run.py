@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medstress.api.progress import watching
 from medstress.api.results import Run
 from medstress.experiment.file.config import Experiment
 from medstress.running.prepare import Watcher
@@ -44,6 +45,7 @@ def run(
     retry_failed: bool = False,
     limit: int | None = None,
     overrides: Sequence[str] = (),
+    quiet: bool | None = None,
     watcher: Watcher | None = None,
 ) -> Run:
     """Run, resume or extend an experiment.
@@ -56,20 +58,23 @@ def run(
         retry_failed: run failed trials again.
         limit: most items of each data set.
         overrides: as the command line's --set.
-        watcher: callbacks for progress.
+        quiet: True for no progress, False for lines on stderr outside notebooks too; by default a
+            notebook shows a bar.
+        watcher: callbacks for progress, in place of the bar.
 
     Raises:
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
     """
-    folder = run_experiment(
-        experiment,
-        out,
-        fresh=fresh,
-        retry_failed=retry_failed,
-        limit=limit,
-        overrides=overrides,
-        watcher=watcher,
-    )
+    with watching(watcher, quiet) as watched:
+        folder = run_experiment(
+            experiment,
+            out,
+            fresh=fresh,
+            retry_failed=retry_failed,
+            limit=limit,
+            overrides=overrides,
+            watcher=watched,
+        )
     return Run(folder)
 
 
@@ -81,6 +86,7 @@ def tune(
     retry_failed: bool = False,
     limit: int | None = None,
     overrides: Sequence[str] = (),
+    quiet: bool | None = None,
     watcher: Watcher | None = None,
 ) -> Tuned:
     """Choose n of every `pdws` attack on a tuning split, then report on the rest; or resume.
@@ -90,15 +96,16 @@ def tune(
     """
     from medstress.tuning.tune import tune_experiment
 
-    found = tune_experiment(
-        experiment,
-        out,
-        fresh=fresh,
-        retry_failed=retry_failed,
-        limit=limit,
-        overrides=overrides,
-        watcher=watcher,
-    )
+    with watching(watcher, quiet) as watched:
+        found = tune_experiment(
+            experiment,
+            out,
+            fresh=fresh,
+            retry_failed=retry_failed,
+            limit=limit,
+            overrides=overrides,
+            watcher=watched,
+        )
     report = None if found.report is None else Run(found.report)
     return Tuned(tuning=Run(found.tuning), report=report)
 
@@ -109,6 +116,7 @@ def train(
     *,
     limit: int | None = None,
     overrides: Sequence[str] = (),
+    quiet: bool | None = None,
     watcher: Watcher | None = None,
 ) -> Trained:
     """Fine-tune models, attack them, train adversarial ones, attack those; or resume.
@@ -118,5 +126,6 @@ def train(
     """
     from medstress.training.train import train_experiment
 
-    found = train_experiment(experiment, out, limit=limit, overrides=overrides, watcher=watcher)
+    with watching(watcher, quiet) as watched:
+        found = train_experiment(experiment, out, limit=limit, overrides=overrides, watcher=watched)
     return Trained(run=Run(found.folder), is_complete=found.is_complete)

@@ -1,0 +1,129 @@
+"""An experiment built in Python, with the keys of an experiment file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from medstress.api.given import function_keys, plain
+from medstress.attacks.protocol import Attack as BuiltAttack
+from medstress.experiment.file import config
+from medstress.experiment.file.comparison_tables import PrimaryTable
+from medstress.experiment.file.reading import check_experiment
+from medstress.experiment.file.table import TomlTable
+
+T = TypeVar("T")
+Keys: TypeAlias = Mapping[str, Any]
+"""A table as a dict."""
+Several: TypeAlias = T | Keys | Sequence[T | Keys]
+"""One entry of an array of tables, or a list of them."""
+_NEEDS = ("experiment", "dataset")
+"""Tables without which no command does anything."""
+
+
+class Experiment(config.Experiment):
+    """A checked experiment, as `ms.run` takes it.
+
+    The keys of `[experiment]` are arguments of their own; every other argument is a table, or a
+    list of tables where a file may have several. Relative paths start from the working folder.
+    """
+
+    def __init__(
+        self,
+        *,
+        dataset: Several[config.DatasetTable],
+        name: str | None = None,
+        entities: Several[config.EntitiesTable] = (),
+        victim: Several[config.VictimTable | Callable[..., Any]] = (),
+        attack: Several[config.AttackTable | BuiltAttack] = (),
+        role: config.RolesTable | Mapping[str, config.RoleTable | Any] | None = None,
+        require: Several[config.RequireTable] = (),
+        slices: config.SlicesTable | Keys | None = None,
+        compare: config.CompareTable | Keys | None = None,
+        analysis: config.AnalysisTable | Keys | None = None,
+        test: config.SignificanceTable | Keys | None = None,
+        sensitivity: config.SensitivityTable | Keys | None = None,
+        tune: config.TuneTable | Keys | None = None,
+        train: config.TrainTable | Keys | None = None,
+        seeds: Sequence[int] | None = None,
+        max_failed: int | None = None,
+        max_queries: int | None = None,
+        max_tokens: int | None = None,
+        max_usd: float | None = None,
+        max_seconds: float | None = None,
+        stop_when: Literal["decided"] | None = None,
+        trial_seconds: float | None = None,
+        timeout_seconds: float | None = None,
+        cache: str | None = None,
+        controls: bool | Sequence[str] | None = None,
+        flip_check: bool | None = None,
+        primary: PrimaryTable | Keys | None = None,
+        group_readable: bool | None = None,
+        experiment: config.ExperimentTable | Keys | None = None,
+    ) -> None:
+        """Check the experiment.
+
+        Args:
+            dataset: where items come from (`ms.Dataset`).
+            name: of the experiment and of its default run folder.
+            entities: groups of entities that attacks replace (`ms.Entities`).
+            victim: models under attack (`ms.Victim`), or functions that answer.
+            attack: `ms.Attack`, or an attack such as ``ms.attacks.EntitySubstitution(...)``.
+            role: `attacker`, `paraphraser` and `judge`, each an `ms.Role`.
+            require: acceptance criteria (`ms.Require`).
+            slices: parts of the data (`ms.Slices`).
+            compare: two arms to compare (`ms.Compare`).
+            analysis: further analyses (`ms.Analysis`).
+            test: significance tests (`ms.Significance`).
+            sensitivity: formats (`ms.Sensitivity`).
+            tune: settings of `ms.tune` (`ms.Tune`).
+            train: settings of `ms.train` (`ms.Train`).
+            seeds: one trial for each item and seed.
+            max_failed: failed trials that are allowed.
+            max_queries: stop cleanly after so many computed calls.
+            max_tokens: stop cleanly after about so many tokens.
+            max_usd: stop cleanly after about so many US dollars.
+            max_seconds: stop cleanly after so many seconds of asking.
+            stop_when: `decided` stops once every criterion is met or missed for certain.
+            trial_seconds: most seconds of a trial.
+            timeout_seconds: most seconds of a request.
+            cache: folder of answers that runs share, or `default`.
+            controls: control arms beside every attack.
+            flip_check: ask every success again, alone.
+            primary: the one endpoint that `ms.compare` decides by.
+            group_readable: let the owner's group read the run folder.
+            experiment: the keys of `[experiment]` as one table, in place of arguments.
+
+        Raises:
+            UsageError: one sentence, as for a file.
+        """
+        settings = {
+            **({"name": name, "seeds": seeds, "max_failed": max_failed}),
+            **({"max_queries": max_queries, "max_tokens": max_tokens, "max_usd": max_usd}),
+            **({"max_seconds": max_seconds, "stop_when": stop_when, "cache": cache}),
+            **({"trial_seconds": trial_seconds, "timeout_seconds": timeout_seconds}),
+            **({"controls": controls, "flip_check": flip_check, "primary": primary}),
+            **({"group_readable": group_readable}),
+        }
+        tables = {
+            "experiment": {**plain(experiment or {}), **plain(settings)},
+            "dataset": _entries(dataset),
+            "entities": _entries(entities),
+            "victim": [function_keys(v) if _is_function(v) else v for v in _entries(victim)],
+            "attack": _entries(attack),
+            "require": _entries(require),
+            **{"role": role, "slices": slices, "compare": compare, "analysis": analysis},
+            **{"test": test, "sensitivity": sensitivity, "tune": tune, "train": train},
+        }
+        given = {key: value for key, value in plain(tables).items() if value != []}
+        checked = check_experiment(given, needs=_NEEDS)
+        TomlTable.__init__(self, **{key: getattr(checked, key) for key in checked.model_fields_set})
+
+
+def _entries(given: Any) -> list[Any]:
+    """Return the entries of an array of tables; one alone may stand for a list of one."""
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _is_function(given: Any) -> bool:
+    return callable(given) and not isinstance(given, TomlTable | Mapping)
