@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from medstress.api.given import function_keys, plain
 from medstress.attacks.protocol import Attack as BuiltAttack
+from medstress.core.errors import UsageError
 from medstress.experiment.file import config
 from medstress.experiment.file.comparison_tables import PrimaryTable
 from medstress.experiment.file.reading import check_experiment
 from medstress.experiment.file.table import TomlTable
+from medstress.experiment.first.written import Key, Section, written
+from medstress.files.writing import write_text
 
 T = TypeVar("T")
 Keys: TypeAlias = Mapping[str, Any]
@@ -118,6 +122,52 @@ class Experiment(config.Experiment):
         given = {key: value for key, value in plain(tables).items() if value != []}
         checked = check_experiment(given, needs=_NEEDS)
         TomlTable.__init__(self, **{key: getattr(checked, key) for key in checked.model_fields_set})
+
+    def to_toml(self, to: str | Path | None = None) -> str:
+        """Return the experiment as the text of a file with the keys that were given.
+
+        Relative paths stay as they are: in a file they start from its folder. A function of a
+        notebook cannot be found from there; put it into a module first.
+
+        Args:
+            to: a file to write it into as well; one that holds something else is left as it is.
+
+        Raises:
+            UsageError: the file exists with another text, or cannot be written.
+        """
+        text = written(f"The experiment {self.experiment.name}.", list(_sections(plain(self))))
+        if to is not None:
+            _write(Path(to), text)
+        return text
+
+
+def _sections(tables: Mapping[str, Any]) -> Iterator[Section]:
+    """Yield the tables in the order of the docs; empty ones are left out."""
+    for table in config.Experiment.model_fields:
+        found = tables.get(table)
+        if table == "role" and found:
+            for name, role in found.items():
+                several = role if isinstance(role, list) else None
+                for each in several or [role]:
+                    yield _section(f"role.{name}", each, is_array=several is not None)
+        elif isinstance(found, list):
+            yield from (_section(table, each, is_array=True) for each in found)
+        elif found:
+            yield _section(table, found, is_array=False)
+
+
+def _section(name: str, keys: Mapping[str, Any], *, is_array: bool) -> Section:
+    header = f"[[{name}]]" if is_array else f"[{name}]"
+    return Section(header=header, keys=[Key(name=key, value=keys[key]) for key in keys])
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        if path.exists() and path.read_bytes() != text.encode():
+            raise UsageError(f"{path} exists with another text; give another name, or remove it")
+        write_text(path, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; give another file") from error
 
 
 def _entries(given: Any) -> list[Any]:

@@ -27,7 +27,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Attack):
         return attack_keys(value)
     if isinstance(value, BaseModel):
-        found = {name: getattr(value, name) for name in value.model_fields_set}
+        given = value.model_fields_set
+        found = {name: getattr(value, name) for name in type(value).model_fields if name in given}
         if isinstance(value, AttackTable):
             found |= value.parameters
         return plain(found)

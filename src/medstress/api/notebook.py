@@ -45,7 +45,7 @@ def block(*parts: str) -> str:
 
 def refused(error: Exception) -> str:
     """Return the output for a run that cannot be shown."""
-    return block(_paragraph(str(error)))
+    return block(paragraph(str(error)))
 
 
 def shown_table(table: Table) -> Markup:
@@ -69,7 +69,7 @@ def run_html(source: Source, folder: str) -> str:
         ),
         *_tables(source),
         *_warned(warnings_of(source.keyed)),
-        _paragraph(
+        paragraph(
             "More: run.plot(), run.results(), run.trials(), run.cases(), run.case(ID), run.report()"
         ),
     )
@@ -80,7 +80,7 @@ def _said(first: FirstScreen, source: Source) -> Iterator[Markup]:
     told = [first.criteria, *first.others, *first.caveats]
     if not source.experiment.get("complete"):
         told.append(state(source.summary))
-    yield from (_paragraph(each) for each in dict.fromkeys(told) if each)
+    yield from (paragraph(each) for each in dict.fromkeys(told) if each)
 
 
 def _key(first: FirstScreen) -> Markup:
@@ -99,9 +99,9 @@ def _tables(source: Source) -> Iterator[Markup]:
     for place in found.places:
         yield shown_table(replace(place.arms, caption=place.title))
         yield from map(shown_table, place.beside)
-        yield from map(_paragraph, place.lines)
+        yield from map(paragraph, place.lines)
     if found.n_left:
-        yield _paragraph(f"and {plural(found.n_left, 'attack')} that take less: run.results()")
+        yield paragraph(f"and {plural(found.n_left, 'attack')} that take less: run.results()")
     if judged := source.keyed.get("requirements"):
         yield shown_table(criteria_table(judged, source.names))
 
@@ -119,7 +119,8 @@ def _warned(warnings: Sequence[str]) -> Iterator[Markup]:
     )
 
 
-def _paragraph(text: str) -> Markup:
+def paragraph(text: str) -> Markup:
+    """Return a text as a paragraph."""
     return Markup("<p>{}</p>").format(clean(text))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medstress.api.first import First
 from medstress.api.progress import watching
 from medstress.api.results import Run
+from medstress.core.errors import UsageError
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.sources import Source
 from medstress.running.prepare import Watcher
@@ -39,9 +41,18 @@ class Trained:
 
 
 def run(
-    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source | None = None,
     out: str | Path | None = None,
     *,
+    data: str | Path | None = None,
+    model: str | Path | Callable[..., Any] | None = None,
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    entities: str | Sequence[str] | None = None,
+    attack: str | None = None,
+    budget: int | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    answer_base: int | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
     limit: int | None = None,
@@ -53,8 +64,19 @@ def run(
 
     Args:
         experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
-            the same shape, or a checked `Experiment`.
+            the same shape, or a checked `Experiment`. Without one, `data` and `model` stand for it,
+            as in `medstress run --data FILE --model NAME`.
         out: the run folder; default ``runs/<name>``.
+        data: a file, a folder, a data set of `medstress list datasets`, or `owner/name` on the hub.
+        model: a function that answers, or a name: a folder, a `.gguf` file, `file.py:function`,
+            `mock`, the name that the server at `base_url` knows, or a hub id.
+        base_url: the address of a server.
+        api_key_env: the environment variable that holds the server's key.
+        entities: groups of `drugs`, `diseases`; default: both.
+        attack: name of an attack; default: what fits the data.
+        budget: perturbed queries per item; default: the attack's.
+        columns: field -> its column in the data.
+        answer_base: the number of the first option where answers are numbers.
         fresh: throw away what the folder holds.
         retry_failed: run failed trials again.
         limit: most items of each data set.
@@ -66,9 +88,25 @@ def run(
     Raises:
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
     """
+    first = First(
+        data=data,
+        model=model,
+        base_url=base_url,
+        api_key_env=api_key_env,
+        entities=entities,
+        attack=attack,
+        budget=budget,
+        columns=columns or {},
+        answer_base=answer_base,
+    )
+    if experiment is not None and first.given:
+        raise UsageError(
+            f"run: {', '.join(first.given)} given beside an experiment, which has them in its "
+            "tables: give one or the other"
+        )
     with watching(watcher, quiet) as watched:
         folder = run_experiment(
-            experiment,
+            first.experiment(overrides) if experiment is None else experiment,
             out,
             fresh=fresh,
             retry_failed=retry_failed,
