@@ -40,7 +40,7 @@ _n_tables = count(1)
 
 def block(*parts: str) -> str:
     """Return parts, escaped already, as one output."""
-    return Markup('{}<div class="medstress">{}</div>').format(_STYLE, Markup("\n").join(parts))
+    return str(Markup('{}<div class="medstress">{}</div>').format(_STYLE, Markup("\n").join(parts)))
 
 
 def refused(error: Exception) -> str:
