@@ -228,9 +228,9 @@ def _hint(given: str, path: Path) -> str:
     """Return what the user may have meant by a name that is nothing known."""
     if ":" in given and "/" not in given:
         return f"; if a server knows {given!r}, add --base-url http://127.0.0.1:11434/v1"
-    near: Sequence[str] = ()
-    if path.parent.is_dir():
-        near = [str(each) for each in path.parent.iterdir()]
+    if path.is_file():
+        return f"; {path} is a file of another kind"
+    near = [str(each) for each in path.parent.iterdir()] if path.parent.is_dir() else []
     return did_you_mean(given, [*near, "mock", *EMBEDDED])
 
 
