@@ -174,6 +174,17 @@ def test_every_picture_is_a_chart_with_its_data_and_needs_no_network(run):
     assert set(wanted) <= set(shares)
 
 
+def test_a_run_of_which_nothing_has_ended_says_so(bench, said):
+    run = ms.run(bench.write(), bench.out, overrides=["experiment.max_queries=1"])
+    assert "Partial" in Elements(run._repr_html_()).text
+    assert len(run.cases("flipped")) == 0
+    assert repr(run.cases("flipped")) == "<no cases>"
+    assert run.cases("flipped")._repr_html_()
+    with pytest.raises(ms.UsageError) as error:
+        run.plot()
+    said(str(error.value))
+
+
 def test_the_colours_are_those_of_the_light_page():
     assert palette()["--paper"] == "#fcfcfa"
     assert palette()["--series-1"] == "#0072b2"
@@ -220,7 +231,7 @@ def test_a_bar_escapes_what_it_says(notebook):
 def test_data_and_a_function_are_an_experiment(bench, monkeypatch):
     monkeypatch.chdir(bench.root)
     # An attack that draws no names needs neither a gazetteer nor vectors.
-    given = {"data": "items.jsonl", "model": always_a, "attack": "swap_noise", "limit": 4}
+    given = {"data": "items.jsonl", "model": always_a, "attack": "no_op", "limit": 4}
     run = ms.run(**given)
     assert run.folder.parts[0] == "runs"
     assert "always_a" in run.folder.name

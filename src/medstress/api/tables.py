@@ -25,7 +25,7 @@ _ANY = {
 class _Given(TomlTable):
     """A table that is given from Python."""
 
-    table: ClassVar[str]
+    _table: ClassVar[str]
 
     def __init__(self, **keys: Any) -> None:
         """Check the keys.
@@ -34,26 +34,26 @@ class _Given(TomlTable):
             UsageError: a key is unknown, missing, or has a wrong value.
         """
         given = plain(keys)
-        check_table(self.table, given)
+        check_table(self._table, given)
         super().__init__(**given)
 
 
 class Dataset(_Given, config.DatasetTable):
     """`[[dataset]]`: where items come from."""
 
-    table = "dataset"
+    _table = "dataset"
 
 
 class Entities(_Given, config.EntitiesTable):
     """`[[entities]]`: a group of entities that attacks replace."""
 
-    table = "entities"
+    _table = "entities"
 
 
 class Victim(_Given, config.VictimTable):
     """`[[victim]]`: a model under attack."""
 
-    table = "victim"
+    _table = "victim"
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, version: str | None = None, **keys: Any) -> Victim:
@@ -73,7 +73,7 @@ class Victim(_Given, config.VictimTable):
 class Role(_Given, config.RoleTable):
     """`[role.attacker]`, `[role.paraphraser]`, `[[role.judge]]`: another model that attacks ask."""
 
-    table = "role"
+    _table = "role"
 
     def __init__(self, **keys: Any) -> None:
         """Check the keys; see `_Given`."""
@@ -85,7 +85,7 @@ class Role(_Given, config.RoleTable):
 class Attack(_Given, config.AttackTable):
     """`[[attack]]` by name; the attacks of `medstress.attacks` can stand in its place."""
 
-    table = "attack"
+    _table = "attack"
 
     def __init__(self, **keys: Any) -> None:
         """Check the keys, and the attack's own parameters.
@@ -100,46 +100,46 @@ class Attack(_Given, config.AttackTable):
 class Tune(_Given, config.TuneTable):
     """`[tune]`: how `medstress tune` chooses n."""
 
-    table = "tune"
+    _table = "tune"
 
 
 class Train(_Given, config.TrainTable):
     """`[train]`: how `medstress train` trains."""
 
-    table = "train"
+    _table = "train"
 
 
 class Analysis(_Given, config.AnalysisTable):
     """`[analysis]`: analyses that ask more queries."""
 
-    table = "analysis"
+    _table = "analysis"
 
 
 class Significance(_Given, config.SignificanceTable):
     """`[test]`: significance tests of successes."""
 
-    table = "test"
+    _table = "test"
 
 
 class Sensitivity(_Given, config.SensitivityTable):
     """`[sensitivity]`: formats in which every victim is asked."""
 
-    table = "sensitivity"
+    _table = "sensitivity"
 
 
 class Require(_Given, config.RequireTable):
     """`[[require]]`: an acceptance criterion."""
 
-    table = "require"
+    _table = "require"
 
 
 class Slices(_Given, config.SlicesTable):
     """`[slices]`: parts of the data with rates of their own."""
 
-    table = "slices"
+    _table = "slices"
 
 
 class Compare(_Given, config.CompareTable):
     """`[compare]`: two arms of the run to compare."""
 
-    table = "compare"
+    _table = "compare"

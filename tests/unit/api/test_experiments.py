@@ -139,6 +139,15 @@ def test_no_error_of_the_checking_library_is_the_cause_that_users_see():
     assert error.value.__suppress_context__
 
 
+def test_a_notebook_shows_the_users_own_line_and_the_sentence():
+    with pytest.raises(ms.UsageError) as error:
+        ms.Dataset(name="jsonl", pth="x")
+    shown = error.value._render_traceback_()
+    assert shown[-1] == f"UsageError: {error.value}"
+    assert any('ms.Dataset(name="jsonl", pth="x")' in line for line in shown)
+    assert not any("check_table" in line for line in shown)
+
+
 def test_the_public_errors_are_one_family():
     family = (ms.UsageError, ms.DataError, ms.StoreError, ms.BackendError)
     assert all(issubclass(each, ms.MedstressError) for each in family)
