@@ -263,3 +263,13 @@ def test_questions_are_loaded_from_a_file_whose_source_is_found_out(bench):
     assert [q.id for q in ms.load_dataset(str(bench.root / "items.jsonl"))] == [
         f"q{i}" for i in range(12)
     ]
+
+
+def test_why_trials_failed_is_said(bench):
+    text = bench.root / "victim.py"
+    text.write_text("def answer(prompts):\n    raise ValueError('no such weights')\n", "utf-8")
+    bench.tables["attack"] = [bench.attack("random")]
+    bench.tables["victim"][0]["batch_size"] = 12  # three failing batches would end the run
+    run = ms.run(bench.write(), bench.out)
+    assert "no such weights" in str(run)
+    assert "no such weights" in Elements(run._repr_html_()).text

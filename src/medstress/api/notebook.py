@@ -12,7 +12,7 @@ from medstress.api.pictures import coloured, pictures_of
 from medstress.report.cases.lines import Line
 from medstress.report.first_screen import FirstScreen, first_screen
 from medstress.report.glance import criteria_table, glance
-from medstress.report.overview import state
+from medstress.report.overview import failure_lines, state
 from medstress.report.section import Source
 from medstress.results.formats import clean, plural
 from medstress.results.html import html_table
@@ -80,6 +80,7 @@ def _said(first: FirstScreen, source: Source) -> Iterator[Markup]:
     told = [first.criteria, *first.others, *first.caveats]
     if not source.experiment.get("complete"):
         told.append(state(source.summary))
+    told += failure_lines(source.keyed_trials, source.summary)
     yield from (paragraph(each) for each in dict.fromkeys(told) if each)
 
 

@@ -245,11 +245,16 @@ class Run:
 
     def __str__(self) -> str:
         """Return the verdict in words, and whether the run is complete."""
-        from medstress.report.overview import state
+        from medstress.report.overview import failure_lines, state
         from medstress.summary.verdict import sentences_of
 
-        summary = self.summary()
-        return "\n".join((*sentences_of(summary), state(summary), f"run: {self.folder}"))
+        def told(run: StoredRun) -> list[str]:
+            source = source_of(run)
+            summary = dict(source.keyed)
+            failed = failure_lines(source.keyed_trials, summary)
+            return [*sentences_of(summary), state(summary), *failed]
+
+        return "\n".join((*self._read(told), f"run: {self.folder}"))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the verdict in IPython; the folder alone if it holds no run."""
