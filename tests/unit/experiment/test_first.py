@@ -272,3 +272,19 @@ def test_rows_that_are_not_clear_name_the_flag_that_settles_them(monkeypatch):
         first()
     with pytest.raises(DataError, match=r"answer_base = 0 or 1$"):
         first(answer_base=0)
+
+
+def test_a_hub_model_is_looked_up_in_the_cache_alone(here, monkeypatch):
+    cached = here / "hub" / "models--owner--name"
+    (cached / "snapshots" / "abc").mkdir(parents=True)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("abc", "utf-8")
+    config = json.dumps({"architectures": ["BertForMultipleChoice"]})
+    (cached / "snapshots" / "abc" / "config.json").write_text(config, "utf-8")
+    import huggingface_hub.file_download as hub
+
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(here / "hub"))
+    assert tables(first(model="owner/name")).victim[0].answer_by == "head"
+    text = first(model="owner/other").source.text
+    assert 'model = "owner/other"' in text
+    assert "a hub id" in text
