@@ -243,6 +243,16 @@ def test_data_and_a_function_are_an_experiment(bench, monkeypatch):
     assert again.trials()["trial_id"].to_list() == before
 
 
+def test_an_attack_object_stands_for_its_name(bench, monkeypatch):
+    monkeypatch.chdir(bench.root)
+    given = {"data": "items.jsonl", "model": "mock", "limit": 4}
+    run = ms.run(**given, attack=ms.attacks.NoOp(budget=2))
+    assert {row.attack for row in run.rows()} == {"no_op"}
+    assert all(row.n_asked <= 2 for row in run.rows())
+    with pytest.raises(ms.UsageError, match="budget"):
+        ms.run(**given, attack=ms.attacks.NoOp(budget=2), budget=3)
+
+
 def always_a(prompts):
     """A victim."""
     return ["A"] * len(prompts)

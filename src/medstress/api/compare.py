@@ -60,9 +60,9 @@ def compare(
     Raises:
         UsageError, StoreError: one sentence: what cannot be compared, and why.
     """
-    first = a.folder if isinstance(a, Run) else Path(a)
+    first = (a if isinstance(a, Run) else Run(a)).folder
     if b is not None:
-        second = b.folder if isinstance(b, Run) else Path(b)
+        second = (b if isinstance(b, Run) else Run(b)).folder
         settings = Settings(margin=margin, on_undecided=on_undecided, adjust=adjust or "holm")
         return _shown(compare_folders(first, second, settings))
     with open_run(first) as run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -54,6 +55,13 @@ class Run:
     """
 
     def __init__(self, folder: str | Path) -> None:
+        """Know the folder.
+
+        Raises:
+            UsageError: it is no path.
+        """
+        if not isinstance(folder, str | PathLike):
+            raise UsageError(f"run: expected the path of a run folder, got {folder!r}")
         self.folder = Path(folder)
 
     def opened(self) -> AbstractContextManager[StoredRun]:

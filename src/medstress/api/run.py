@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medstress.api.first import First
+from medstress.api.first import First, whole_number
 from medstress.api.progress import watching
 from medstress.api.results import Run
+from medstress.attacks.protocol import Attack
 from medstress.core.errors import UsageError
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.sources import Source
@@ -49,7 +50,7 @@ def run(
     base_url: str | None = None,
     api_key_env: str | None = None,
     entities: str | Sequence[str] | None = None,
-    attack: str | None = None,
+    attack: str | Attack | None = None,
     budget: int | None = None,
     columns: Mapping[str, str | Sequence[str]] | None = None,
     answer_base: int | None = None,
@@ -73,7 +74,8 @@ def run(
         base_url: the address of a server.
         api_key_env: the environment variable that holds the server's key.
         entities: groups of `drugs`, `diseases`; default: both.
-        attack: name of an attack; default: what fits the data.
+        attack: an attack such as ``ms.attacks.EntitySubstitution(...)``, or the name of one;
+            default: what fits the data.
         budget: perturbed queries per item; default: the attack's.
         columns: field -> its column in the data.
         answer_base: the number of the first option where answers are numbers.
@@ -88,6 +90,7 @@ def run(
     Raises:
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
     """
+    whole_number("limit", limit)
     first = First(
         data=data,
         model=model,

@@ -255,3 +255,21 @@ def test_run_takes_an_experiment_or_what_stands_for_it_but_not_both(said):
     with pytest.raises(ms.UsageError) as error:
         ms.run(data="sample", model=always_a, base_url="http://127.0.0.1:1/v1")
     said(str(error.value), "base_url")
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: ms.open(3), "3"),
+        (lambda: ms.compare(3), "3"),
+        (lambda: ms.run(_sampled(), limit="four"), "limit"),
+        (lambda: ms.run(data="sample", model=always_a, budget="four"), "budget"),
+        (lambda: ms.run(3), "3"),
+        (lambda: ms.run(data="sample", model=3), "model"),
+        (lambda: ms.run(data=[{"question": "?"}], model=always_a), "data"),
+    ],
+)
+def test_a_value_of_another_type_is_a_usage_error(call, word, said):
+    with pytest.raises(ms.UsageError) as error:
+        call()
+    said(str(error.value), word)
