@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -171,11 +170,11 @@ def print_first(summary: dict[str, Any], out: Screen, *, wide: bool) -> None:
 
 def print_failures(stored: StoredRun, summary: dict[str, Any], allowed: int) -> int:
     """Print why trials failed; return 1 if more failed than the experiment allows."""
-    failed = sum(row["n_failed"] + row["n_failed_at_baseline"] for row in summary["results"])
-    if failed:
-        reasons = Counter(row.error for row in trial_rows(stored) if row.error)
-        for reason, n in reasons.most_common(3):
-            print(f"{n} failed: {one_line(reason)}")
+    from medstress.report.overview import failure_lines, n_failed
+
+    failed = n_failed(summary)
+    for line in failure_lines(trial_rows(stored), summary):
+        print(one_line(line))
     if failed <= allowed:
         return 0
     print(

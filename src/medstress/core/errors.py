@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from os import sep
+from traceback import FrameSummary, extract_tb
 
 _MOST_SHOWN = 300
+_NOT_THE_USERS = (__file__.rpartition(f"core{sep}")[0], os.__file__.rpartition(sep)[0])
+"""The folders of our code and of Python's own."""
+_INSTALLED = (f"{sep}site-packages{sep}", f"{sep}dist-packages{sep}")
 
 
 class MedstressError(Exception):
     """Base of all errors raised on purpose."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows: the user's own lines and the sentence, none of our code."""
+        frames = [*extract_tb(self.__traceback__), *_frames(self.__cause__)]
+        lines = [f"line {at.lineno}: {at.line}" for at in frames if _is_the_users(at)]
+        return [*lines, f"{type(self).__name__}: {self}"]
 
 
 class UsageError(MedstressError):
@@ -49,6 +61,15 @@ class BudgetExhausted(MedstressError):
     def __init__(self, remaining: int) -> None:
         super().__init__(f"only {remaining} queries are left of the budget")
         self.remaining = remaining
+
+
+def _is_the_users(at: FrameSummary) -> bool:
+    is_installed = any(folder in at.filename for folder in _INSTALLED)
+    return bool(at.line) and not is_installed and not at.filename.startswith(_NOT_THE_USERS)
+
+
+def _frames(error: BaseException | None) -> list[FrameSummary]:
+    return [] if error is None else list(extract_tb(error.__traceback__))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
