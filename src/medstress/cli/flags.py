@@ -17,7 +17,7 @@ class Parser(argparse.ArgumentParser):
         """Raise a `UsageError`, so that one place prints all errors."""
         from medstress.core.errors import UsageError
 
-        raise UsageError(f"{message} (see: {self.prog} --help)")
+        raise UsageError(message).with_command(f"{self.prog} --help")
 
 
 def run_flags(run: Parser) -> None:
