@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from medstress.core.errors import OtherRunError, command_of
+from medstress.core.errors import OtherRunError, UsageError, command_of
 
 _MAKES_A_FOLDER = ("demo", "run", "tune", "train")
 """Commands that take the folder of a new run by --out."""
+_MENDABLE = ("demo", "run", "tune", "train", "annotate", "perturb", "check")
+"""Commands that read a file of the user's, which can be mended before they are typed again."""
 _CORRECTED = re.compile(r"did you mean '([^']+)'")
 _ABOUT_A_FLAG = re.compile(r"--[a-z]")
 
@@ -50,7 +52,8 @@ def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) 
         return "Next", command
     if isinstance(error, OtherRunError) and arguments[:1] and arguments[0] in _MAKES_A_FOLDER:
         return "Next", _line([*_without_folder(arguments), "--out", str(free(error.folder))])
-    if _ABOUT_A_FLAG.match(sentence):
+    is_mendable = "--experiment" in arguments or (arguments[:1] and arguments[0] in _MENDABLE)
+    if _ABOUT_A_FLAG.match(sentence) or (isinstance(error, UsageError) and not is_mendable):
         return "Next", _line([*arguments[:1], "--help"])
     return "Once mended", _line(arguments)
 

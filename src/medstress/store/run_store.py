@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ def lock_folder(
             raise StoreError(
                 f"another medstress process is working in {folder}; wait for it, stop it, "
                 "or choose another folder with --out"
-            ) from None
+            ).with_command(shlex.join(["medstress", "watch", str(folder)])) from None
     return lock
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.protocol import attack_class
+from medstress.core import registry
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.experiment.file.config import AttackTable, Experiment
 from medstress.experiment.file.future_keys import ATTACKS
@@ -26,6 +27,8 @@ from medstress.experiment.file.sources import find_source
 from medstress.files.reading import check_toml, parse_toml
 from medstress.kinds.victim_prompts import unknown_dataset
 
+_INSTALLED = {"dataset": ("datasets", "name"), "victim": ("backends", "backend")}
+"""Table -> the list of installed parts, and the key that names one."""
 NEEDS = ("experiment", "dataset", "victim", "attack")
 """The tables that a run needs; attacks that draw names also need `entities`."""
 
@@ -150,7 +153,12 @@ def check_table(table: str, values: Mapping[str, Any]) -> Any:
 
 
 def _check_built(table: str, row: Mapping[str, Any], where: Where, index: int) -> None:
-    """Refuse an attack that is not built yet."""
+    """Refuse an attack that is not built yet, and a data set or back end that nobody installed."""
+    kind, key = _INSTALLED.get(table, ("", ""))
+    name = row.get(key)
+    if isinstance(name, str) and name and not registry.is_installed(kind, name):
+        error = registry.unknown_name(kind, name)
+        raise UsageError(f"{where.key(table, key, index)}: {error}") from error
     if table == "attack" and row.get("name") in ATTACKS:
         place = where.key(table, "name", index)
         raise UsageError(f"{place}: name = {row['name']!r} is not built yet")
@@ -185,7 +193,7 @@ def _attack_table(row: Mapping[str, Any], where: Where, index: int) -> Any:
     try:
         kind = attack_class(name)
     except UsageError as error:
-        raise UsageError(f"{place}: {error}") from None
+        raise UsageError(f"{place}: {error}") from error
     known = {field.name for field in fields(kind) if field.init}
     for key in row:
         if key not in known and key not in AttackTable.model_fields:

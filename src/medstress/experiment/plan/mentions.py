@@ -70,7 +70,7 @@ def recognise_mentions(
                     f"dataset {part.label!r}: recogniser {name!r} finds no mention of type "
                     f"{' or '.join(sorted({type_label(t) for t in users}))} in its "
                     f"{len(items)} items"
-                )
+                ).with_command(part.check)
             found[i] = replace(part, questions=items)
         specs[key] = recogniser.spec()
     return Recognised(datasets=found, recognisers=[specs[_key(table)] for table in tables])
@@ -141,7 +141,7 @@ def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
                 f"dataset {dataset.label!r} has no mentions, but recogniser = 'given' needs them: "
                 'add mentions to the rows, or set annotations = "...", or find them with '
                 'recogniser = "gazetteer"'
-            )
+            ).with_command(dataset.check)
 
 
 def _require_words(datasets: Sequence[DatasetPart]) -> None:
