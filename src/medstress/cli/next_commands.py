@@ -19,6 +19,7 @@ _MAKES_A_FOLDER = ("demo", "run", "tune", "train")
 _MENDABLE = ("demo", "run", "tune", "train", "annotate", "perturb", "check")
 """Commands that read a file of the user's, which can be mended before they are typed again."""
 _CORRECTED = re.compile(r"did you mean '([^']+)'")
+_INSTALL = re.compile(r"pip install (?:--no-deps )?(?:'[^']+'|[\w.=<>-]+)")
 _ABOUT_A_FLAG = re.compile(r"--[a-z]")
 
 
@@ -50,6 +51,8 @@ def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) 
         return "Next", _line(corrected)
     if (command := command_of(error)) is not None:
         return "Next", command
+    if (install := _INSTALL.search(sentence)) is not None:
+        return "Next", install[0]
     if isinstance(error, OtherRunError) and arguments[:1] and arguments[0] in _MAKES_A_FOLDER:
         return "Next", _line([*_without_folder(arguments), "--out", str(free(error.folder))])
     is_mendable = "--experiment" in arguments or (arguments[:1] and arguments[0] in _MENDABLE)
