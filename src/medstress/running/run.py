@@ -17,6 +17,7 @@ from medstress.experiment.plan.controls import (
 )
 from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.old_synonyms import keep_synonyms
+from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import Usage, limits_of, usage_of
 from medstress.experiment.plan.targets import (
@@ -119,6 +120,8 @@ def run_prepared(
 def _start(store: RunStore, prepared: Prepared) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
     known = store.manifest()
+    if known and store.is_unanswered():
+        known = _begun_again(store, prepared, known)
     if known:
         if began_without(prepared.controls, known):
             prepared.drop_controls()
@@ -131,7 +134,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     former = manifests.former_victims(known, parts, prepared.portion.may_lack)
     if known:
         parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
-        manifests.check_same_run(store.folder, known, parts)
+        manifests.check_same_run(store, known, parts, prepared)
         manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
         if not prepared.kind.keeps_metadata:
             for part in prepared.datasets:
@@ -156,6 +159,22 @@ def _start(store: RunStore, prepared: Prepared) -> None:
         }
     )
     store.commit()
+
+
+def _begun_again(store: RunStore, prepared: Prepared, known: dict[str, Any]) -> dict[str, Any]:
+    """Let a folder that no model has answered be used by a mended experiment.
+
+    Returns:
+        The folder's manifest; empty if the experiment is another, which begins the folder anew.
+    """
+    if known["config"] != used_tables(prepared.experiment) or manifests.differences(
+        known["parts"], manifests.fingerprint_parts(prepared)
+    ):
+        store.begin_anew()
+        return {}
+    # What failed before the first answer may be mended since: a key, a server.
+    store.forget_failed()
+    return known
 
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:

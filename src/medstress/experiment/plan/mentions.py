@@ -163,14 +163,16 @@ def require_attackable(
         or any(typed_options(item, types) for item in items for types in groups)
     ):
         return
-    found = sorted({m.type for item in items for m in item.mentions if m.field in item.options})
+    found = sorted(
+        {m.type for item in items for m in item.mentions if m.field in {*item.letters} - {item.key}}
+    )
     wanted = " or ".join(sorted({type_label(table) for table in tables}))
     if found:
-        why = f"the mentions in options are of type {', '.join(found[:5])}; change type"
+        why = f"the mentions there are of type {', '.join(found[:5])}; change type"
     else:
-        why = "no mention is in an option; mark the options' names"
+        why = "no mention is there; mark the names in the options"
     raise UsageError(
-        f"no item is attackable: no option names an entity of type {wanted}: {why}, or find "
+        f"no item is attackable: no wrong option names an entity of type {wanted}: {why}, or find "
         'mentions with recogniser = "gazetteer"'
     ).with_command(datasets[0].check)
 
