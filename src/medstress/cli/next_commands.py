@@ -36,29 +36,31 @@ def with_next_command(
     >>> with_next_command("unknown command 'rum'; did you mean 'run'?", ["rum", "a.toml"])
     "unknown command 'rum'; did you mean 'run'? Next: medstress run a.toml"
     >>> with_next_command("a.toml, line 3: budget = 0: expected 1 or more", ["run", "a.toml"])
-    'a.toml, line 3: budget = 0: expected 1 or more. Once mended: medstress run a.toml'
+    'a.toml, line 3: budget = 0: expected 1 or more; once mended: medstress run a.toml'
     """
     lead, command = _next(sentence, arguments, error)
     told = sentence.rstrip()
     if told.endswith(command):
         return told
-    return f"{told}{'' if told.endswith(('.', '?', '!')) else '.'} {lead}: {command}"
+    if told.endswith((".", "?", "!")):
+        return f"{told} {lead.capitalize()}: {command}"
+    return f"{told}; {lead}: {command}"
 
 
 def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) -> tuple[str, str]:
     """Return how the command is introduced, and the command."""
     if (corrected := _corrected(sentence, arguments)) is not None:
-        return "Next", _line(corrected)
+        return "next", _line(corrected)
     if (command := command_of(error)) is not None:
-        return "Next", command
+        return "next", command
     if (install := _INSTALL.search(sentence)) is not None:
-        return "Next", install[0]
+        return "next", install[0]
     if isinstance(error, OtherRunError) and arguments[:1] and arguments[0] in _MAKES_A_FOLDER:
-        return "Next", _line([*_without_folder(arguments), "--out", str(free(error.folder))])
+        return "next", _line([*_without_folder(arguments), "--out", str(free(error.folder))])
     is_mendable = "--experiment" in arguments or (arguments[:1] and arguments[0] in _MENDABLE)
     if _ABOUT_A_FLAG.match(sentence) or (isinstance(error, UsageError) and not is_mendable):
-        return "Next", _line([*arguments[:1], "--help"])
-    return "Once mended", _line(arguments)
+        return "next", _line([*arguments[:1], "--help"])
+    return "once mended", _line(arguments)
 
 
 def _line(arguments: Sequence[str]) -> str:
