@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ from medstress.running.prepare import Watcher, prepare
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
 from medstress.significance.families import fixed_family
-from medstress.store.run_store import FILE, RunStore, lock_folder
+from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
 from medstress.store.shared_cache import open_shared
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def run_experiment(
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher, formats=True)
     check_arms(prepared)
     folder = run_folder(prepared, out)
-    if fresh and folder.exists() and not (folder / FILE).is_file():
+    is_new = not folder.exists()
+    if fresh and not is_new and not (folder / FILE).is_file() and _holds_anything(folder):
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
     lock = lock_folder(folder, prepared.experiment.experiment.access)
     try:
@@ -79,8 +81,19 @@ def run_experiment(
                 prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
             )
     finally:
+        if not (folder / FILE).exists():
+            # Refused before its first trial: the lock alone is left.
+            (folder / LOCK).unlink(missing_ok=True)
+            if is_new:
+                with suppress(OSError):  # somebody has put a file there
+                    folder.rmdir()
         lock.release()
     return folder
+
+
+def _holds_anything(folder: Path) -> bool:
+    """Return whether a folder holds more than the lock of a run that was killed early."""
+    return any(path.name != LOCK for path in folder.iterdir())
 
 
 def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
