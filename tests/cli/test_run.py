@@ -132,7 +132,9 @@ def test_an_unknown_table_and_a_missing_one_are_named(bench, refused):
     bench.tables["victims"] = bench.tables.pop("victim")
     assert "unknown table 'victims'; did you mean 'victim'?" in refused()
     bench.tables.pop("victims")
-    assert refused() == "experiment.toml: the table [[victim]] is missing"
+    assert refused() == (
+        'experiment.toml: the table [[victim]] is missing; add [[victim]] and below it backend = "mock"'
+    )
 
 
 @pytest.mark.parametrize(

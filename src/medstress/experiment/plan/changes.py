@@ -48,7 +48,7 @@ class Changes:
         was, now = (_identity(_table(each, kind, label)) for each in (self.known, self.new))
         keys = list(differing(was, now))
         yield from keys
-        if old.get("target_hash") != new.get("target_hash"):
+        if old.get("target_hash", new.get("target_hash")) != new.get("target_hash"):
             yield f"the file of {new['model']} was edited"
         elif kind == "groups" and not keys:
             yield from differing(_without_hashes(old), _without_hashes(new))
