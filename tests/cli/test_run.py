@@ -133,7 +133,8 @@ def test_an_unknown_table_and_a_missing_one_are_named(bench, refused):
     assert "unknown table 'victims'; did you mean 'victim'?" in refused()
     bench.tables.pop("victims")
     assert refused() == (
-        'experiment.toml: the table [[victim]] is missing; add [[victim]] and below it backend = "mock"'
+        "experiment.toml: the table [[victim]] is missing; add [[victim]] and below it "
+        'backend = "mock"'
     )
 
 
