@@ -203,13 +203,12 @@ def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(
     assert not (tmp_path / "executed").exists()
 
 
-@pytest.mark.parametrize("budget", [500_000_000, 2**62])
 def test_an_arm_with_a_budget_beyond_measure_costs_neither_time_nor_memory(
-    finished, medstress, tmp_path, budget
+    finished, medstress, tmp_path
 ):
     folder = Path(shutil.copytree(finished.out, tmp_path / "given"))
     with closing(sqlite3.connect(folder / "run.sqlite")) as db:
-        db.execute("UPDATE arms SET spec = json_set(spec, '$.budget', ?)", (budget,))
+        db.execute("UPDATE arms SET spec = json_set(spec, '$.budget', ?)", (2**62,))
         db.commit()
     tracemalloc.start()
     started = time.process_time()

@@ -16,6 +16,7 @@ from medstress.engine.progress import DRAIN_SECONDS
 COMMANDS = (
     "demo",
     "run",
+    "init",
     "tune",
     "train",
     "summary",
