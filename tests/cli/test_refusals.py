@@ -109,7 +109,7 @@ def test_what_is_usual_in_toml_is_said(medstress, tmp_path, line, hint):
     [
         (["rum", "a.toml"], "medstress run a.toml"),
         (["frobnicate"], "medstress --help"),
-        (["run"], "medstress run --help"),
+        (["tune"], "medstress tune --help"),
         (["run", "experimnt.toml"], "medstress run experiment.toml"),
         (["run", "nothing_like_it.toml"], "medstress init --to nothing_like_it.toml"),
         (["run", "items.csv"], "medstress check items.csv"),

@@ -20,6 +20,7 @@ _MENDABLE = ("demo", "run", "tune", "train", "annotate", "perturb", "check")
 """Commands that read a file of the user's, which can be mended before they are typed again."""
 _CORRECTED = re.compile(r"did you mean '([^']+)'")
 _INSTALL = re.compile(r"pip install (?:--no-deps )?(?:'[^']+'|[\w.=<>-]+)")
+_ENDS_WITH_ONE = re.compile(r": medstress [a-z][^;:]*$")
 _ABOUT_A_FLAG = re.compile(r"--[a-z]")
 
 
@@ -40,7 +41,7 @@ def with_next_command(
     """
     lead, command = _next(sentence, arguments, error)
     told = sentence.rstrip()
-    if told.endswith(command):
+    if told.endswith(command) or _ENDS_WITH_ONE.search(told):
         return told
     if told.endswith((".", "?", "!")):
         return f"{told} {lead.capitalize()}: {command}"

@@ -59,7 +59,10 @@ def find_source(experiment: str | Path | Source) -> Source:
 def _other_thing(path: Path) -> UsageError | None:
     """Return the error for what newcomers give in place of an experiment file; None for others."""
     if path.suffix.lower() in ENDINGS:
-        error = f"{path} holds data; expected an experiment file (TOML)"
+        error = (
+            f"{path} holds data; expected an experiment file (TOML), or for a first run "
+            f"--data {path} --model NAME"
+        )
         return UsageError(error).with_command(shlex.join(["medstress", "check", str(path)]))
     if path.is_dir() and not (path / DATABASE).is_file():
         error = f"{path} is a folder; expected an experiment file (TOML)"
