@@ -171,7 +171,7 @@ def test_a_plug_in_that_cannot_be_imported_is_named_with_the_reason(
 def test_a_file_that_the_system_refuses_is_no_bug(bench, medstress, tmp_path):
     folder = tmp_path / "folder.toml"
     folder.mkdir()
-    refused(medstress("run", folder), "folder.toml", "Is a directory")
+    refused(medstress("run", folder), "folder.toml", "is a folder")
     refused(medstress("summary", tmp_path / ("x" * 300)), "x" * 300)
 
 

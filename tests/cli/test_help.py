@@ -53,10 +53,10 @@ def test_the_version_is_one_line_on_stdout(medstress):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["rum"], "unknown command 'rum'; did you mean 'run'? (see: medstress --help)"),
-        (["exprot"], "unknown command 'exprot'; did you mean 'export'? (see: medstress --help)"),
-        (["frobnicate"], "unknown command 'frobnicate' (see: medstress --help)"),
-        (["--bogus"], "unrecognized arguments: --bogus (see: medstress --help)"),
+        (["rum"], "unknown command 'rum'; did you mean 'run'?"),
+        (["exprot"], "unknown command 'exprot'; did you mean 'export'?"),
+        (["frobnicate"], "unknown command 'frobnicate'"),
+        (["--bogus"], "unrecognized arguments: --bogus"),
         (["run"], "run: expected EXPERIMENT.toml, or --data FILE --model NAME; to write a first"),
         (["run", "--data", "a.csv", "--budget", "few"], "argument --budget: invalid int value"),
         (["init", "--answer-base", "2"], "argument --answer-base: invalid choice: 2"),
@@ -71,7 +71,7 @@ def test_the_version_is_one_line_on_stdout(medstress):
         (["list", "cats"], "argument KIND: invalid choice: 'cats'"),
         (["list", "prompts", "qstabb"], "list prompts qstabb: no prompt has this name"),
         (["list", "attacks", "medfuzz"], "list attacks medfuzz: only prompts can be shown by name"),
-        (["list", "prompts", "--to", "x"], "--to needs a name"),
+        (["list", "prompts", "--to", "x"], "--to needs the name"),
         (["doctor", "--please"], "unrecognized arguments: --please"),
         (["demo", "--quite"], "unrecognized arguments: --quite"),
     ],

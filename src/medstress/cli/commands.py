@@ -254,7 +254,9 @@ def list_cli(args: argparse.Namespace) -> int:
     if args.name is not None:
         return _show_prompts(args)
     if args.to is not None:
-        raise UsageError("--to needs a name: medstress list prompts NAME --to DIR")
+        raise UsageError(
+            "--to needs the name of a prompt, as in: medstress list prompts qstab --to DIR"
+        ).with_command("medstress list prompts")
     rows = listing(args.kind)
     width = max(len(name) for name, _ in rows)
     for name, summary in rows:

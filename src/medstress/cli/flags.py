@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
 from typing import Any
+
+from medstress.core.errors import UsageError, did_you_mean
 
 
 class Parser(argparse.ArgumentParser):
@@ -13,11 +17,22 @@ class Parser(argparse.ArgumentParser):
         # For every command: `--fre` must not delete a run.
         super().__init__(**{**settings, "allow_abbrev": False})
 
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Refuse what a command does not know where its own flags are known."""
+        found, strange = super().parse_known_args(args, namespace)
+        if strange:
+            flags = [name for name in self._option_string_actions if name.startswith("--")]
+            near = did_you_mean(strange[0].partition("=")[0], flags)
+            self.error(f"unrecognized arguments: {' '.join(strange)}{near}")
+        return found, strange
+
     def error(self, message: str) -> None:  # type: ignore[override]
         """Raise a `UsageError`, so that one place prints all errors."""
-        from medstress.core.errors import UsageError
-
-        raise UsageError(f"{message} (see: {self.prog} --help)")
+        if chosen := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message):
+            message += did_you_mean(chosen[1], re.findall(r"[\w-]+", chosen[2]))
+        raise UsageError(message).with_command(f"{self.prog} --help")
 
 
 def run_flags(run: Parser) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from medstress.cli.first_flags import choices_of, used_flags
 from medstress.cli.first_questions import Asker
 from medstress.core.errors import UsageError
-from medstress.datasets.guess import ENDINGS
 from medstress.experiment.file.sources import Source
 from medstress.experiment.first.attackable import count_attackable
 from medstress.experiment.first.compose import Composed, compose
@@ -37,13 +36,7 @@ def given_experiment(args: argparse.Namespace) -> Path | Source:
             f"run: give EXPERIMENT.toml or {used[0]}, not both; to change a key of the file: "
             "--set TABLE.KEY=VALUE"
         )
-    path = Path(args.experiment)
-    if path.suffix.lower() in ENDINGS and path.is_file():
-        raise UsageError(
-            f"run: {path} holds data, and an experiment file ends in .toml; to run the data: "
-            f"medstress run --data {path} --model NAME"
-        )
-    return path
+    return Path(args.experiment)
 
 
 def init_cli(args: argparse.Namespace) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from os import sep
+from pathlib import Path
 from traceback import FrameSummary, extract_tb
+from typing import Self
 
 _MOST_SHOWN = 300
 _NOT_THE_USERS = (__file__.rpartition(f"core{sep}")[0], os.__file__.rpartition(sep)[0])
@@ -14,7 +16,23 @@ _INSTALLED = (f"{sep}site-packages{sep}", f"{sep}dist-packages{sep}")
 
 
 class MedstressError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors raised on purpose.
+
+    Attributes:
+        command: the command to type next, where the place that raises the error knows it better
+            than the command line, which otherwise names the mended command.
+    """
+
+    command: str | None = None
+
+    def with_command(self, command: str) -> Self:
+        """Return the error with the next command to type, unless it has one.
+
+        >>> UsageError("no data").with_command("medstress init").command
+        'medstress init'
+        """
+        self.command = self.command or command
+        return self
 
     def _render_traceback_(self) -> list[str]:
         """Return what IPython shows: the user's own lines and the sentence, none of our code."""
@@ -33,6 +51,18 @@ class DataError(MedstressError):
 
 class StoreError(MedstressError):
     """The run folder cannot be read or written, or holds another run."""
+
+
+class OtherRunError(StoreError):
+    """The run folder holds a run of another experiment.
+
+    Attributes:
+        folder: the run folder.
+    """
+
+    def __init__(self, message: str, folder: Path) -> None:
+        super().__init__(message)
+        self.folder = folder
 
 
 class BackendError(MedstressError):
@@ -92,7 +122,26 @@ def missing_extra(what: str, extra: str) -> UsageError:
     >>> str(missing_extra("the back end", "transformers"))
     "the back end is not installed; install it with: pip install 'medstress[transformers]'"
     """
-    return UsageError(f"{what} is not installed; install it with: pip install 'medstress[{extra}]'")
+    command = f"pip install 'medstress[{extra}]'"
+    return UsageError(f"{what} is not installed; install it with: {command}").with_command(command)
+
+
+def command_of(error: BaseException | None) -> str | None:
+    """Return the next command that an error, or one that it was made of, names.
+
+    >>> try:
+    ...     raise UsageError("no minilm").with_command("medstress doctor")
+    ... except UsageError as cause:
+    ...     told = UsageError(f"line 3: {cause}")
+    ...     told.__cause__ = cause
+    >>> command_of(told)
+    'medstress doctor'
+    """
+    while error is not None:
+        if isinstance(error, MedstressError) and error.command is not None:
+            return error.command
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def is_panic(error: BaseException) -> bool:

@@ -192,6 +192,20 @@ def installed(kind: str) -> dict[str, Entry]:
     return dict(sorted(found.items()))
 
 
+def is_installed(kind: str, name: str) -> bool:
+    """Return whether an entry has this name."""
+    return name in KINDS[kind] or name in installed(kind)
+
+
+def unknown_name(kind: str, name: str) -> UsageError:
+    """Return the error for a name that no entry has, with the nearest name, else with all."""
+    entries = installed(kind)
+    near = did_you_mean(name, entries)
+    hint = near or f" (installed: {', '.join(entries)})"
+    error = UsageError(f"unknown {kind[:-1]} {name!r}{hint}")
+    return error if near else error.with_command(f"medstress list {kind}")
+
+
 def load(kind: str, name: str) -> Any:
     """Import one entry.
 
@@ -203,10 +217,7 @@ def load(kind: str, name: str) -> Any:
         return getattr(import_module(module), attribute)
     entries = installed(kind)
     if name not in entries:
-        raise UsageError(
-            f"unknown {kind[:-1]} {name!r}{did_you_mean(name, entries)} "
-            f"(installed: {', '.join(entries)})"
-        )
+        raise unknown_name(kind, name)
     entry = entries[name]
     module, _, attribute = entry.target.partition(":")
     plug_in = f"{kind[:-1]} {name!r}, the {entry.summary}"

@@ -95,7 +95,7 @@ def model_folder(embedding: str, base: Path) -> Path:
             f"be fetched ({type(error).__name__}); give the path of a folder that holds it, or "
             "unset HF_HUB_OFFLINE where downloads are allowed"
             f"{did_you_mean(embedding, ['minilm', 'ngram'])}"
-        ) from error
+        ).with_command("medstress list embeddings") from error
     return Path(found)
 
 

@@ -29,7 +29,7 @@ from medstress.experiment.plan.controls import (
 )
 from medstress.experiment.plan.free_group import free_group, with_names
 from medstress.experiment.plan.frozen_sets import frozen_attacks, live_attacks, without_stored
-from medstress.experiment.plan.mentions import GIVEN, recognise_mentions
+from medstress.experiment.plan.mentions import GIVEN, recognise_mentions, require_attackable
 from medstress.experiment.plan.parts import (
     load_datasets,
     load_groups,
@@ -141,6 +141,7 @@ def prepare(
         return criteria.checked(sentences)
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
+    require_attackable(checked.entities, datasets, attacks)
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
     is_noisy = any(isinstance(part.attack, SentenceAttack) for part in attacks)
     noise = sentence_resources(attacks, datasets, base) if is_noisy else None

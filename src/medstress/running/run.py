@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from medstress.experiment.plan.controls import (
 )
 from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.old_synonyms import keep_synonyms
+from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import Usage, limits_of, usage_of
 from medstress.experiment.plan.targets import (
@@ -33,7 +35,7 @@ from medstress.running.prepare import Watcher, prepare
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
 from medstress.significance.families import fixed_family
-from medstress.store.run_store import FILE, RunStore, lock_folder
+from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
 from medstress.store.shared_cache import open_shared
 
 if TYPE_CHECKING:
@@ -69,7 +71,8 @@ def run_experiment(
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher, formats=True)
     check_arms(prepared)
     folder = run_folder(prepared, out)
-    if fresh and folder.exists() and not (folder / FILE).is_file():
+    is_new = not folder.exists()
+    if fresh and not is_new and not (folder / FILE).is_file() and _holds_anything(folder):
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
     lock = lock_folder(folder, prepared.experiment.experiment.access)
     try:
@@ -79,8 +82,19 @@ def run_experiment(
                 prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
             )
     finally:
+        if not (folder / FILE).exists():
+            # Refused before its first trial: the lock alone is left.
+            (folder / LOCK).unlink(missing_ok=True)
+            if is_new:
+                with suppress(OSError):  # somebody has put a file there
+                    folder.rmdir()
         lock.release()
     return folder
+
+
+def _holds_anything(folder: Path) -> bool:
+    """Return whether a folder holds more than the lock of a run that was killed early."""
+    return any(path.name != LOCK for path in folder.iterdir())
 
 
 def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
@@ -120,6 +134,8 @@ def run_prepared(
 def _start(store: RunStore, prepared: Prepared) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
     known = store.manifest()
+    if known and store.is_unanswered():
+        known = _begun_again(store, prepared, known)
     if known:
         if began_without(prepared.controls, known):
             prepared.drop_controls()
@@ -132,7 +148,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     former = manifests.former_victims(known, parts, prepared.portion.may_lack)
     if known:
         parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
-        manifests.check_same_run(store.folder, known, parts)
+        manifests.check_same_run(store, known, parts, prepared)
         manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
         if not prepared.kind.keeps_metadata:
             for part in prepared.datasets:
@@ -157,6 +173,22 @@ def _start(store: RunStore, prepared: Prepared) -> None:
         }
     )
     store.commit()
+
+
+def _begun_again(store: RunStore, prepared: Prepared, known: dict[str, Any]) -> dict[str, Any]:
+    """Let a folder that no model has answered be used by a mended experiment.
+
+    Returns:
+        The folder's manifest; empty if the experiment is another, which begins the folder anew.
+    """
+    if known["config"] != used_tables(prepared.experiment) or manifests.differences(
+        known["parts"], manifests.fingerprint_parts(prepared)
+    ):
+        store.begin_anew()
+        return {}
+    # What failed before the first answer may be mended since: a key, a server.
+    store.forget_failed()
+    return known
 
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:

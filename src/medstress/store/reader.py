@@ -15,6 +15,7 @@ from medstress.core.errors import StoreError
 from medstress.store import begun, replies, reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import make_views
+from medstress.store.missing import never_began, no_run
 from medstress.store.opening import explain, open_for_reading, restrict
 from medstress.store.review_store import stored_reviews
 from medstress.store.run_store import FILE
@@ -106,14 +107,12 @@ class RunReader:
         self.folder = folder
         path = folder / FILE
         if not path.is_file():
-            raise StoreError(
-                f"there is no run in {folder} (no {FILE}); start one with: medstress run"
-            )
+            raise no_run(folder)
         self._opened = open_for_reading(path)
         self._db = self._opened.db
         try:
             if self._opened.format == 0:
-                raise StoreError(_never_began(folder))
+                raise never_began(folder)
             make_views(self._db, self._opened.format)
             self._db.execute(_QUERIES)
             restrict(self._db, self._opened.format)
@@ -146,7 +145,7 @@ class RunReader:
             key: json.loads(value) for key, value in self._db.execute("SELECT * FROM manifest")
         }
         if not values:
-            raise StoreError(_never_began(self.folder))
+            raise never_began(self.folder)
         return values
 
     def items(self) -> dict[int, tuple[str, Any]]:
@@ -394,7 +393,3 @@ class RunReader:
                     tokens_out=row[15],
                     error=row[16],
                 )
-
-
-def _never_began(folder: Path) -> str:
-    return f"the run in {folder} was never started; start it with: medstress run"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from medstress.files.writing import (
     refuse_link,
     refuse_occupied,
 )
+from medstress.store import forgetting
 from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.database import SIDES, Database, commit, insert_rows, translated
@@ -44,7 +46,6 @@ FILE = DATABASE
 LOCK = "run.lock"
 _PAGE = 20_000
 """Answers that are fetched together."""
-_UNFINISHED = "verdict IN ('failed', 'unanswered', 'cut_short')"
 _DERIVED = "exchanges (trial, seq, role, purpose, query, call, answer, edits)"
 
 R = TypeVar("R")
@@ -78,7 +79,7 @@ def lock_folder(
             raise StoreError(
                 f"another medstress process is working in {folder}; wait for it, stop it, "
                 "or choose another folder with --out"
-            ) from None
+            ).with_command(shlex.join(["medstress", "watch", str(folder)])) from None
     return lock
 
 
@@ -248,17 +249,19 @@ class RunStore:
         Returns:
             How many trials were reset.
         """
+        return self._run(forgetting.forget_failed)
 
-        def forget(db: sqlite3.Connection) -> int:
-            db.execute(
-                f"DELETE FROM exchanges WHERE trial IN (SELECT id FROM trials WHERE {_UNFINISHED})"
-            )
-            cursor = db.execute(
-                f"UPDATE trials SET verdict = NULL, result = NULL WHERE {_UNFINISHED}"
-            )
-            return cursor.rowcount
+    def is_unanswered(self) -> bool:
+        """Return whether the run holds no answer of any model."""
+        return self._run(forgetting.is_unanswered)
 
-        return self._run(forget)
+    def begin_anew(self) -> None:
+        """Delete everything that a run without answers holds."""
+        self._run(forgetting.forget_all)
+
+    def item_hashes(self) -> list[tuple[str, str, str]]:
+        """Return data set, id and hash of every item whose trials have begun."""
+        return self._run(forgetting.item_hashes)
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
         """Store the prompt similarity of first successes (row, cosine) with the embedder's hash."""

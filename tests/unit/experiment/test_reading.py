@@ -483,7 +483,7 @@ class TestSet:
             ),
             (
                 "atack.budget=4",
-                "--set 'atack.budget=4': there is no table 'atack'; did you mean 'attack'?",
+                "--set 'atack.budget=4': unknown table 'atack'; did you mean 'attack'?",
             ),
             (
                 "attack.entity_substitutoin.budget=4",

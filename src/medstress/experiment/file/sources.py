@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from medstress import recipes
 from medstress.core.errors import UsageError, did_you_mean
+from medstress.datasets.guess import ENDINGS
 from medstress.files.reading import read_text
+from medstress.files.writing import DATABASE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,27 @@ def find_source(experiment: str | Path | Source) -> Source:
         if path.parent == Path():
             known += recipes.names()
         near = did_you_mean(path.name, known)
-        raise UsageError(f"there is no experiment file {path}{near}")
+        raise UsageError(f"there is no experiment file {path}{near}").with_command(
+            shlex.join(["medstress", "init", "--to", str(path)])
+        )
+    if (error := _other_thing(path)) is not None:
+        raise error
     text = read_text(path)
     return Source(text=text, name=path.name, base=path.resolve().parent)
+
+
+def _other_thing(path: Path) -> UsageError | None:
+    """Return the error for what newcomers give in place of an experiment file; None for others."""
+    if path.suffix.lower() in ENDINGS:
+        error = (
+            f"{path} holds data; expected an experiment file (TOML), or for a first run "
+            f"--data {path} --model NAME"
+        )
+        return UsageError(error).with_command(shlex.join(["medstress", "check", str(path)]))
+    if path.is_dir() and not (path / DATABASE).is_file():
+        error = f"{path} is a folder; expected an experiment file (TOML)"
+        return UsageError(error).with_command("medstress init")
+    if (path / DATABASE).is_file():
+        error = f"{path} is the folder of a run; expected an experiment file (TOML)"
+        return UsageError(error).with_command(shlex.join(["medstress", "summary", str(path)]))
+    return None

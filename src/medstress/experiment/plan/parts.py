@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
@@ -14,6 +15,7 @@ from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
 from medstress.core.calls import Backend
+from medstress.core.errors import DataError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.passages import Passages
@@ -58,6 +60,8 @@ class DatasetPart:
     """Everything the source returned, with skipped rows."""
     sample_seed: int = 0
     """Seed of its sample and of the groups' samples; a smaller sample is a subset of a larger."""
+    check: str = "medstress check --help"
+    """The command that shows how its rows are understood."""
 
     @property
     def known_items(self) -> tuple[Any, ...]:
@@ -159,14 +163,37 @@ def load_datasets(
     )
     parts = []
     for table, label in zip(tables, labels, strict=True):
-        loaded = registry.load("datasets", table.name)(dataset_options(table, base))
+        loaded = _loaded(table, base)
         seed = table.sample_seed
-        whole = DatasetPart(label=label, questions=(), loaded=loaded, sample_seed=seed)
+        whole = DatasetPart(
+            label=label,
+            questions=(),
+            loaded=loaded,
+            sample_seed=seed,
+            check=_checking(table, base),
+        )
         limits = [value for value in (table.limit, limit) if value is not None]
         from_documents = draw_documents(whole.all_items, table.limit_documents, seed)
         drawn = draw(from_documents, min(limits, default=None), seed)
         parts.append(replace(whole, questions=drawn))
     return parts
+
+
+def _loaded(table: DatasetTable, base: Path) -> Loaded | LoadedTexts:
+    """Load a data set; a bad row names the command that shows how rows are understood."""
+    load = registry.load("datasets", table.name)
+    try:
+        loaded: Loaded | LoadedTexts = load(dataset_options(table, base))
+    except DataError as error:
+        error.with_command(_checking(table, base))
+        raise
+    return loaded
+
+
+def _checking(table: DatasetTable, base: Path) -> str:
+    """Return the command that shows how a data set is understood."""
+    given = _path(base, table.path) or table.hub or table.name
+    return shlex.join(["medstress", "check", str(given)])
 
 
 def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:

@@ -1,0 +1,103 @@
+"""The end of every refusal: the next command to type.
+
+It is the command that the error names, or the same command line with the word put right that the
+message corrects, or else the same command line, for when what it refuses is mended.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from medstress.core.errors import OtherRunError, UsageError, command_of
+
+_MAKES_A_FOLDER = ("demo", "run", "tune", "train")
+"""Commands that take the folder of a new run by --out."""
+_MENDABLE = ("demo", "run", "tune", "train", "annotate", "perturb", "check")
+"""Commands that read a file of the user's, which can be mended before they are typed again."""
+_CORRECTED = re.compile(r"did you mean '([^']+)'")
+_INSTALL = re.compile(r"pip install (?:--no-deps )?(?:'[^']+'|[\w.=<>-]+)")
+_ENDS_WITH_ONE = re.compile(r": medstress [a-z][^;:]*$")
+_ABOUT_A_FLAG = re.compile(r"--[a-z]")
+
+
+def with_next_command(
+    sentence: str, arguments: Sequence[str], error: BaseException | None = None
+) -> str:
+    """Return a refusal with the next command to type at its end.
+
+    Args:
+        sentence: the refusal.
+        arguments: the command line, without the program name.
+        error: what was raised; it may name the command.
+
+    >>> with_next_command("unknown command 'rum'; did you mean 'run'?", ["rum", "a.toml"])
+    "unknown command 'rum'; did you mean 'run'? Next: medstress run a.toml"
+    >>> with_next_command("a.toml, line 3: budget = 0: expected 1 or more", ["run", "a.toml"])
+    'a.toml, line 3: budget = 0: expected 1 or more; once mended: medstress run a.toml'
+    """
+    lead, command = _next(sentence, arguments, error)
+    told = sentence.rstrip()
+    if told.endswith(command) or _ENDS_WITH_ONE.search(told):
+        return told
+    if told.endswith((".", "?", "!")):
+        return f"{told} {lead.capitalize()}: {command}"
+    return f"{told}; {lead}: {command}"
+
+
+def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) -> tuple[str, str]:
+    """Return how the command is introduced, and the command."""
+    if (corrected := _corrected(sentence, arguments)) is not None:
+        return "next", _line(corrected)
+    if (command := command_of(error)) is not None:
+        return "next", command
+    if (install := _INSTALL.search(sentence)) is not None:
+        return "next", install[0]
+    if isinstance(error, OtherRunError) and arguments[:1] and arguments[0] in _MAKES_A_FOLDER:
+        return "next", _line([*_without_folder(arguments), "--out", str(free(error.folder))])
+    is_mendable = "--experiment" in arguments or (arguments[:1] and arguments[0] in _MENDABLE)
+    if _ABOUT_A_FLAG.match(sentence) or (isinstance(error, UsageError) and not is_mendable):
+        return "next", _line([*arguments[:1], "--help"])
+    return "once mended", _line(arguments)
+
+
+def _line(arguments: Sequence[str]) -> str:
+    return shlex.join(["medstress", *arguments])
+
+
+def _corrected(sentence: str, arguments: Sequence[str]) -> list[str] | None:
+    """Return the command line with the word put right that the message corrects, if it has it."""
+    found = _CORRECTED.search(sentence)
+    if found is None:
+        return None
+    before = sentence[: found.start()]
+    for i, word in enumerate(arguments):
+        right = found[1]
+        if Path(right).name == right and Path(word).name != word:
+            right = str(Path(word).with_name(right))  # a message corrects the name alone
+        is_named = re.search(rf"(?<![\w./-]){re.escape(word)}(?![\w/-]|\.\w)", before)
+        if is_named and word != right and get_close_matches(word, [right], n=1, cutoff=0.6):
+            return [*arguments[:i], right, *arguments[i + 1 :]]
+    return None
+
+
+def _without_folder(arguments: Sequence[str]) -> list[str]:
+    """Return a command line without --out and --fresh."""
+    kept: list[str] = []
+    skips = False
+    for word in arguments:
+        if not skips and word not in ("--out", "--fresh") and not word.startswith("--out="):
+            kept.append(word)
+        skips = word == "--out" and not skips
+    return kept
+
+
+def free(folder: Path) -> Path:
+    """Return the first of folder-2, folder-3, ... that does not exist."""
+    number = 2
+    while (found := folder.with_name(f"{folder.name}-{number}")).exists():
+        number += 1
+    return found
