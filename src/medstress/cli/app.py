@@ -14,6 +14,7 @@ from medstress.engine.progress import DRAIN_SECONDS
 
 COMMANDS = (
     "demo",
+    "check",
     "run",
     "tune",
     "train",

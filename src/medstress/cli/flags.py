@@ -49,6 +49,18 @@ def experiment_flags(command: argparse.ArgumentParser) -> None:
     settings_flag(command)
 
 
+def check_limit(args: argparse.Namespace) -> None:
+    """Check the value of --limit.
+
+    Raises:
+        UsageError: it is below 1.
+    """
+    from medstress.core.errors import UsageError
+
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit: expected at least 1, got {args.limit}")
+
+
 def settings_flag(command: argparse.ArgumentParser) -> None:
     """Add --set."""
     command.add_argument(
