@@ -9,6 +9,7 @@ from typing import Any
 
 from medstress.api.results import Run
 from medstress.experiment.file.config import Experiment
+from medstress.experiment.file.sources import Source
 from medstress.running.prepare import Watcher
 from medstress.running.run import run_experiment
 
@@ -37,7 +38,7 @@ class Trained:
 
 
 def run(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     out: str | Path | None = None,
     *,
     fresh: bool = False,
@@ -49,8 +50,8 @@ def run(
     """Run, resume or extend an experiment.
 
     Args:
-        experiment: a TOML file or the name of a shipped recipe, a dict of the same shape, or a
-            checked `Experiment`.
+        experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
+            the same shape, or a checked `Experiment`.
         out: the run folder; default ``runs/<name>``.
         fresh: throw away what the folder holds.
         retry_failed: run failed trials again.

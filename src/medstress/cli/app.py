@@ -16,6 +16,7 @@ COMMANDS = (
     "demo",
     "check",
     "run",
+    "init",
     "tune",
     "train",
     "summary",
