@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from medstress.cli.flags import Parser
+from medstress.cli.flags import Parser, entities_flag, reading_flags, settings_flag
 
 
 def add_check(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -26,20 +26,7 @@ def add_check(commands: argparse._SubParsersAction[Parser]) -> None:
     check.add_argument(
         "--limit", type=int, metavar="N", help="check a random sample of N items, as a run would"
     )
-    check.add_argument(
-        "--columns",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="NAME=COLUMN",
-        help="what the file calls a field: question=stem options=A,B,C,D answer=key",
-    )
-    check.add_argument(
-        "--answer-base",
-        choices=("0", "1"),
-        help="the number of the first option, where answers are numbers",
-    )
-    check.add_argument(
-        "--entities", metavar="GROUPS", help="drugs, diseases, or drugs,diseases (default: both)"
-    )
+    reading_flags(check)
+    entities_flag(check)
+    settings_flag(check)
     check.add_argument("--json", action="store_true", help="as JSON (format 1)")

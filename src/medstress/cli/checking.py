@@ -7,13 +7,15 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import islice
 
 from medstress.cli.display import display
+from medstress.cli.first_flags import columns_of, groups_of
 from medstress.cli.fitting import Kind, Line, Shape
 from medstress.cli.flags import check_limit
 from medstress.cli.look import Look, cut, wrapped
 from medstress.cli.screen import Screen, screen, titled
-from medstress.core.errors import UsageError
+from medstress.experiment.first.choices import Choices
 from medstress.results.formats import listed, plural, shorten
 from medstress.results.table import Column, Format, Table, as_row
 from medstress.running.check_data import (
@@ -27,6 +29,8 @@ from medstress.stats.estimates import Estimate
 
 FORMAT = 1
 """Of `--json`."""
+SKIP = "dataset.on_bad_row=skip"
+"""Of `--set`: rows that cannot be read are left out."""
 _EXAMPLE = 60
 """Characters of an example."""
 _SHARE = "attackable"
@@ -37,16 +41,17 @@ _MOST_REASONS = 3
 def check_cli(args: argparse.Namespace) -> int:
     """Run `medstress check`."""
     check_limit(args)
+    choices = Choices(
+        data=args.data,
+        model="",
+        entities=None if args.entities is None else groups_of(args.entities),
+        columns=columns_of(args.columns),
+        answer_base=args.answer_base,
+    )
+    limit = [] if args.limit is None else [f"dataset.limit={args.limit}"]
     with display(quiet=args.json, stop=args.stop) as watcher:
-        found = check_data(
-            args.data,
-            limit=args.limit,
-            columns=parse_columns(args.columns),
-            answer_base=None if args.answer_base is None else int(args.answer_base),
-            entities=args.entities and _split(args.entities),
-            watcher=watcher,
-        )
-    following = next_command(found, args.data)
+        found = check_data(choices, [*args.set, *limit], watcher)
+    following = next_command(found, args)
     if args.json:
         print(json.dumps({"format": FORMAT, **asdict(found), "next": following}, indent=1))
     else:
@@ -55,61 +60,25 @@ def check_cli(args: argparse.Namespace) -> int:
     return 0
 
 
-def parse_columns(given: Sequence[str]) -> dict[str, str | list[str]]:
-    """Return `columns` from `NAME=COLUMN`; a name given again, or with commas, gets a list.
-
-    Raises:
-        UsageError: an entry has no `=`, or nothing on one side.
-
-    >>> parse_columns(["question=stem", "options=A,B,C"])
-    {'question': 'stem', 'options': ['A', 'B', 'C']}
-    """
-    found: dict[str, list[str]] = {}
-    for entry in given:
-        name, _, column = entry.partition("=")
-        if not name.strip() or not column.strip():
-            raise UsageError(
-                f"--columns: expected NAME=COLUMN, such as question=stem or options=A,B,C,D, got "
-                f"{entry!r} (DATA comes before --columns)"
-            )
-        # Only options are several columns; other columns may have a comma in their name.
-        own = _split(column) if name.strip() == "options" else [column]
-        found.setdefault(name.strip(), []).extend(own)
-    return {name: own[0] if len(own) == 1 else own for name, own in found.items()}
-
-
-def next_command(found: DataCheck, given: str) -> str:
+def next_command(found: DataCheck, args: argparse.Namespace) -> str:
     """Return the command that runs on the data, with what the check was told and found."""
-    words = ["medstress", "run", "--data", shlex.quote(given), "--model", "NAME"]
-    named = [each for each in found.attackable if each.attack == "entity_substitution"]
-    fitting = [each.group for each in named if each.n]
-    if named and not fitting:
-        free = next((each for each in found.attackable if each not in named and each.n), None)
-        words += ["--attack", free.attack] if free else []
-    elif len(fitting) < len(named):
-        words += ["--entities", ",".join(fitting)]
-    for key in ("columns", "answer_base"):
-        if key in found.table:
-            words += ["--set", shlex.quote(f"dataset.{key}={_toml(found.table[key])}")]
-    if found.n_skipped:
-        words += ["--set", "dataset.on_bad_row=skip"]
-    return " ".join(words)
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, dict):
-        inside = ", ".join(f"{name} = {_toml(each)}" for name, each in value.items())
-        return "{" + inside + "}"
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _split(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    words = ["medstress", "run", "--data", args.data, "--model", "NAME"]
+    named = [each for each in found.attackable if each.draws_names]
+    groups = [each.group for each in named if each.n]
+    if named and not groups:
+        others = (each.attack for each in found.attackable if each.n and not each.needs)
+        words += [word for name in islice(others, 1) for word in ("--attack", name)]
+    elif len(groups) < len(named) or (named and args.entities):
+        words += ["--entities", ",".join(groups)]
+    words += [word for each in args.columns for word in ("--columns", each)]
+    words += [] if args.answer_base is None else ["--answer-base", str(args.answer_base)]
+    words += [word for each in args.set for word in ("--set", each)]
+    words += ["--set", SKIP] if found.n_skipped and SKIP not in args.set else []
+    return shlex.join(words)
 
 
 def _show(found: DataCheck, out: Screen) -> None:
-    source = found.table["name"]
-    out.say(f"understood: {found.understood or f'the documented format of {source}'}")
+    out.say(f"understood: {found.understood or 'the format that medstress documents'}")
     out.say(_counted(found))
     for note in found.notes:
         out.say(f"! {note}")
@@ -117,8 +86,8 @@ def _show(found: DataCheck, out: Screen) -> None:
     if found.n_skipped:
         out.print_lines([Line(text="", kind=Kind.SAID)])
         out.say(
-            f"! {plural(found.n_skipped, 'row')} cannot be read, where a run stops: mend them, or "
-            'leave them out with on_bad_row = "skip"'
+            f"! {plural(found.n_skipped, 'row')} cannot be read, and a run stops there: mend the "
+            f"file, or leave them out with --set {SKIP}"
         )
         for reason in found.skipped[:_MOST_REASONS]:
             out.say(f"! {plural(reason.n, 'row')}: {reason.text}; {reason.example}")

@@ -9,42 +9,41 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.noise.attack import SentenceAttack
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.datasets.guess import guess_dataset
-from medstress.experiment.file.config import Experiment
+from medstress.experiment.file.config import AttackTable, EntitiesTable
+from medstress.experiment.first.attack import find_attack
+from medstress.experiment.first.choices import Choices
+from medstress.experiment.first.data import FirstData, read_data
 from medstress.experiment.plan.free_group import free_group
 from medstress.experiment.plan.parts import (
     AttackPart,
     DatasetPart,
-    load_datasets,
     load_groups,
     make_attacks,
 )
 from medstress.experiment.plan.sentence_groups import (
     GROUP,
-    kind_of_datasets,
     sentence_resources,
 )
 from medstress.kinds import Kind
-from medstress.running.prepare import Watcher, resolve
+from medstress.running.prepare import Watcher
 
-NEEDS = ("experiment", "dataset")
-"""Tables that are checked; the rest is what `check_data` adds."""
+SUBSTITUTION = "entity_substitution"
 FIRST = 5
 """Items that are shown."""
 ATTACKS: tuple[dict[str, Any], ...] = (
-    {"name": "entity_substitution", "sampler": "random"},
+    {"name": SUBSTITUTION, "sampler": "random"},
     {"name": "swap_noise"},
     {"name": "synonym"},
     {"name": "passage_swap"},
@@ -138,51 +137,37 @@ class DataCheck:
 
 
 def check_data(
-    given: str | Mapping[str, Any],
-    *,
-    limit: int | None = None,
-    columns: Mapping[str, str | Sequence[str]] | None = None,
-    answer_base: int | None = None,
-    entities: Sequence[str] | None = None,
-    watcher: Watcher | None = None,
+    choices: Choices, overrides: Sequence[str] = (), watcher: Watcher | None = None
 ) -> DataCheck:
     """Read data as a run would, and try which attacks can attack them.
 
     Rows that cannot be read are counted, where a run stops at the first.
 
     Args:
-        given: a file, a folder, a source, or a data set of the hub (`guess_dataset`); or the keys
-            of a `[[dataset]]` table.
-        limit: most items, drawn as for a run.
-        columns: as the key of `[[dataset]]`.
-        answer_base: as the key of `[[dataset]]`.
-        entities: groups, of `drugs` and `diseases`; default both.
+        choices: which data, their columns and answer base, and groups; the rest is not read.
+        overrides: as --set, of `[[dataset]]`.
         watcher: callbacks for progress.
 
     Raises:
         UsageError, DataError: one sentence.
     """
     watcher = watcher or Watcher()
-    table = dict(guess_dataset(given) if isinstance(given, str) else given)
-    if columns:
-        table["columns"] = {**table.get("columns", {}), **columns}
-    if answer_base is not None:
-        table["answer_base"] = answer_base
-    checked, base = _experiment(table, _groups(entities))
+    base = Path.cwd()
     watcher.note("data")
-    (part,) = load_datasets(checked.dataset, base, limit)
-    kind = kind_of_datasets([part])
+    data = read_data(choices, base, ["dataset.on_bad_row=skip", *overrides])
+    part, kind = data.part, data.kind
     classes = kind.classes(part.all_items)
-    kind.check(classes, table.get("path") or table["name"])
-    if entities and not kind.draws_names:
+    kind.check(classes, choices.data)
+    if choices.entities is not None and not kind.draws_names:
         raise UsageError(
             f"--entities: the data are {kind.name}, whose attacks draw no names; leave it out"
         )
     n_given = sum(bool(getattr(item, "mentions", ())) for item in part.questions)
-    part, groups = _with_groups(checked, part, kind, base, watcher)
-    attacks = make_attacks(checked.attack, base)
+    groups: list[Resources] = []
+    if kind.draws_names:
+        part, groups = _with_groups(choices, data, base, watcher)
     return DataCheck(
-        table=table,
+        table=data.table,
         kind=kind.name,
         understood=part.loaded.understood,
         n_items=len(part.all_items),
@@ -193,68 +178,37 @@ def check_data(
         n_skipped=len(part.loaded.skipped),
         skipped=_row_reasons(part.loaded.skipped),
         notes=part.loaded.notes,
-        attackable=tuple(_attackable(attacks, kind, part, groups, base)),
+        attackable=tuple(_attackable(kind, part, groups, base)),
     )
 
 
-def _groups(given: Sequence[str] | None) -> tuple[str, ...]:
-    from medstress.entities.semantic_types import GROUPS
-
-    for name in given or ():
-        if name not in GROUPS:
-            raise UsageError(
-                f"--entities: expected {' or '.join(GROUPS)}, or both with a comma between, got "
-                f"{name!r}{did_you_mean(name, GROUPS)}"
-            )
-    return tuple(dict.fromkeys(given or GROUPS))
-
-
-def _experiment(table: Mapping[str, Any], groups: Sequence[str]) -> tuple[Experiment, Path]:
-    """Return the checked tables; `ngram` because it needs no model and gives all names a place."""
-    entities = [
-        {"type": name, "vocabulary": name, "embedding": "ngram", "recogniser": "gazetteer"}
-        for name in groups
-    ]
-    raw = {
-        "experiment": {"name": "check"},
-        "dataset": [{**table, "on_bad_row": "skip"}],
-        "entities": entities,
-        "attack": list(ATTACKS),
-    }
-    checked, _, base = resolve(raw, needs=NEEDS)
-    return checked, base
-
-
 def _with_groups(
-    checked: Experiment, part: DatasetPart, kind: Kind, base: Path, watcher: Watcher
+    choices: Choices, data: FirstData, base: Path, watcher: Watcher
 ) -> tuple[DatasetPart, list[Resources]]:
-    """Find the mentions of the groups; nothing for kinds whose attacks draw no names.
+    """Find the mentions of the groups.
 
     Unlike a run, it goes on where a group has no mention: that is what is asked here.
     """
-    if not kind.draws_names:
-        return part, []
-    from dataclasses import replace
-
     from medstress.entities.recognisers.gazetteer import shipped_gazetteer
     from medstress.entities.recognisers.recogniser import recognise
     from medstress.entities.semantic_types import types_of
 
+    wanted = find_attack(replace(choices, attack=SUBSTITUTION, budget=None), data)
+    # Which names may be put in depends little on the embedding, and this one needs no model.
+    tables = [EntitiesTable(**{**table, "embedding": "ngram"}) for table in wanted.groups]
     watcher.note("mentions (gazetteer)")
-    types = frozenset().union(*(types_of(table.type) for table in checked.entities))
-    part = replace(part, questions=recognise(part.questions, shipped_gazetteer(), types))
-    groups = load_groups(checked.entities, base, [part], watcher.note, watcher.vectors)
+    types = frozenset().union(*(types_of(table.type) for table in tables))
+    found = recognise(data.part.questions, shipped_gazetteer(), types)
+    part = replace(data.part, questions=found)
+    groups = load_groups(tables, base, [part], watcher.note, watcher.vectors)
     return part, [group.resources for group in groups]
 
 
 def _attackable(
-    attacks: Sequence[AttackPart],
-    kind: Kind,
-    part: DatasetPart,
-    groups: Sequence[Resources],
-    base: Path,
+    kind: Kind, part: DatasetPart, groups: Sequence[Resources], base: Path
 ) -> Iterator[Attackable]:
-    attacks = [each for each in attacks if kind.is_taken(each.traits.kinds)]
+    made = make_attacks([AttackTable(**table) for table in ATTACKS], base)
+    attacks = [each for each in made if kind.is_taken(each.traits.kinds)]
     noises = [each for each in attacks if isinstance(each.attack, SentenceAttack)]
     noise = sentence_resources(noises, [part], base)
     free = [each.resources_on(part) for each in free_group(attacks, noise)]
