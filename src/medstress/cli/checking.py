@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 
+from rich.cells import cell_len
+
 from medstress.cli.display import display
 from medstress.cli.first_flags import columns_of, groups_of
 from medstress.cli.fitting import Kind, Line, Shape
@@ -116,13 +118,14 @@ def _items(first: Iterable[ShownItem], look: Look) -> Iterator[Line]:
         yield Line(text=look.fitted(f"{number}  {item.id}{gold}"), kind=Kind.HEAD)
         width = max(map(len, item.texts), default=0)
         for name, text in item.texts.items():
-            mark = "*" if name == item.key and name in item.letters else " "
-            names = item.names.get(name, {}) if name in item.letters else {}
-            groups = "; ".join(f"{group}: {', '.join(found)}" for group, found in names.items())
-            behind = f"  [{cut(look.shown(groups), look.width // 3, look.ellipsis)}]"
-            behind = behind if groups else ""
+            is_option = name in item.letters
+            mark = "*" if is_option and name == item.key else " "
+            groups = item.names.get(name, {}) if is_option else {}
+            found = "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items())
+            found = cut(look.shown(found), look.width // 3, look.ellipsis)
+            behind = f"  [{found}]" if found else ""
             line = look.shown(f" {mark} {name:<{width}}  {text}")
-            line = cut(line, look.width - len(behind), look.ellipsis)
+            line = cut(line, look.width - cell_len(behind), look.ellipsis)
             yield Line(text=f"{line}{behind}", kind=Kind.ROW)
 
 
