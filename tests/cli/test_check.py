@@ -132,7 +132,7 @@ def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
 @pytest.mark.parametrize(
     ("rows", "name", "flags", "kind", "counts"),
     [
-        (IOB, "data.iob", [], "tagged texts", {"swap_noise": 1, "synonym": 1}),
+        (IOB, "data.iob", [], "tagged texts", (1, 1)),
         (PAIRS, "p.jsonl", ["--set", "dataset.name=pairs"], "sentence pairs", (1, 1)),
         (LABELLED, "n.jsonl", ["--set", "dataset.name=nli"], "labelled pairs", (1, 1)),
     ],
