@@ -4,7 +4,8 @@
 among the data set's parquet, JSONL, JSON, TSV, IOB and PubTator files, else among the hub's parquet
 conversions. `hub = "owner/name:folder/file.jsonl"` names the file. Data sets that consist of a
 script alone cannot be read; name a copy that has files. A downloaded file is read from the hub's
-cache without a network.
+cache without a network. `path` instead of `hub` is a folder: one that the package `datasets` saved,
+or a copy of a data set's files.
 """
 
 from __future__ import annotations
@@ -15,11 +16,18 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from medstress.core.errors import DataError, UsageError
-from medstress.datasets import bigbio, iob, pairs, pubtator, rows
+from medstress.datasets import bigbio, iob, pairs, pubtator
+from medstress.datasets.forms.kinds import source_of
+from medstress.datasets.forms.naming import columns_of
+from medstress.datasets.questions import read_questions
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, check_keys
+from medstress.datasets.tables.columnar import is_saved, saved_split
+from medstress.datasets.tables.reading import read_table
 
 CONVERTED = "refs/convert/parquet"
 ENDINGS = (".parquet", ".jsonl", ".json", ".tsv", ".iob", ".conll", ".txt", ".pubtator")
+TABLES = (".csv", ".xlsx")
+"""Endings that are looked for where no file has one of `ENDINGS`."""
 SPLIT_WORDS = {
     "train": ("train", "training"),
     "devel": ("devel", "dev", "validation", "valid", "val"),
@@ -43,14 +51,49 @@ def load(options: DatasetOptions) -> Loaded | LoadedTexts:
         UsageError: no `hub`, a missing data set or file, several matching files, or no network.
         DataError: a bad row, if `on_bad_row` is ``error``.
     """
-    check_keys(
-        "hub", options, "hub", "split", "types", "scheme", "columns", "scale", "on_bad_labels"
-    )
-    path = download("hub", options)
+    keys = ("hub", "path", "split", "types", "scheme", "columns", "scale", "on_bad_labels")
+    check_keys("hub", options, *keys, "answer_base", "encoding", "sheet")
+    path = _local("hub", options) if options.path is not None else download("hub", options)
     plain = replace(options, hub=None, split=None, path=path)
-    if path.suffix.lower() in (".jsonl", ".parquet") and _holds_questions(path):
-        return rows.load_jsonl(plain) if path.suffix == ".jsonl" else rows.load_parquet(plain)
+    if path.suffix.lower() in (".csv", ".xlsx", ".json", ".jsonl", ".parquet") or path.is_dir():
+        return _read_table(path, plain)
     return _read(path, plain)
+
+
+def _read_table(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
+    """Read a table; the names of its columns tell questions, labelled pairs and the rest."""
+    table = read_table(path, encoding=options.encoding, sheet=options.sheet)
+    columns = columns_of(row for _, row in table.rows if isinstance(row, dict))
+    source = source_of([*columns, *options.columns])
+    if source == "questions":
+        return read_questions("hub", table, options)
+    if source == "nli":
+        return read_labelled_pairs(table, options)
+    if source == "pairs" and path.suffix.lower() not in bigbio.ENDINGS:
+        return pairs.read_pairs(path, iter(table.rows), options)
+    return bigbio.read_bigbio(path, options)
+
+
+def _local(source: str, options: DatasetOptions) -> Path:
+    """Return the file, or the saved folder of one split, in the folder that `path` names.
+
+    Raises:
+        UsageError: no such folder, or no single file of the split in it.
+    """
+    folder = options.path or Path()
+    if options.hub is not None:
+        raise UsageError(f"dataset {source!r}: give path or hub, got both")
+    if not folder.is_dir():
+        raise UsageError(
+            f"dataset {source!r}: expected path = a folder that `datasets` saved, or that holds "
+            f"the files of a data set, got {folder}; for a file name its format, as in "
+            'name = "parquet"'
+        )
+    if is_saved(folder):
+        return saved_split(folder, options.split)
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    names = [file.relative_to(folder).as_posix() for file in files]
+    return folder / choose_file(source, str(folder), names, options.split)
 
 
 def read_hub(source: str, options: DatasetOptions) -> LoadedTexts:
@@ -126,6 +169,7 @@ def choose_file(source: str, repo: str, names: Sequence[str], split: str | None)
 
 def _files_of_split(names: Sequence[str], split: str | None) -> list[str]:
     readable = [name for name in names if PurePosixPath(name).suffix.lower() in ENDINGS]
+    readable = readable or [n for n in names if PurePosixPath(n).suffix.lower() in TABLES]
     if split is None:
         return readable
     words = next((known for known in SPLIT_WORDS.values() if split in known), (split,))
@@ -134,12 +178,6 @@ def _files_of_split(names: Sequence[str], split: str | None) -> list[str]:
         for name in readable
         if any(word.lower() in words for word in _PATH_WORDS.findall(name))
     ]
-
-
-def _holds_questions(path: Path) -> bool:
-    read = pairs.jsonl_rows(path) if path.suffix == ".jsonl" else bigbio.read_rows(path)
-    _, first = next(iter(read), ("", {}))
-    return isinstance(first, dict) and "options" in first
 
 
 def _read(path: Path, options: DatasetOptions) -> LoadedTexts:

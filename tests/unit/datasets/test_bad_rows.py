@@ -3,7 +3,7 @@ import json
 import pytest
 
 from medstress.core.errors import DataError, UsageError
-from medstress.datasets.rows import load_jsonl
+from medstress.datasets.questions import load_jsonl
 from medstress.datasets.source import DatasetOptions
 
 
@@ -173,7 +173,7 @@ def test_a_bad_field_is_named_with_what_was_expected_and_what_came(jsonl, row, f
 @pytest.mark.parametrize(("line", "sentence"), BAD_LINES)
 def test_a_line_that_is_no_json_object_is_named(jsonl, row, line, sentence):
     path = jsonl(row(), line)
-    assert refusal(path) == f"{path}, line 2: {sentence}"
+    assert refusal(path) == f"{path}, line 2: {sentence}; fix the line"
 
 
 def test_a_very_deep_line_is_malformed(jsonl, row):

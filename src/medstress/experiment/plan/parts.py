@@ -182,6 +182,8 @@ def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
         scheme=table.scheme,
         columns=table.columns or {},
         answer_base=table.answer_base,
+        encoding=table.encoding,
+        sheet=table.sheet,
         scale=table.scale,
         documents=_path(base, table.documents),
     )
