@@ -92,6 +92,8 @@ class Walk:
 class Typed:
     """A line, and its clock."""
 
+    asked: str
+    """The question that it answers; empty for a command."""
     text: str
     """What was typed."""
     typing_seconds: float
@@ -177,6 +179,7 @@ class Shell:
         Raises:
             SystemExit: the command failed, or took too long.
         """
+        asked = "" if _PROMPT.search(self.shown) else _plain(self.shown).splitlines()[-1].strip()
         started = time.monotonic()
         time.sleep(pause)
         for key in line.text:
@@ -188,7 +191,7 @@ class Shell:
         ended = _PROMPT.search(self.shown)
         if ended and (line.is_answer or ended[1] != b"0"):
             raise SystemExit(f"{line.text!r} failed:\n{_plain(self.shown)}")
-        return Typed(line.text, entered - started, time.monotonic() - entered)
+        return Typed(asked, line.text, entered - started, time.monotonic() - entered)
 
     def _until(self, end: re.Pattern[bytes]) -> bytes:
         """Return what the terminal shows until a pattern, or the shell's prompt, stands there."""
@@ -257,7 +260,8 @@ def clock(typed: Sequence[Typed]) -> str:
     for each in typed:
         at += each.typing_seconds + each.waiting_seconds
         minutes, seconds = divmod(round(at), 60)
-        what = f"`{each.text}`" if each.text else "(Enter)"
+        typed_text = f"`{each.text}`" if each.text else "(Enter)"
+        what = f"{each.asked} {typed_text}".strip()
         typing, waiting = (f"{s:.1f}" for s in (each.typing_seconds, each.waiting_seconds))
         rows.append([what, len(each.text) + 1, typing, waiting, f"{minutes}:{seconds:02}"])
     heads = ["typed", "keys", "reading and typing, s", "waiting, s", "clock"]
@@ -307,7 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found.append((walk, typed, verdict_of(folder / walk.run)))
         finally:
             shutil.rmtree(folder)
-        print(f"{walk.title}: {seconds_of(typed):.0f} s\n{clock(typed)}\n{found[-1][2]}\n")
+        print(f"{walk.title}: {seconds_of(typed):.0f} s\n{clock(typed)}\n{found[-1][2]}\n", flush=True)
     args.to.write_text(page(found, args.keys_per_second, args.pause), encoding="utf-8")
     print(args.to)
     late = [walk.title for walk, typed, _ in found if seconds_of(typed) > MOST_SECONDS]

@@ -205,3 +205,9 @@ def test_an_unknown_file_is_refused_with_a_suggestion(medstress, write, said):
     told = medstress("check", "dta.jsonl")
     assert told.code == 2
     said(told.err, "dta.jsonl", "data.jsonl")
+
+
+def test_an_experiment_file_is_no_data(medstress, write, said):
+    told = medstress("check", write("mine.toml", "[experiment]\n"))
+    assert (told.code, told.out) == (2, "")
+    said(told.err, "mine.toml", "medstress run mine.toml --dry-run")
