@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from medstress.core import registry
 from medstress.core.errors import DataError, UsageError
 from medstress.datasets import bigbio, iob, pairs, pubtator
 from medstress.datasets.forms.kinds import source_of
@@ -68,7 +69,10 @@ def _read_table(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
     if source == "questions":
         return read_questions("hub", table, options)
     if source == "nli":
-        return read_labelled_pairs(table, options)
+        keys = ("path", "columns", "encoding", "sheet", "on_bad_row")
+        given = DatasetOptions(**{key: getattr(options, key) for key in keys})
+        loaded: LoadedTexts = registry.load("datasets", "nli")(given)
+        return loaded
     if source == "pairs" and path.suffix.lower() not in bigbio.ENDINGS:
         return pairs.read_pairs(path, iter(table.rows), options)
     return bigbio.read_bigbio(path, options)

@@ -82,7 +82,8 @@ def _parsed(lines: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, RowOrErro
         try:
             yield place, parse_line(line)
         except DataError as error:
-            yield place, DataError(f"{error}; fix the line")
+            mend = "" if "; " in str(error) else "; fix the line"
+            yield place, DataError(f"{error}{mend}")
 
 
 def _utf8(path: Path, encoding: str | None) -> tuple[bytes, str]:
