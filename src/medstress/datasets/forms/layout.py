@@ -134,7 +134,7 @@ def _understood(rows: Rows, options: DatasetOptions) -> Layout:
 def content_id(row: Row) -> str:
     """Return an id made from the content of a row in the documented format."""
     names = ("context", "stem", "question", "passage", "options", "answer_idx")
-    return content_hash([row.get(name) for name in names])[:12]
+    return content_hash([row.get(name) for name in names]).rpartition(":")[2][:12]
 
 
 def _text(row: Row, column: str) -> str:
@@ -274,8 +274,8 @@ def _no_answer(
     mend = 'name it with columns = {answer = "..."}'
     if not candidates:
         return DataError(
-            "expected a column with the right option, such as 'answer', got the columns "
-            f"{', '.join(columns) or 'none'} besides question and options; {mend}"
+            "expected a column with the right option, such as 'answer', got besides question and "
+            f"options {', '.join(columns) or 'no column'}; {mend}"
         )
     place, row, _ = next(
         (case for case in cases if not is_nothing(case[1].get(candidates[0]))), cases[0]

@@ -83,6 +83,8 @@ def _parsed(lines: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, RowOrErro
             yield place, parse_line(line)
         except DataError as error:
             mend = "" if "; " in str(error) else "; fix the line"
+            if mend and not line.lstrip().startswith((b"{", b"[")) and b"," in line:
+                mend = '; for CSV rename the file to end in .csv and give name = "csv"'
             yield place, DataError(f"{error}{mend}")
 
 
