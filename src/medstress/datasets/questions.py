@@ -144,14 +144,16 @@ def read_questions(
         skipped=skipped,
         source_hash=hash_files(table.path),
         notes=notes,
-        understood="" if layout is None else told(table, len(questions), layout),
+        understood=""
+        if layout is None
+        else told(table, len(questions), layout.told(options.columns)),
     )
 
 
-def told(table: Table, n: int, layout: Layout) -> str:
+def told(table: Table, n: int, layout: str) -> str:
     """Return what was understood of a file, in one line."""
     how = f" ({table.told})" if table.told else ""
-    return f"{table.path.name}{how}: {n:,} question{'s' * (n != 1)}; {layout.told}"
+    return f"{table.path.name}{how}: {n:,} question{'s' * (n != 1)}; {layout}"
 
 
 def _prepared(source: str, table: Table, options: DatasetOptions) -> list[tuple[str, RowOrError]]:

@@ -191,7 +191,7 @@ def test_bytes_that_are_not_utf_8_are_named(tmp_path):
 
 
 def test_a_long_wrong_value_is_shown_by_its_beginning(jsonl, row):
-    path = jsonl(row(options="x" * 500))
+    path = jsonl(row(), row(options="x" * 500))
     assert refusal(path).endswith("got the text '" + "x" * 56 + "...")
 
 

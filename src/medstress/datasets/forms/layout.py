@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,19 @@ class Layout:
     identifier: str | None = None
     """The column of ids; None: ids are made from the content."""
 
-    @property
-    def told(self) -> str:
-        """In words, on one line."""
+    def told(self, columns: Mapping[str, Any]) -> str:
+        """Return it in words, on one line.
+
+        Args:
+            columns: the user's key: fields named here, whose names in the file are told.
+        """
+        found = self._in_words()
+        for name, own in columns.items():
+            if isinstance(own, str):
+                found = found.replace(f"in {name!r}", f"in {own!r}")
+        return found
+
+    def _in_words(self) -> str:
         context, stem = self.question
         question = (
             f"context in {context!r}, question in {stem!r}" if context else f"question in {stem!r}"
