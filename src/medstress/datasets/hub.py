@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from medstress.core import registry
 from medstress.core.errors import DataError, UsageError
 from medstress.datasets import bigbio, iob, pairs, pubtator
 from medstress.datasets.forms.kinds import source_of
@@ -68,7 +69,10 @@ def _read_table(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
     if source == "questions":
         return read_questions("hub", table, options)
     if source == "nli":
-        return read_labelled_pairs(table, options)
+        keys = ("path", "columns", "encoding", "sheet", "on_bad_row")
+        given = DatasetOptions(**{key: getattr(options, key) for key in keys})
+        loaded: LoadedTexts = registry.load("datasets", "nli")(given)
+        return loaded
     if source == "pairs" and path.suffix.lower() not in bigbio.ENDINGS:
         return pairs.read_pairs(path, iter(table.rows), options)
     return bigbio.read_bigbio(path, options)
@@ -125,6 +129,8 @@ def download(source: str, options: DatasetOptions) -> Path:
             "huggingface_hub; or give path = a file"
         ) from None
     repo, file, revision = given["repo"], given["file"], None
+    # Its warnings of each attempt say nothing that the one sentence below does not.
+    huggingface_hub.utils.logging.set_verbosity_error()
     try:
         if file is None:
             names = huggingface_hub.list_repo_files(repo, repo_type="dataset")
@@ -184,7 +190,7 @@ def _read(path: Path, options: DatasetOptions) -> LoadedTexts:
     ending = path.suffix.lower()
     if ending in (".parquet", ".jsonl", ".json"):
         return bigbio.read_bigbio(path, options)
-    if ending == ".pubtator" or (ending == ".txt" and _is_pubtator(path)):
+    if ending == ".pubtator" or (ending == ".txt" and is_pubtator(path)):
         return pubtator.read_pubtator(path, options)
     if ending == ".tsv" and options.columns:
         return pairs.read_pairs(path, pairs.tsv_rows(path), options)
@@ -193,6 +199,7 @@ def _read(path: Path, options: DatasetOptions) -> LoadedTexts:
     raise DataError(f"{path}: expected a file ending in {', '.join(ENDINGS)}; convert it")
 
 
-def _is_pubtator(path: Path) -> bool:
+def is_pubtator(path: Path) -> bool:
+    """Return whether a file begins as PubTator files do."""
     with path.open("rb") as stream:
         return b"|t|" in stream.readline()

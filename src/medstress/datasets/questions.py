@@ -7,13 +7,15 @@ the documented format if half of its rows are; the others are then bad rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Question
+from medstress.datasets.forms.kinds import source_of
 from medstress.datasets.forms.layout import Layout, Rows, content_id, understand
-from medstress.datasets.forms.naming import renaming
+from medstress.datasets.forms.naming import columns_of, is_nothing, renaming
 from medstress.datasets.forms.nesting import unnested
 from medstress.datasets.passages import clean_passages
 from medstress.datasets.rows import question_from_row
@@ -116,13 +118,17 @@ def read_questions(
         places = iter(_named(readable, table.names))
         rows = [next(places) if isinstance(row, dict) else (place, row) for place, row in rows]
     seen: dict[str, int] = {}
+    common = _common([row for _, row in rows if isinstance(row, dict)])
 
     def convert(given: RowOrError) -> Question:
         row = raise_error(given)
-        translated = row if layout is None else layout.row(row)
-        if layout is not None and layout.identifier is None:
-            translated["id"] = _unrepeated(content_id(translated), seen)
-        item = question_from_row(translated)
+        try:
+            translated = row if layout is None else layout.row(row)
+            if layout is not None and layout.identifier is None:
+                translated["id"] = _unrepeated(content_id(translated), seen)
+            item = question_from_row(translated)
+        except DataError as error:
+            raise _of_another_shape(row, common) or error from error
         return finish(row, item) if finish else item
 
     questions, skipped = collect(table.path, rows, convert, options.on_bad_row)
@@ -130,22 +136,24 @@ def read_questions(
     if repeated := sum(n > 1 for n in seen.values()):
         notes = (
             *notes,
-            f"{table.path.name}: {repeated} questions stand in more than one row; each row is an "
-            "item of its own",
+            f"{table.path.name}: questions that stand in more than one row: {repeated}; each row "
+            "is an item of its own",
         )
     return Loaded(
         questions=questions,
         skipped=skipped,
         source_hash=hash_files(table.path),
         notes=notes,
-        understood="" if layout is None else told(table, len(questions), layout),
+        understood=""
+        if layout is None
+        else told(table, len(questions), layout.told(options.columns)),
     )
 
 
-def told(table: Table, n: int, layout: Layout) -> str:
+def told(table: Table, n: int, layout: str) -> str:
     """Return what was understood of a file, in one line."""
     how = f" ({table.told})" if table.told else ""
-    return f"{table.path.name}{how}: {n:,} questions; {layout.told}"
+    return f"{table.path.name}{how}: {n:,} question{'s' * (n != 1)}; {layout}"
 
 
 def _prepared(source: str, table: Table, options: DatasetOptions) -> list[tuple[str, RowOrError]]:
@@ -186,14 +194,43 @@ def _layout(table: Table, rows: Rows, options: DatasetOptions) -> Layout | None:
     named = _named(rows, table.names)
     try:
         layout = understand(table.path, named, options)
-    except DataError:
-        if not n:
-            raise
-        return None
+    except DataError as error:
+        if n:
+            return None
+        raise _of_another_source(table.path, rows) or error from error
     # A few good rows among many bad ones: the bad ones are named as such, unless most of the file
     # is in another form.
     return (
         None if n and sum(_fits(layout.row, row) for _, row in named) <= len(rows) / 2 else layout
+    )
+
+
+def _of_another_source(path: Path, rows: Rows) -> DataError | None:
+    """Return the error about rows that another source reads, as their columns say."""
+    source = source_of(columns_of(row for _, row in rows))
+    if source == "questions":
+        return None
+    return DataError(
+        f"{path}: expected questions with options, got rows for another source; give "
+        f'name = "{source}"'
+    )
+
+
+def _common(rows: Sequence[Row]) -> list[str]:
+    """Return the columns that are filled in most rows."""
+    counts = Counter(name for row in rows for name, value in row.items() if not is_nothing(value))
+    return [name for name, n in counts.items() if n > len(rows) / 2]
+
+
+def _of_another_shape(row: Row, common: Sequence[str]) -> DataError | None:
+    """Return the error about a row that lacks most of the columns that the others have."""
+    filled = {name for name, value in row.items() if not is_nothing(value)}
+    if len(filled & set(common)) >= len(common) / 2:
+        return None
+    return DataError(
+        f"expected the fields of the other rows ({', '.join(common)}), got "
+        f"{', '.join(name for name in row if name in filled) or 'none'}; fix the row, or leave "
+        'such rows out with on_bad_row = "skip"'
     )
 
 

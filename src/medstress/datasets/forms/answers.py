@@ -116,26 +116,33 @@ def find_form(
         for form, reader in _READERS.items()
         if only is None or form in only
     }
+    if "number" in read:
+        # A number beyond the options speaks for no number of an option.
+        read["number"] = [
+            n if n is not None and 0 <= n <= len(case.options.texts) else None
+            for n, case in zip(read["number"], filled, strict=True)
+        ]
     fits = {form: sum(found is not None for found in each) for form, each in read.items()}
     best = max(fits.values(), default=0)
     if best <= len(filled) / 2:
         return None
     if base is not None and fits.get("number", 0) == best:
         return AnswerForm(column=column, form="number", base=base)
-    first, *rivals = [form for form in read if fits[form] > len(filled) / 2]
-    leading = next(form for form in read if fits[form] == best)
-    rivals = [form for form in [first, *rivals] if form != leading]
-    if "number" in (leading, *rivals):
-        numbers = read["number"]
-        found = _base(column, filled, numbers, [form for form in rivals if form != "number"])
-        read["number"] = [None if n is None else n - found for n in numbers]
-    else:
-        found = 0
+    forms = [form for form in read if fits[form] > len(filled) / 2]
+    if fits.get("label") == len(filled):
+        forms = [form for form in forms if form != "number"]  # the options' own numbers
+    leading = next(form for form in forms if fits[form] == best)
+    rivals = [form for form in forms if form != leading]
+    first = 0
+    if "number" in forms:
+        others = [form for form in forms if form != "number"]
+        first = _base(column, filled, read["number"], others)
+        read["number"] = [None if n is None else n - first for n in read["number"]]
     for rival in rivals:
         for case, a, b in zip(filled, read[leading], read[rival], strict=True):
             if a is not None and b is not None and a != b:
                 raise _two_readings(column, case, leading, rival)
-    return AnswerForm(column=column, form=leading, base=found)
+    return AnswerForm(column=column, form=leading, base=first)
 
 
 def _base(
@@ -149,14 +156,14 @@ def _base(
     pairs = [(case, n) for case, n in zip(cases, numbers, strict=True) if n is not None]
     zero = next((case for case, n in pairs if n == 0), None)
     top = next((case for case, n in pairs if n == len(case.options.texts)), None)
+    if rivals and (zero is None) == (top is None):
+        raise _two_readings(column, pairs[0][0], rivals[0], "number")
     settle = "give answer_base = 0 or answer_base = 1"
-    if rivals:
-        settle += _text_key(column, rivals)
     if zero is not None and top is not None:
+        n = len(top.options.texts)
         raise Unsettled(
-            f"field {column!r}: expected numbers from 0 or from 1, got 0 in {zero.place} and "
-            f"{len(top.options.texts)} of {len(top.options.texts)} options in {top.place}; fix the "
-            f"one that is wrong, and {settle}"
+            f"field {column!r}: expected numbers from 0 or from 1, got 0 in {zero.place} and {n} "
+            f"of {n} options in {top.place}; fix the one that is wrong, and {settle}"
         )
     if zero is None and top is None:
         seen = sorted({n for _, n in pairs})
@@ -164,36 +171,30 @@ def _base(
         most = max(len(case.options.texts) for case, _ in pairs)
         raise Unsettled(
             f"field {column!r}: expected answers that show whether numbers count from 0 or from 1, "
-            f"got {which} for {most} options, which both fit; {settle}"
+            f"got {which} for {most} options ({pairs[0][1]} in {pairs[0][0].place}), which both "
+            f"fit; {settle}"
         )
     return 0 if zero is not None else 1
 
 
 def _two_readings(column: str, case: Case, one: Form, other: Form) -> Unsettled:
-    number = "give answer_base = 0 or answer_base = 1 if it is a number"
-    letter = f'columns = {{answer_idx = "{column}"}} if it is a letter'
-    keys = {"number": number, "letter": letter, "label": "write letters as answers"}
-    said = "; " + " or ".join(keys[form] for form in (one, other) if form != "text")
+    keys: dict[Form, str] = {
+        "number": "answer_base = 0 or answer_base = 1 if it is a number",
+        "letter": f'columns = {{answer_idx = "{column}"}} if it is a letter',
+        "text": f'columns = {{answer_text = "{column}"}} if it is the text of an option',
+        "label": "letters as answers if it is the name of an option",
+    }
     return Unsettled(
-        f"field {column!r}: expected answers of one reading, got {shown(case.value)} in "
-        f"{case.place}, which fits as one of the {_TOLD[one]} and as one of the {_TOLD[other]}"
-        f"{said}{_text_key(column, (one, other))}"
+        f"field {column!r}: expected answers that can be read in one way, got {shown(case.value)} "
+        f"in {case.place}, which fits as one of the {_TOLD[one]} and as one of the "
+        f"{_TOLD[other]}; give {keys[one]}, or {keys[other]}"
     )
-
-
-def _text_key(column: str, forms: Sequence[Form]) -> str:
-    if "text" not in forms:
-        return ""
-    return f', or columns = {{answer_text = "{column}"}} if it is the text of an option'
 
 
 def _label(value: Any, options: Options) -> int | None:
     """The position of an option by what the file calls it."""
     names = [plain_name(label) for label in options.labels]
     name = plain_name(str(value)) if isinstance(value, str | int) else ""
-    if isinstance(value, str) and value.strip().upper() in LETTERS:
-        # Columns called A to D: the letter says it, and so it is told.
-        return None
     return names.index(name) if name and names.count(name) == 1 else None
 
 
@@ -235,8 +236,8 @@ def _same(text: str) -> str:
 
 
 _READERS: dict[Form, Callable[[Any, Options], int | None]] = {
-    "label": _label,
     "letter": _letter,
+    "label": _label,
     "text": _text,
     "number": _number,
 }

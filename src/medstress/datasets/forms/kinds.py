@@ -11,6 +11,7 @@ Source = Literal["questions", "nli", "pairs", "bigbio", "frozen"]
 
 _TOKENS = {"tokens"}
 _TAGS = {"labels", "nertags", "tags"}
+_LABELS = {"label", "goldlabel"}
 _TEXTS = (
     {"texta", "textb"},
     {"premise", "hypothesis"},
@@ -36,5 +37,5 @@ def source_of(columns: Iterable[str]) -> Source:
     if "finaldecision" in names:
         return "nli"
     if any(texts <= names for texts in _TEXTS):
-        return "pairs" if "score" in names else "nli"
+        return "nli" if names & _LABELS else "pairs"
     return "questions"

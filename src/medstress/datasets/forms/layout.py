@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,19 @@ class Layout:
     identifier: str | None = None
     """The column of ids; None: ids are made from the content."""
 
-    @property
-    def told(self) -> str:
-        """In words, on one line."""
+    def told(self, columns: Mapping[str, Any]) -> str:
+        """Return it in words, on one line.
+
+        Args:
+            columns: the user's key: fields named here, whose names in the file are told.
+        """
+        found = self._in_words()
+        for name, own in columns.items():
+            if isinstance(own, str):
+                found = found.replace(f"in {name!r}", f"in {own!r}")
+        return found
+
+    def _in_words(self) -> str:
         context, stem = self.question
         question = (
             f"context in {context!r}, question in {stem!r}" if context else f"question in {stem!r}"
@@ -134,7 +144,7 @@ def _understood(rows: Rows, options: DatasetOptions) -> Layout:
 def content_id(row: Row) -> str:
     """Return an id made from the content of a row in the documented format."""
     names = ("context", "stem", "question", "passage", "options", "answer_idx")
-    return content_hash([row.get(name) for name in names])[:12]
+    return content_hash([row.get(name) for name in names]).rpartition(":")[2][:12]
 
 
 def _text(row: Row, column: str) -> str:
@@ -274,8 +284,8 @@ def _no_answer(
     mend = 'name it with columns = {answer = "..."}'
     if not candidates:
         return DataError(
-            "expected a column with the right option, such as 'answer', got the columns "
-            f"{', '.join(columns) or 'none'} besides question and options; {mend}"
+            "expected a column with the right option, such as 'answer', got besides question and "
+            f"options {', '.join(columns) or 'no column'}; {mend}"
         )
     place, row, _ = next(
         (case for case in cases if not is_nothing(case[1].get(candidates[0]))), cases[0]

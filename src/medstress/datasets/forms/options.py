@@ -176,7 +176,7 @@ def _in_cells(rows: Sequence[Row], column: str, *, is_given: bool) -> list[Optio
             )
         separator = many[0] if many else None
     kind = "a list" if not split else f"texts divided by {_SPOKEN[separator or '|']}"
-    if values and all(isinstance(value, Mapping) for value in values):
+    if values and all(isinstance(value, Mapping) or str(value)[:1] == "{" for value in values):
         kind = "an object"
     return [
         OptionsForm(

@@ -38,6 +38,11 @@ def read_delimited(path: Path, encoding: str | None) -> Table:
             names a column twice.
     """
     text, unusual = read_decoded(path, encoding)
+    if text.lstrip().startswith("{"):
+        raise DataError(
+            f"{path}, line 1: expected a header with the names of the columns, got JSON; rename "
+            'the file to end in .jsonl and give name = "jsonl"'
+        )
     told = [unusual] if unusual else []
     if path.suffix.lower() == ".tsv":
         records = list(_tabbed(path, text))
@@ -64,7 +69,7 @@ def rows_under_header(path: Path, records: Sequence[Record]) -> Iterator[tuple[s
     for place, fields in records:
         if isinstance(fields, DataError):
             if header is None:
-                raise DataError(f"{path}, {place}: {fields}")
+                raise DataError(f"{path}, {place}: {fields} (is it the header?)")
             yield place, fields
         elif any(fields):
             if header is None:

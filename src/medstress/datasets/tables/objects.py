@@ -82,7 +82,10 @@ def _parsed(lines: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, RowOrErro
         try:
             yield place, parse_line(line)
         except DataError as error:
-            yield place, DataError(f"{error}; fix the line")
+            mend = "" if "; " in str(error) else "; fix the line"
+            if mend and not line.lstrip().startswith((b"{", b"[")) and b"," in line:
+                mend = '; for CSV rename the file to end in .csv and give name = "csv"'
+            yield place, DataError(f"{error}{mend}")
 
 
 def _utf8(path: Path, encoding: str | None) -> tuple[bytes, str]:

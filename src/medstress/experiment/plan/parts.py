@@ -60,6 +60,11 @@ class DatasetPart:
     """Seed of its sample and of the groups' samples; a smaller sample is a subset of a larger."""
 
     @property
+    def understood(self) -> tuple[str, ...]:
+        """How its rows were read, in a line; none if they are in medstress's own format."""
+        return (f"read {self.loaded.understood}",) if self.loaded.understood else ()
+
+    @property
     def known_items(self) -> tuple[Any, ...]:
         """The items before the limit; those after it with the mentions that were found in them."""
         drawn = {item.id: item for item in self.questions}

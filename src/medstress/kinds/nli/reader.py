@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from medstress.core.errors import DataError, UsageError, did_you_mean
@@ -32,7 +33,7 @@ from medstress.datasets.source import (
     required_file,
     single_columns,
 )
-from medstress.datasets.tables.columnar import with_names
+from medstress.datasets.tables.columnar import is_saved, with_names
 from medstress.datasets.tables.reading import ENDINGS, read_table
 from medstress.datasets.tables.table import Row, RowOrError, Table, raise_error
 from medstress.datasets.values import plain, shown
@@ -66,8 +67,10 @@ def load(options: DatasetOptions) -> LoadedTexts:
             ``error``.
     """
     check_keys("nli", options, "path", "columns", "encoding", "sheet")
-    path = required_file("nli", "path", options.path)
-    if path.suffix.lower() not in ENDINGS:
+    if options.path is None or not is_saved(options.path):
+        required_file("nli", "path", options.path)
+    path = options.path or Path()
+    if path.suffix.lower() not in ENDINGS and not path.is_dir():
         raise UsageError(
             f"dataset 'nli': expected a file {' or '.join(ENDINGS)}, got {path}; convert it"
         )
