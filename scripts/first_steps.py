@@ -311,7 +311,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found.append((walk, typed, verdict_of(folder / walk.run)))
         finally:
             shutil.rmtree(folder)
-        print(f"{walk.title}: {seconds_of(typed):.0f} s\n{clock(typed)}\n{found[-1][2]}\n", flush=True)
+        print(
+            f"{walk.title}: {seconds_of(typed):.0f} s\n{clock(typed)}\n{found[-1][2]}\n", flush=True
+        )
     args.to.write_text(page(found, args.keys_per_second, args.pause), encoding="utf-8")
     print(args.to)
     late = [walk.title for walk, typed, _ in found if seconds_of(typed) > MOST_SECONDS]

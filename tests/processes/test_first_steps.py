@@ -1,4 +1,4 @@
-"""The newcomer's keystrokes: what is typed is timed, and a walk that fails or is late is no page."""
+"""The newcomer's keystrokes: what is typed is timed, and a late walk fails."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / "scripts"), str(ROOT / "benchmarks")]
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import first_steps
 from first_steps import Line, Shell, Typed, Walk

@@ -24,7 +24,7 @@ def add_check(commands: argparse._SubParsersAction[Parser]) -> None:
         "Hugging Face hub",
     )
     check.add_argument(
-        "--limit", type=int, metavar="N", help="check a random sample of N items, as a run would"
+        "--limit", type=int, metavar="N", help="check a random sample of N items (default: 5,000)"
     )
     reading_flags(check)
     entities_flag(check)

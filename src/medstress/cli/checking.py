@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 
 from rich.cells import cell_len
 
@@ -17,6 +18,7 @@ from medstress.cli.fitting import Kind, Line, Shape
 from medstress.cli.flags import check_limit
 from medstress.cli.look import Look, cut, wrapped
 from medstress.cli.screen import Screen, screen, titled
+from medstress.core.errors import UsageError
 from medstress.experiment.first.choices import Choices
 from medstress.results.formats import listed, plural, shorten
 from medstress.results.table import Column, Format, Table, as_row
@@ -43,6 +45,11 @@ _MOST_REASONS = 3
 def check_cli(args: argparse.Namespace) -> int:
     """Run `medstress check`."""
     check_limit(args)
+    if Path(args.data).suffix.lower() == ".toml":
+        raise UsageError(
+            f"check: {args.data} is an experiment, and check looks at data; to check it type "
+            f"{shlex.join(['medstress', 'run', args.data, '--dry-run'])}"
+        )
     choices = Choices(
         data=args.data,
         model="",
@@ -107,7 +114,7 @@ def _counted(found: DataCheck) -> str:
     if found.classes:
         text += f" ({shorten(', '.join(found.classes), _EXAMPLE)})"
     if found.n_checked < found.n_items:
-        text += f"; a random sample of {found.n_checked:,} is checked"
+        text += f"; a random sample of {found.n_checked:,} is checked (--limit)"
     return text
 
 

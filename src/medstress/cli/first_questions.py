@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
+from textwrap import fill
 
 from medstress.cli.first_flags import choices_of
 from medstress.cli.flags import Parser, choice_flags
@@ -12,9 +13,11 @@ from medstress.core.errors import DataError, MedstressError, UsageError
 from medstress.datasets.guess import ENDINGS
 from medstress.experiment.first.attack import (
     GROUPS,
+    WITHOUT_NAMES,
     budget_key,
     default_attack,
     draws_names,
+    find_attack,
     fitting_attacks,
 )
 from medstress.experiment.first.attackable import count_attackable
@@ -23,13 +26,13 @@ from medstress.experiment.first.compose import Composed, compose
 from medstress.experiment.first.data import FirstData, read_data
 
 _ASKED = {
-    "data": "a file ({endings}),\n  a folder, a data set of `medstress list datasets`, or "
+    "data": "a file ({endings}), a folder, a data set of `medstress list datasets`, or "
     "owner/name on the Hugging Face hub",
-    "model": "the victim: a folder, a .gguf file, file.py:function, a hub id, smollm2 (comes with\n"
-    "  medstress), mock (answers at once, knows nothing), or a server's model as\n"
-    "  NAME --base-url http://127.0.0.1:8000/v1 [--api-key-env VARIABLE]",
+    "model": "the victim: a folder, a .gguf file, file.py:function, a hub id, smollm2 (comes with "
+    "medstress), mock (answers at once, knows nothing), or a server's model as "
+    "NAME --base-url http://127.0.0.1:8000/v1 [--api-key-env VARIABLE]",
     "entities": "whose names are exchanged in wrong options: drugs, diseases, or drugs,diseases",
-    "attack": "one of {attacks}\n  (medstress list attacks says what they do)",
+    "attack": "one of {attacks} (medstress list attacks says what they do)",
     "budget": "the most perturbed queries an item",
 }
 """Flag -> what is asked, in the order of the questions."""
@@ -68,14 +71,18 @@ class Asker:
             DataError: a flag names data with a bad row.
         """
         data = self._data()
-        kind = data.kind
+        find_attack(self._choices(), data)  # flags that do not fit end it now
         composed = self._ask("model", data, _MODEL)
-        if composed.attack.groups:
-            self._ask("entities", data, ",".join(GROUPS))
-        else:
+        usual = default_attack(data.kind)
+        if not composed.attack.groups:
             self._fixed("entities", f"{composed.attack.table['name']} draws no names")
-        attacks = ", ".join(fitting_attacks(kind, has_passages=data.has_passages))
-        composed = self._ask("attack", data, default_attack(kind), attacks=attacks)
+        elif self._args.entities is None and not _names_any(composed):
+            self._fixed("entities", "no option names a drug or a disease")
+            usual = WITHOUT_NAMES
+        else:
+            self._ask("entities", data, ",".join(GROUPS))
+        attacks = ", ".join(fitting_attacks(data))
+        composed = self._ask("attack", data, usual, attacks=attacks)
         name = composed.attack.table["name"]
         key = budget_key(name)
         if key is None:
@@ -112,8 +119,10 @@ class Asker:
 
     def _checked(self, name: str, data: FirstData) -> Composed:
         composed = compose(self._choices(), self._base, data=data)
-        if name == "entities" and (found := count_attackable(composed)):
-            print(f"  attackable: {found.sentence}")
+        if name in ("entities", "attack"):
+            found = count_attackable(composed)
+            if found is not None and name == "entities":
+                print(f"  attackable: {found.sentence}")
         return composed
 
     def _choices(self) -> Choices:
@@ -128,16 +137,18 @@ class Asker:
             EndOfAnswers: there are no more.
         """
         number = list(_ASKED).index(name) + 1
-        print(f"{number}/{len(_ASKED)} {name}: {_ASKED[name].format(**shown)}")
+        asked = f"{number}/{len(_ASKED)} {name}: {_ASKED[name].format(**shown)}"
+        print(fill(asked, 80, subsequent_indent="  ", break_long_words=False))
         try:
             typed = input(f"  {name} [{usual}]: ").strip()
         except EOFError:
+            print()
             raise EndOfAnswers("init: the answers ended before the last question") from None
         given = typed or usual
         words = [given] if Path(given).expanduser().exists() else _words(given)
         answered = self._parser.parse_args([f"--{name.replace('_', '-')}", *words])
         found = {key: value for key, value in vars(answered).items() if value not in (None, [])}
-        if not typed and name not in ("data", "model"):
+        if not typed and name in ("entities", "attack", "budget") and given != WITHOUT_NAMES:
             found.pop(name)  # the default keeps its name out of the run folder's
         if name == "attack" and not self._groups_are_fixed and not draws_names(given):
             self._args.entities = None
@@ -145,6 +156,14 @@ class Asker:
 
     def _fixed(self, name: str, why: str) -> None:
         print(f"{list(_ASKED).index(name) + 1}/{len(_ASKED)} {name}: not asked, since {why}")
+
+
+def _names_any(composed: Composed) -> bool:
+    try:
+        count_attackable(composed)
+    except UsageError:
+        return False
+    return True
 
 
 def _words(typed: str) -> list[str]:

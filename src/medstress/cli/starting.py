@@ -12,6 +12,7 @@ from medstress.cli.first_questions import Asker
 from medstress.core.errors import UsageError
 from medstress.datasets.guess import ENDINGS
 from medstress.experiment.file.sources import Source
+from medstress.experiment.first.attackable import count_attackable
 from medstress.experiment.first.compose import Composed, compose
 from medstress.files.writing import Access, write_text
 
@@ -65,6 +66,7 @@ def init_cli(args: argparse.Namespace) -> int:
         composed = Asker(args, path.parent).composed()
     else:
         composed = compose(choices_of(args), path.parent)
+    count_attackable(composed)  # a file is only written if it runs
     _write(composed, path)
     return 0
 

@@ -25,6 +25,8 @@ QUESTIONS = {
 """Ending of a table -> the source that reads it if it holds questions."""
 TEXTS = {".iob": "iob", ".conll": "iob", ".bio": "iob", ".pubtator": "pubtator", ".txt": "iob"}
 """Ending of another file -> the source that reads it."""
+ENDINGS = (*QUESTIONS, *(ending for ending in TEXTS if ending != ".txt"))
+"""Endings that say that a file holds data; `.txt` may be anything."""
 _BC5CDR = {"train.tsv", "devel.tsv", "test.tsv"}
 _TAGGED = re.compile(r"\S+\t(?:O|[BIESLU]-\S+)\s*")
 

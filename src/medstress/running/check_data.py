@@ -26,20 +26,20 @@ from medstress.experiment.first.attack import find_attack
 from medstress.experiment.first.choices import Choices
 from medstress.experiment.first.data import FirstData, read_data
 from medstress.experiment.plan.free_group import free_group
+from medstress.experiment.plan.noise_resources import noise_resources
 from medstress.experiment.plan.parts import (
     AttackPart,
     DatasetPart,
     load_groups,
     make_attacks,
 )
-from medstress.experiment.plan.sentence_groups import (
-    GROUP,
-    sentence_resources,
-)
+from medstress.experiment.plan.sentence_groups import GROUP
 from medstress.kinds import Kind
 from medstress.running.prepare import Watcher
 
 SUBSTITUTION = "entity_substitution"
+MOST = 5000
+"""Items that are checked unless more are asked for."""
 FIRST = 5
 """Items that are shown."""
 ATTACKS: tuple[dict[str, Any], ...] = (
@@ -154,7 +154,8 @@ def check_data(
     watcher = watcher or Watcher()
     base = Path.cwd()
     watcher.note("data")
-    data = read_data(choices, base, ["dataset.on_bad_row=skip", *overrides])
+    usual = ["dataset.on_bad_row=skip", f"dataset.limit={MOST}"]
+    data = read_data(choices, base, [*usual, *overrides])
     part, kind = data.part, data.kind
     classes = kind.classes(part.all_items)
     kind.check(classes, choices.data)
@@ -209,8 +210,8 @@ def _attackable(
 ) -> Iterator[Attackable]:
     made = make_attacks([AttackTable(**table) for table in ATTACKS], base)
     attacks = [each for each in made if kind.is_taken(each.traits.kinds)]
-    noises = [each for each in attacks if isinstance(each.attack, SentenceAttack)]
-    noise = sentence_resources(noises, [part], base)
+    noises = [each.attack for each in attacks if isinstance(each.attack, SentenceAttack)]
+    noise = noise_resources(part.questions, noises, base)
     free = [each.resources_on(part) for each in free_group(attacks, noise)]
     for attack in attacks:
         name = str(attack.attack.spec()["name"])

@@ -8,6 +8,7 @@ from typing import Any
 
 from medstress.attacks.protocol import Attack, attack_class, make_attack
 from medstress.core import registry
+from medstress.core.controls import CONTROLS, NOISE_CONTROL
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.entities.encoders import MINILM_NEEDS
 from medstress.experiment.first.choices import Choices
@@ -16,14 +17,16 @@ from medstress.kinds import Kind
 
 GROUPS = ("drugs", "diseases")
 """The groups that come with a vocabulary."""
+WITHOUT_NAMES = "swap_noise"
+"""The attack on data of any kind that no name of a group is needed for."""
 _NEEDED: dict[str, dict[str, Any]] = {
     "entity_substitution": {"sampler": "pdws", "n": -20},
 }
 """Attack -> the parameters that it cannot do without, or that the file shows."""
-_NOT_OFFERED = frozenset({"frozen", "non_entity_noise"})
-"""Attacks that need more than data and a victim, and controls that are added by key."""
-_BUDGETS = ("budget", "attempts")
-"""Parameters that bound the perturbed queries of an item."""
+_NOT_TAKEN = frozenset({"frozen", NOISE_CONTROL})
+"""Attacks that need more than data and a victim."""
+_BUDGETS = ("attempts", "budget")
+"""Parameters that bound the perturbed queries of an item; the first that an attack has does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +43,14 @@ class FirstAttack:
     """Key -> why it has its value, in `[[entities]]`."""
 
 
-def fitting_attacks(kind: Kind, *, has_passages: bool = False) -> list[str]:
-    """Return the names of the attacks on a kind of items that need nothing but data and victim."""
-    return [
-        name
-        for name in registry.installed("attacks")
-        if name not in _NOT_OFFERED
-        and _takes(name, kind)
-        and (has_passages or not name.startswith("passage_"))
-    ]
+def fitting_attacks(data: FirstData) -> list[str]:
+    """Return the names of the attacks that data and a victim are enough for.
+
+    The default comes first; controls, which run beside attacks by themselves, are left out.
+    """
+    first = default_attack(data.kind)
+    names = [name for name in registry.installed("attacks") if name not in (first, *CONTROLS)]
+    return [first, *(name for name in names if _misfit(name, data) is None)]
 
 
 def default_attack(kind: Kind) -> str:
@@ -58,7 +60,7 @@ def default_attack(kind: Kind) -> str:
     >>> [default_attack(kind) for kind in KINDS]
     ['entity_substitution', 'swap_noise', 'swap_noise', 'swap_noise']
     """
-    return "entity_substitution" if kind.draws_names else "swap_noise"
+    return "entity_substitution" if kind.draws_names else WITHOUT_NAMES
 
 
 def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
@@ -81,6 +83,8 @@ def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
         if choices.budget < 1:
             raise UsageError(f"--budget: expected at least 1, got {choices.budget}")
         parameters[key] = choices.budget
+        if choices.budget > 1 and "search" in _parameters(name):
+            parameters["search"] = "greedy"  # noise asks about one copy, or searches
     attack = make_attack(name, parameters)
     if key is not None:
         parameters[key] = getattr(attack, key)
@@ -96,8 +100,12 @@ def budget_key(name: str) -> str | None:
     >>> [budget_key(name) for name in ("entity_substitution", "medfuzz", "swap_noise")]
     ['budget', 'attempts', None]
     """
-    known = {each.name for each in fields(attack_class(name)) if each.init}
-    return next((key for key in reversed(_BUDGETS) if key in known), None)
+    known = _parameters(name)
+    return next((key for key in _BUDGETS if key in known), None)
+
+
+def _parameters(name: str) -> set[str]:
+    return {each.name for each in fields(attack_class(name)) if each.init}
 
 
 def draws_names(name: str) -> bool:
@@ -112,27 +120,30 @@ def draws_names(name: str) -> bool:
 
 
 def _check_attack(name: str, data: FirstData) -> None:
-    fitting = fitting_attacks(data.kind, has_passages=data.has_passages)
-    if name in fitting:
+    installed = registry.installed("attacks")
+    why = _misfit(name, data) if name in installed else f"there is no attack {name!r}"
+    if why is None:
         return
-    instead = f"; choose one of {', '.join(fitting)}"
-    if name not in registry.installed("attacks"):
-        hint = did_you_mean(name, fitting)
-        raise UsageError(f"--attack: there is no attack {name!r}{hint or instead}")
-    if name in _NOT_OFFERED:
-        raise UsageError(f"--attack {name} needs an experiment file of its own{instead}")
-    what = "" if _takes(name, data.kind) else f" {data.kind.name}"
-    raise UsageError(
-        f"--attack {name} does not attack{what or ' questions without passages'}{instead}"
-    )
+    hint = "" if name in installed else did_you_mean(name, installed)
+    instead = hint or f"; choose one of {', '.join(fitting_attacks(data))}"
+    raise UsageError(f"--attack: {why}{instead}")
 
 
-def _takes(name: str, kind: Kind) -> bool:
+def _misfit(name: str, data: FirstData) -> str | None:
+    """Return why an attack cannot be made on the data without parameters; None if it can."""
+    if name in _NOT_TAKEN:
+        return f"{name} needs keys of its own, in an experiment file"
     try:
-        attack = make_attack(name, _NEEDED.get(name, {}))
-    except UsageError:  # a plug-in that is broken, or needs parameters of its own
-        return False
-    return kind.is_taken(attack.traits.kinds)
+        traits = make_attack(name, _NEEDED.get(name, {})).traits
+    except UsageError as error:  # a plug-in that is broken, or needs parameters
+        return f"{name} needs keys of its own, in an experiment file ({error})"
+    if not data.kind.is_taken(traits.kinds):
+        return (
+            f"{name} attacks {' and '.join(sorted(traits.kinds))}, and these are {data.kind.name}"
+        )
+    if name.startswith("passage_") and not data.has_passages:
+        return f"{name} needs questions with a passage, and these have none"
+    return None
 
 
 def _groups(

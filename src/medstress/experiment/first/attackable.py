@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from medstress.core.errors import UsageError
 from medstress.entities.grouping import typed_options
 from medstress.entities.semantic_types import types_of
 from medstress.experiment.file.reading import check_experiment
+from medstress.experiment.first.attack import WITHOUT_NAMES
 from medstress.experiment.first.compose import Composed
 from medstress.experiment.plan.mentions import recognise_mentions
 from medstress.files.reading import parse_toml
@@ -42,7 +44,12 @@ def count_attackable(composed: Composed) -> Attackable | None:
     source = composed.source
     checked = check_experiment(parse_toml(source.text, source.name))
     part = replace(composed.data.part, questions=composed.data.part.questions[:MOST])
-    found = recognise_mentions(checked.entities, source.base, [part], lambda _: None)
+    try:
+        found = recognise_mentions(checked.entities, source.base, [part], lambda _: None)
+    except UsageError as error:
+        raise UsageError(
+            f"{error}; an attack that needs no such names: --attack {WITHOUT_NAMES}"
+        ) from error
     (looked_at,) = found.datasets
     return Attackable(
         n_items=len(looked_at.questions),

@@ -10,7 +10,7 @@ from typing import Any
 
 from medstress.core.errors import UsageError
 from medstress.experiment.file.sources import Source
-from medstress.experiment.first.attack import FirstAttack, budget_key, find_attack
+from medstress.experiment.first.attack import FirstAttack, find_attack
 from medstress.experiment.first.choices import Choices
 from medstress.experiment.first.data import FirstData, read_data
 from medstress.experiment.first.victim import FirstVictim, find_victim
@@ -71,7 +71,7 @@ def compose(
     victim = find_victim(choices, base, data, scores=needs_scores)
     name = experiment_name(choices)
     sections = [
-        _experiment(name, victim),
+        _experiment(name, data, victim),
         _dataset(data),
         *(_group(table, attack) for table in attack.groups),
         _victim(victim),
@@ -111,12 +111,16 @@ def _title(data: FirstData) -> str:
     )
 
 
-def _experiment(name: str, victim: FirstVictim) -> Section:
+def _experiment(name: str, data: FirstData, victim: FirstVictim) -> Section:
     keys = [
         Key(name="name", value=name, remark=f"the run is kept in runs/{name}"),
         Key(name="seeds", value=[0], remark=_REMARKS["seeds"]),
         Key(name="max_queries", value=10000, remark="stop cleanly after so many", is_off=True),
     ]
+    if data.kind.has_controls:
+        keys.append(
+            Key(name="controls", value=True, remark="as much noise outside entities", is_off=True)
+        )
     if victim.table["backend"] == "openai":
         keys.append(
             Key(
@@ -194,18 +198,16 @@ def _roles(attack: FirstAttack, victim: FirstVictim, overrides: Sequence[str]) -
 
 
 def _attack(attack: FirstAttack) -> Section:
-    controls = (
-        "Beside it runs a control that must change nothing, unless [experiment] has controls."
-    )
-    is_judged = bool(attack.groups or budget_key(attack.table["name"]))
     return Section(
-        header="[[attack]]", keys=_keys(attack.table), before=controls if is_judged else ""
+        header="[[attack]]",
+        keys=_keys(attack.table),
+        before="Others: medstress list attacks. Several [[attack]] tables run side by side.",
     )
 
 
 def _criterion(data: FirstData) -> Section:
     """Return a criterion, switched off: with it the exit code says whether the victim is good."""
-    metric = "asr" if data.kind.is_judged else "pearson"
+    metric = "asr" if data.kind.is_judged else "pearson_after"
     bound = {"max_high": 0.2} if data.kind.is_judged else {"min_low": 0.8}
     return Section(
         header="[[require]]",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from medstress.experiment.plan.sentence_groups import kind_of_datasets
 from medstress.kinds import Kind
 
 _PATHS = ("path", "annotations", "documents")
-_SETTLING = ("answer_base", "columns", "encoding", "sheet", "split")
+_SETTLING = ("answer_base", "columns", "encoding", "sheet")
 """Keys of `[[dataset]]` that the message about unclear rows names."""
 
 
@@ -69,7 +70,7 @@ def read_data(choices: Choices, base: Path, overrides: Sequence[str] = ()) -> Fi
     try:
         parts = load_datasets(tables, base, None)
     except (UsageError, DataError) as error:
-        raise type(error)(f"{error}{_settled_by(str(error))}") from error
+        raise type(error)(f"{error}{_settled_by(str(error), table)}") from error
     return FirstData(table=table, part=parts[0], kind=kind_of_datasets(parts))
 
 
@@ -94,10 +95,11 @@ def _reading_keys(choices: Choices) -> dict[str, Any]:
     return found
 
 
-def _settled_by(message: str) -> str:
+def _settled_by(message: str, given: Mapping[str, Any]) -> str:
     """Return how to give the key that a message names, on a command line without a file."""
-    for key in _SETTLING:
-        if key in message:
-            flag = {"columns": "--columns FIELD=COLUMN", "answer_base": "--answer-base 0 or 1"}
-            return f" (here: {flag.get(key, f'--set dataset.{key}=VALUE')})"
-    return ""
+    flags = {"columns": "--columns FIELD=COLUMN", "answer_base": "--answer-base 0 or 1"}
+    settling = [key for key in _SETTLING if key not in given]
+    named = [key for key in settling if re.search(rf"\b{key}\b", message)]
+    found = [flags.get(key, f"--set dataset.{key}=VALUE") for key in named]
+    found = [flag for flag in found if flag.partition(" ")[0] not in message]
+    return f" (here: {' or '.join(found)})" if found else ""

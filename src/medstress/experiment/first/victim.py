@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -134,15 +134,17 @@ def _answers(
             "answer_by": "text",
             "prompt": "open_book_cloze" if open_book else "cloze",
         }, {"answer_by": "by letter this small model nearly always says A"}
-    if _is_head(_config(place, base), task):
+    config = _config(place, base)
+    if _is_head(_architectures(config), task):
         if task != "multiple_choice":
             return {"answer_by": "head"}, {}
         return {"answer_by": "head", "prompt": "question"}, {}
     if task != "multiple_choice":
         return {}, {}
-    return {"answer_by": "letter", "prompt": "open_book" if open_book else "qstab"}, {
-        "answer_by": 'or "generate": the model writes its answer'
-    }
+    remarks = {"answer_by": 'or "generate": the model writes its answer'}
+    if config is None and not (base / Path(place["model"]).expanduser()).exists():
+        remarks["model"] = "a hub id: fetched when it is first opened"
+    return {"answer_by": "letter", "prompt": "open_book" if open_book else "qstab"}, remarks
 
 
 def _short(given: str, backend: str) -> str:
@@ -228,33 +230,37 @@ def _hint(given: str, path: Path) -> str:
     """Return what the user may have meant by a name that is nothing known."""
     if ":" in given and "/" not in given:
         return f"; if a server knows {given!r}, add --base-url http://127.0.0.1:11434/v1"
-    near: Sequence[str] = ()
-    if path.parent.is_dir():
-        near = [str(each) for each in path.parent.iterdir()]
+    if path.is_file():
+        return f"; {path} is a file of another kind"
+    near = [str(each) for each in path.parent.iterdir()] if path.parent.is_dir() else []
     return did_you_mean(given, [*near, "mock", *EMBEDDED])
 
 
-def _config(place: dict[str, Any], base: Path) -> list[str]:
-    """Return the architectures that a model's config.json names; empty if that is not known."""
-    path = base / Path(place["model"]).expanduser()
-    file = path / "config.json" if path.is_dir() else _hub_config(place["model"])
-    if path.is_file() or file is None or not file.is_file():
+def _architectures(config: Path | None) -> list[str]:
+    """Return what a model's config.json names; empty if that is not known."""
+    if config is None or not config.is_file():
         return []
-    content = read_json(file)
+    content = read_json(config)
     named = content.get("architectures") if isinstance(content, dict) else None
     return [str(each) for each in named] if isinstance(named, list) else []
 
 
+def _config(place: Mapping[str, Any], base: Path) -> Path | None:
+    """Return the config.json of a folder, or of a hub model that is on this machine."""
+    path = base / Path(place["model"]).expanduser()
+    if path.is_dir():
+        return path / "config.json"
+    return _hub_config(place["model"]) if not path.is_file() else None
+
+
 def _hub_config(name: str) -> Path | None:
-    """Return the file of a hub model, downloaded as its weights will be; None if it cannot be."""
+    """Return the file in the hub's cache; nothing is downloaded before the model is opened."""
     if not _HUB_ID.fullmatch(name) or find_spec("huggingface_hub") is None:
         return None
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import try_to_load_from_cache
 
-    try:
-        return Path(hf_hub_download(name, "config.json"))
-    except (OSError, ValueError):
-        return None  # opening the model says what is wrong
+    found = try_to_load_from_cache(name, "config.json")
+    return Path(found) if isinstance(found, str) else None
 
 
 def _is_head(architectures: Sequence[str], task: str) -> bool:

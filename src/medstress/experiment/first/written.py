@@ -8,7 +8,8 @@ from typing import Any
 
 from medstress.files.toml_values import toml_key, toml_value
 
-_COMMENT_COLUMN = 28
+_WIDEST = 40
+"""Characters of a key and its value that comments in a table are still aligned with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +26,13 @@ class Key:
     """True if it is shown as a comment, to be switched on."""
 
     @property
-    def line(self) -> str:
-        """Its line, with the remark as a comment."""
-        text = f"{'# ' if self.is_off else ''}{toml_key(self.name)} = {toml_value(self.value)}"
-        if not self.remark:
-            return text
-        return f"{text:<{_COMMENT_COLUMN - 2}}  # {self.remark}"
+    def text(self) -> str:
+        """Key and value."""
+        return f"{'# ' if self.is_off else ''}{toml_key(self.name)} = {toml_value(self.value)}"
+
+    def line(self, column: int) -> str:
+        """Return its line, with the remark as a comment from a column on, if there is room."""
+        return f"{self.text:<{column}}  # {self.remark}" if self.remark else self.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,9 @@ class Section:
             yield from (f"# {line}" for line in self.before.splitlines())
         mark = "# " if self.is_off else ""
         yield f"{mark}{self.header}"
-        yield from (f"{mark}{key.line}" for key in self.keys)
+        widths = [len(key.text) for key in self.keys if key.remark]
+        column = max((width for width in widths if width <= _WIDEST), default=0)
+        yield from (f"{mark}{key.line(column)}" for key in self.keys)
 
 
 def written(title: str, sections: Sequence[Section]) -> str:
