@@ -155,6 +155,7 @@ def test_other_kinds_are_attacked_by_noise(checked, rows, name, flags, kind, cou
         (QUESTIONS[:5], [], ["--entities", "drugs"]),
         (QUESTIONS, ["--entities", "diseases"], ["--entities", "diseases"]),
         (QUESTIONS[2:5], [], ["--attack", "swap_noise"]),
+        ([question("q", stem="How?"), QUESTIONS[6]], [], ["--attack", "passage_swap"]),
         ([{**q, "why": q["question"]} for q in QUESTIONS], ["--limit", "6"], []),
     ],
 )
@@ -169,6 +170,13 @@ def test_it_ends_with_a_command_that_runs(medstress, write, rows, flags, asked):
     assert arguments[5:] == asked
     arguments[4] = "mock"
     assert medstress(*arguments, "--dry-run", "--set", "experiment.seeds=[0]").code == 0
+
+
+def test_data_in_which_nothing_can_be_attacked_lead_to_other_recognisers(medstress, write):
+    told = medstress("check", write("data.iob", "We\tO\ndo\tO\n\nAs\tB-X\n\n"))
+    assert told.code == 0
+    assert "nothing here can be attacked" in told.out
+    assert told.out.splitlines()[-1] == "next: medstress list recognisers"
 
 
 def test_nothing_is_written(checked, tmp_path):

@@ -7,7 +7,6 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -70,13 +69,18 @@ def check_cli(args: argparse.Namespace) -> int:
 
 
 def next_command(found: DataCheck, args: argparse.Namespace) -> str:
-    """Return the command that runs on the data, with what the check was told and found."""
+    """Return the command that runs on the data, with what the check was told and found.
+
+    Of attacks, the first that can attack an item, preferably one that needs nothing else.
+    """
+    if not any(each.n for each in found.attackable):
+        return "medstress list recognisers"
     words = ["medstress", "run", "--data", args.data, "--model", "NAME"]
     named = [each for each in found.attackable if each.draws_names]
     groups = [each.group for each in named if each.n]
     if named and not groups:
-        others = (each.attack for each in found.attackable if each.n and not each.needs)
-        words += [word for name in islice(others, 1) for word in ("--attack", name)]
+        others = sorted((each for each in found.attackable if each.n), key=lambda each: each.needs)
+        words += [word for each in others[:1] for word in ("--attack", each.attack)]
     elif len(groups) < len(named) or (named and args.entities):
         words += ["--entities", ",".join(groups)]
     words += [word for each in args.columns for word in ("--columns", each)]
@@ -110,7 +114,7 @@ def _show(found: DataCheck, out: Screen) -> None:
 
 
 def _counted(found: DataCheck) -> str:
-    text = f"{found.n_items:,} {found.kind}"
+    text = plural(found.n_items, found.kind.removesuffix("s"), found.kind)
     if found.classes:
         text += f" ({shorten(', '.join(found.classes), _EXAMPLE)})"
     if found.n_checked < found.n_items:
@@ -144,11 +148,8 @@ def _table(attackable: Sequence[Attackable]) -> Table:
             Column(heading="attack"),
             Column(heading="group"),
             Column(heading=_SHARE, format=Format.SHARE),
-            Column(heading="needs"),
         ),
-        rows=tuple(
-            as_row(each.attack, each.group, _share(each), each.needs) for each in attackable
-        ),
+        rows=tuple(as_row(each.attack, each.group, _share(each)) for each in attackable),
     )
 
 
@@ -191,8 +192,13 @@ def _remarks(found: DataCheck) -> Iterator[str]:
             f"{found.n_given:,} of them bring mentions of their own, which recogniser = "
             '"given" uses; what is said here is of recogniser = "gazetteer"'
         )
-    if all(each.n == 0 for each in found.attackable):
+    needs: dict[str, list[str]] = {}
+    for each in found.attackable:
+        if each.needs and each.n:
+            needs.setdefault(each.needs, []).append(each.attack)
+    for what, attacks in needs.items():
+        yield f"{listed(attacks)} {'needs' if len(attacks) == 1 else 'need'} {what}"
+    if not any(each.n for each in found.attackable):
         yield (
-            "nothing here can be attacked: give other data, or a spaCy pipeline that finds more "
-            'names (recogniser = "spacy")'
+            "nothing here can be attacked: give other data, or a recogniser that finds more names"
         )

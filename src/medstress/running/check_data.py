@@ -233,7 +233,7 @@ def _attackable(
 def _needs(attack: AttackPart) -> str:
     if attack.traits.roles:
         return "an attacker model"
-    return 'prompt = "open_book"' if "passage" in attack.traits.edits_only else ""
+    return 'a victim with prompt = "open_book"' if "passage" in attack.traits.edits_only else ""
 
 
 def _obstacle(
