@@ -1,4 +1,4 @@
-"""Other people's questions: the usual forms are recognised, and what fits in two ways is refused."""
+"""Other people's questions: usual forms are recognised, what fits in two ways is refused."""
 
 import json
 
