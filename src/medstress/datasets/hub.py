@@ -10,6 +10,7 @@ or a copy of a data set's files.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -130,7 +131,7 @@ def download(source: str, options: DatasetOptions) -> Path:
         ) from None
     repo, file, revision = given["repo"], given["file"], None
     # Its warnings of each attempt say nothing that the one sentence below does not.
-    huggingface_hub.utils.logging.set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         if file is None:
             names = huggingface_hub.list_repo_files(repo, repo_type="dataset")

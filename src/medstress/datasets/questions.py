@@ -7,7 +7,6 @@ the documented format if half of its rows are; the others are then bad rows.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Question
 from medstress.datasets.forms.kinds import source_of
 from medstress.datasets.forms.layout import Layout, Rows, content_id, understand
-from medstress.datasets.forms.naming import columns_of, is_nothing, renaming
+from medstress.datasets.forms.naming import columns_of, filled_columns, is_nothing, renaming
 from medstress.datasets.forms.nesting import unnested
 from medstress.datasets.passages import clean_passages
 from medstress.datasets.rows import question_from_row
@@ -118,7 +117,7 @@ def read_questions(
         places = iter(_named(readable, table.names))
         rows = [next(places) if isinstance(row, dict) else (place, row) for place, row in rows]
     seen: dict[str, int] = {}
-    common = _common([row for _, row in rows if isinstance(row, dict)])
+    common = filled_columns([row for _, row in readable], above=len(readable) / 2)
 
     def convert(given: RowOrError) -> Question:
         row = raise_error(given)
@@ -139,14 +138,15 @@ def read_questions(
             f"{table.path.name}: questions that stand in more than one row: {repeated}; each row "
             "is an item of its own",
         )
+    understood = ""
+    if layout is not None:
+        understood = told(table, len(questions), layout.told(options.columns))
     return Loaded(
         questions=questions,
         skipped=skipped,
         source_hash=hash_files(table.path),
         notes=notes,
-        understood=""
-        if layout is None
-        else told(table, len(questions), layout.told(options.columns)),
+        understood=understood,
     )
 
 
@@ -214,12 +214,6 @@ def _of_another_source(path: Path, rows: Rows) -> DataError | None:
         f"{path}: expected questions with options, got rows for another source; give "
         f'name = "{source}"'
     )
-
-
-def _common(rows: Sequence[Row]) -> list[str]:
-    """Return the columns that are filled in most rows."""
-    counts = Counter(name for row in rows for name, value in row.items() if not is_nothing(value))
-    return [name for name, n in counts.items() if n > len(rows) / 2]
 
 
 def _of_another_shape(row: Row, common: Sequence[str]) -> DataError | None:

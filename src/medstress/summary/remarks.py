@@ -19,9 +19,7 @@ def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
     """Yield lines on formats, reply lengths, rows, sources of synonyms, watched files."""
     yield from prepared.sensitivity.left_out
     yield from length_lines(prepared)
-    yield from (
-        f"read {part.loaded.understood}" for part in prepared.datasets if part.loaded.understood
-    )
+    yield from (line for part in prepared.datasets for line in part.understood)
     yield from (note for part in prepared.datasets for note in part.loaded.notes)
     yield from left_out_lines({part.label: part.loaded.skipped for part in prepared.datasets})
     yield from left_out_sentences(prepared.controls.left_out)

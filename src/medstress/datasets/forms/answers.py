@@ -17,7 +17,9 @@ from medstress.datasets.forms.naming import is_nothing, plain_name
 from medstress.datasets.forms.options import Options
 from medstress.datasets.values import shown
 
-_LETTER = re.compile(r"[\s(\[\"']*(?:option|choice|answer)?[\s:]*([A-Ja-j])[\s)\].:,\"']*")
+_LETTER = re.compile(
+    r"[\s(\[\"']*(?:option|choice|answer)?[\s:]*([A-Ja-j])[\s)\].:,\"']*", re.IGNORECASE
+)
 _WITH_TEXT = re.compile(r"\(?([A-Ja-j])[).:\-]\s*(\S.*)", re.DOTALL)
 _NUMBER = re.compile(r"\(?\s*(-?\d{1,9})(?:\.0+)?\s*[).]?")
 

@@ -127,11 +127,13 @@ def _understood(rows: Rows, options: DatasetOptions) -> Layout:
     given = options.columns
     fields = [row for _, row in rows]
     columns, filled = columns_of(fields), filled_columns(fields)
+    # Columns of a few rows alone say nothing of the file.
+    common = filled_columns(fields, above=len(fields) / 2)
     options_form = find_options(fields, columns, given.get("options"))
-    question = _question(fields, [c for c in filled if c not in options_form.columns], given)
+    question = _question(fields, [c for c in common if c not in options_form.columns], given)
     cases = _readable(rows, options_form)
     taken = {*question, *options_form.columns}
-    answer, others = _answers(cases, [c for c in filled if c not in taken], options)
+    answer, others = _answers(cases, [c for c in common if c not in taken], options)
     return Layout(
         question=question,
         options=options_form,

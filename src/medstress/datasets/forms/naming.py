@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -113,11 +114,10 @@ def columns_of(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def filled_columns(rows: Sequence[Row]) -> list[str]:
-    """Return the columns in which some row has a value."""
-    return list(
-        dict.fromkeys(name for row in rows for name, value in row.items() if not is_nothing(value))
-    )
+def filled_columns(rows: Sequence[Row], above: float = 0) -> list[str]:
+    """Return the columns in which more than `above` rows have a value."""
+    filled = (name for row in rows for name, value in row.items() if not is_nothing(value))
+    return [name for name, n in Counter(filled).items() if n > above]
 
 
 def is_nothing(value: Any) -> bool:
