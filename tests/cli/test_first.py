@@ -226,3 +226,15 @@ def test_init_refuses_data_of_which_nothing_can_be_attacked(medstress, here, sai
     assert told.code == 2
     said(told.err, "diseases")
     assert not (here / "experiment.toml").exists()
+
+
+@pytest.mark.usefixtures("no_terminal")
+def test_how_data_are_read_may_be_set_and_stands_in_the_file(medstress, here, said):
+    given = ("init", "--data", "q.jsonl", "--model", "mock")
+    told = medstress(*given, "--set", "dataset.limit=2", "--set", "dataset.on_bad_row=skip")
+    assert told.code == 0, told.err
+    (table,) = read_experiment(here / "experiment.toml").dataset
+    assert (table.limit, table.on_bad_row) == (2, "skip")
+    told = medstress(*given, "--to", "other.toml", "--set", "attack.budget=2")
+    assert told.code == 2
+    said(told.err, "dataset.KEY=VALUE")

@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import fill
 
 from medstress.cli.first_flags import choices_of
-from medstress.cli.flags import Parser, choice_flags
+from medstress.cli.flags import Parser, choice_flags, settings_flag
 from medstress.core.errors import DataError, MedstressError, UsageError
 from medstress.datasets.guess import ENDINGS
 from medstress.experiment.first.attack import (
@@ -60,6 +60,7 @@ class Asker:
         self._base = base.resolve()
         self._parser = Parser(prog="medstress init", add_help=False)
         choice_flags(self._parser)
+        settings_flag(self._parser)
         self._groups_are_fixed = args.entities is not None
 
     def composed(self) -> Composed:
@@ -92,14 +93,15 @@ class Asker:
 
     def _data(self) -> FirstData:
         if self._args.data is not None:
-            return read_data(self._choices(), self._base)
+            return read_data(self._choices(), self._base, self._args.set)
+        before = vars(self._args).copy()
         while True:
             try:
                 self._answer("data", _likely_data(), endings=", ".join(ENDINGS))
-                data = read_data(self._choices(), self._base)
+                data = read_data(self._choices(), self._base, self._args.set)
             except (UsageError, DataError) as error:
                 print(f"! {error}")
-                self._args.data, self._args.columns, self._args.answer_base = None, [], None
+                vars(self._args).update(before)
             else:
                 print(f"  {data.sentence}")
                 return data
@@ -118,7 +120,7 @@ class Asker:
                 vars(self._args).update(before)
 
     def _checked(self, name: str, data: FirstData) -> Composed:
-        composed = compose(self._choices(), self._base, data=data)
+        composed = compose(self._choices(), self._base, self._args.set, data)
         if name in ("entities", "attack"):
             found = count_attackable(composed)
             if found is not None and name == "entities":

@@ -12,6 +12,7 @@ from medstress.cli.flags import (
     choice_flags,
     experiment_flags,
     run_flags,
+    settings_flag,
     verdict_flags,
 )
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
@@ -114,6 +115,7 @@ def _init(commands: argparse._SubParsersAction[Parser]) -> None:
         "a terminal nothing is asked: --data and --model are needed, the rest has defaults.",
     )
     choice_flags(init)
+    settings_flag(init)
     init.add_argument(
         "--to",
         metavar="FILE",

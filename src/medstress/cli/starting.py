@@ -60,12 +60,17 @@ def init_cli(args: argparse.Namespace) -> int:
         raise UsageError(
             f"--to {path}: there is no folder {path.parent}; make it, or choose another"
         )
+    if others := [each for each in args.set if not each.strip().startswith("dataset.")]:
+        raise UsageError(
+            f"--set {others[0]!r}: init takes dataset.KEY=VALUE, which says how data are read; "
+            "change all else in the file that it writes"
+        )
     if sys.stdin.isatty():
         with suppress(ImportError):
             import readline  # noqa: F401 - arrow keys and Tab in the answers
         composed = Asker(args, path.parent).composed()
     else:
-        composed = compose(choices_of(args), path.parent)
+        composed = compose(choices_of(args), path.parent, args.set)
     count_attackable(composed)  # a file is only written if it runs
     _write(composed, path)
     return 0

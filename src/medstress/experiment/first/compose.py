@@ -57,7 +57,8 @@ def compose(
         choices: what the user gave.
         base: the folder that the file is for; its paths are relative to it. Default: the working
             folder, from which the user's own paths start.
-        overrides: as --set; they decide how the data are read, and are not part of the text.
+        overrides: as --set; those of `[[dataset]]` are part of the text, others are left to the
+            reader of the text.
         data: the data of these choices, if they are read already.
 
     Raises:

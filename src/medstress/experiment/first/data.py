@@ -18,7 +18,7 @@ from medstress.experiment.plan.sentence_groups import kind_of_datasets
 from medstress.kinds import Kind
 
 _PATHS = ("path", "annotations", "documents")
-_SETTLING = ("answer_base", "columns", "encoding", "sheet")
+_SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme")
 """Keys of `[[dataset]]` that the message about unclear rows names."""
 
 
@@ -41,9 +41,8 @@ class FirstData:
     @property
     def sentence(self) -> str:
         """How many items there are, and how their rows were read."""
-        understood = self.part.loaded.understood
-        n = len(self.part.all_items)
-        return f"{n:,} {self.kind.name}{f': {understood}' if understood else ''}"
+        counted = f"{len(self.part.all_items):,} {self.kind.name}"
+        return self.part.loaded.understood or counted
 
 
 def read_data(choices: Choices, base: Path, overrides: Sequence[str] = ()) -> FirstData:
@@ -52,7 +51,7 @@ def read_data(choices: Choices, base: Path, overrides: Sequence[str] = ()) -> Fi
     Args:
         choices: what the user gave; only the data, columns and answer base are read.
         base: the folder of the experiment file.
-        overrides: as --set; those of `[[dataset]]` decide how rows are read.
+        overrides: as --set; those of `[[dataset]]` go into its table.
 
     Raises:
         UsageError: there is no such data, or its rows are not clear; the message says which flag
@@ -71,7 +70,7 @@ def read_data(choices: Choices, base: Path, overrides: Sequence[str] = ()) -> Fi
         parts = load_datasets(tables, base, None)
     except (UsageError, DataError) as error:
         raise type(error)(f"{error}{_settled_by(str(error), table)}") from error
-    return FirstData(table=table, part=parts[0], kind=kind_of_datasets(parts))
+    return FirstData(table=raw["dataset"][0], part=parts[0], kind=kind_of_datasets(parts))
 
 
 def from_base(given: str, base: Path) -> str:
@@ -99,7 +98,7 @@ def _settled_by(message: str, given: Mapping[str, Any]) -> str:
     """Return how to give the key that a message names, on a command line without a file."""
     flags = {"columns": "--columns FIELD=COLUMN", "answer_base": "--answer-base 0 or 1"}
     settling = [key for key in _SETTLING if key not in given]
-    named = [key for key in settling if re.search(rf"\b{key}\b", message)]
+    named = [key for key in settling if re.search(rf"\b{key} = ", message)]
     found = [flags.get(key, f"--set dataset.{key}=VALUE") for key in named]
     found = [flag for flag in found if flag.partition(" ")[0] not in message]
     return f" (here: {' or '.join(found)})" if found else ""
