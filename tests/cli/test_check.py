@@ -115,6 +115,16 @@ def test_five_rows_are_shown_as_understood_within_80_columns(medstress, write):
     assert lines.count(" * A     warfarin  [drugs: warfarin]") == 5
 
 
+def test_a_sample_is_said_to_be_one(checked, medstress):
+    found = checked(QUESTIONS, "--limit", "3")
+    assert (found["n_items"], found["n_checked"], len(found["first"])) == (7, 3, 3)
+    assert {each["n_items"] for each in found["attackable"]} == {3}
+    names = [each["id"] for each in QUESTIONS]
+    shown = [names.index(each["id"]) for each in found["first"]]
+    assert shown == sorted(shown)
+    assert "a random sample of 3 is checked" in medstress("check", "data.jsonl", "--limit", "3").out
+
+
 def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
     bad = [question(f"bad{n}", answer_idx="X") for n in range(2)] + [question("nowhere")]
     found = checked([*QUESTIONS, *bad])
