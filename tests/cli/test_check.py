@@ -137,6 +137,7 @@ def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
     assert found["next"].endswith("--set dataset.on_bad_row=skip")
     shown = medstress("check", "data.jsonl").out
     assert "! 3 rows cannot be read" in shown
+    assert "! 2 rows, such as " in shown
 
 
 @pytest.mark.parametrize(

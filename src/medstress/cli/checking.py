@@ -103,7 +103,8 @@ def _show(found: DataCheck, out: Screen) -> None:
             f"file, or leave them out with --set {SKIP}"
         )
         for reason in found.skipped[:_MOST_REASONS]:
-            out.say(f"! {plural(reason.n, 'row')}: {reason.text}; {reason.example}")
+            like = ": " if reason.n == 1 else ", such as "
+            out.say(f"! {plural(reason.n, 'row')}{like}{reason.example}")
         _say_more(found.skipped, out)
     out.print_lines([Line(text="", kind=Kind.SAID)])
     out.show(_table(found.attackable), Shape(bar=_SHARE))
