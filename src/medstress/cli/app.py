@@ -15,6 +15,7 @@ from medstress.engine.progress import DRAIN_SECONDS
 
 COMMANDS = (
     "demo",
+    "check",
     "run",
     "init",
     "tune",

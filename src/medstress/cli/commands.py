@@ -12,9 +12,11 @@ from medstress import recipes
 from medstress.api.run import Run, run
 from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
+from medstress.cli.checking import check_cli as check_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
 from medstress.cli.explaining import explain_cli as explain_cli
+from medstress.cli.flags import check_limit
 from medstress.cli.freezing import freeze_cli as freeze_cli
 from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.screen import screen
@@ -61,7 +63,7 @@ def demo_cli(args: argparse.Namespace) -> int:
 
 def run_cli(args: argparse.Namespace) -> int:
     """Run `medstress run`."""
-    _check_limit(args)
+    check_limit(args)
     if args.dry_run:
         return _dry_run(args)
     experiment = given_experiment(args)
@@ -91,7 +93,7 @@ def tune_cli(args: argparse.Namespace) -> int:
     from medstress.tuning.numbers import describe_tuning
     from medstress.tuning.tune import plan_tuning, tuning_costs
 
-    _check_limit(args)
+    check_limit(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.dry_run:
@@ -130,7 +132,7 @@ def train_cli(args: argparse.Namespace) -> int:
     from medstress.training.plan import plan_training, training_costs
     from medstress.training.train import RESULT_FILE
 
-    _check_limit(args)
+    check_limit(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.dry_run:
@@ -221,7 +223,7 @@ def annotate_cli(args: argparse.Namespace) -> int:
     """Run `medstress annotate`."""
     from medstress.running.annotate import annotate
 
-    _check_limit(args)
+    check_limit(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         result = annotate(
             Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
@@ -236,7 +238,7 @@ def perturb_cli(args: argparse.Namespace) -> int:
     """Run `medstress perturb`."""
     from medstress.running.perturb import perturb
 
-    _check_limit(args)
+    check_limit(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         result = perturb(
             Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
@@ -286,11 +288,6 @@ def doctor_cli(_: argparse.Namespace) -> int:
     for line in examine():
         print(line)
     return 0
-
-
-def _check_limit(args: argparse.Namespace) -> None:
-    if args.limit is not None and args.limit < 1:
-        raise UsageError(f"--limit: expected at least 1, got {args.limit}")
 
 
 def _dry_run(args: argparse.Namespace) -> int:

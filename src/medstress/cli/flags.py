@@ -64,6 +64,18 @@ def experiment_flags(command: argparse.ArgumentParser) -> None:
     settings_flag(command)
 
 
+def check_limit(args: argparse.Namespace) -> None:
+    """Check the value of --limit.
+
+    Raises:
+        UsageError: it is below 1.
+    """
+    from medstress.core.errors import UsageError
+
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit: expected at least 1, got {args.limit}")
+
+
 def settings_flag(command: argparse.ArgumentParser) -> None:
     """Add --set."""
     command.add_argument(
@@ -96,11 +108,7 @@ def choice_flags(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--api-key-env", metavar="VARIABLE", help="the environment variable with the server's key"
     )
-    group.add_argument(
-        "--entities",
-        metavar="GROUPS",
-        help="drugs, diseases, or drugs,diseases (default: both; found in the questions by name)",
-    )
+    entities_flag(group)
     group.add_argument(
         "--attack",
         metavar="NAME",
@@ -112,16 +120,31 @@ def choice_flags(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="perturbed queries per item (default: the attack's)",
     )
-    group.add_argument(
+    reading_flags(group)
+
+
+def reading_flags(command: argparse._ActionsContainer) -> None:
+    """Add the options that say how data are read."""
+    command.add_argument(
         "--columns",
-        action="append",
+        action="extend",
+        nargs="+",
         default=[],
         metavar="FIELD=COLUMN",
         help="the data's name of a field, as in question=stem or options=opa,opb,opc (repeatable)",
     )
-    group.add_argument(
+    command.add_argument(
         "--answer-base",
         type=int,
         choices=(0, 1),
         help="whether answers given as numbers count options from 0 or from 1",
+    )
+
+
+def entities_flag(command: argparse._ActionsContainer) -> None:
+    """Add --entities."""
+    command.add_argument(
+        "--entities",
+        metavar="GROUPS",
+        help="drugs, diseases, or drugs,diseases (default: both; found in the questions by name)",
     )

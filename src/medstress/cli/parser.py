@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from medstress.cli.check_command import add_check
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.explaining import add_explain
 from medstress.cli.flags import (
@@ -47,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"medstress {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     _demo(commands)
+    add_check(commands)
     _run(commands)
     _init(commands)
     _tune(commands)

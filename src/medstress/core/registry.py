@@ -147,8 +147,16 @@ BACKENDS = {
 }
 DATASETS = {
     "sample": Entry("medstress.datasets.sample:load", "the questions that come with medstress"),
-    "jsonl": Entry("medstress.datasets.rows:load_jsonl", "your questions, one JSON object a line"),
-    "parquet": Entry("medstress.datasets.rows:load_parquet", "your questions as parquet"),
+    "csv": Entry("medstress.datasets.questions:load_csv", "your questions as CSV"),
+    "tsv": Entry("medstress.datasets.questions:load_tsv", "your questions as TSV"),
+    "xlsx": Entry(
+        "medstress.datasets.questions:load_xlsx", "your questions in an Excel file; extra: xlsx"
+    ),
+    "jsonl": Entry(
+        "medstress.datasets.questions:load_jsonl",
+        "your questions, one JSON object a line or a JSON list",
+    ),
+    "parquet": Entry("medstress.datasets.questions:load_parquet", "your questions as parquet"),
     "frozen": Entry(
         "medstress.datasets.frozen:load", "what medstress freeze wrote: questions with edits"
     ),
@@ -160,9 +168,12 @@ DATASETS = {
     "pubtator": Entry("medstress.datasets.pubtator:load", "your annotated PubTator abstracts"),
     "bigbio": Entry("medstress.datasets.bigbio:load", "documents, tokens or pairs as BigBIO rows"),
     "brat": Entry("medstress.datasets.brat:load", "your texts annotated with brat: .txt and .ann"),
-    "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, TSV or JSONL"),
-    "nli": Entry("medstress.kinds.nli.reader:load", "your pairs of texts with a label, JSONL"),
-    "hub": Entry("medstress.datasets.hub:load", "a data set of the Hugging Face hub"),
+    "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, any table"),
+    "nli": Entry("medstress.kinds.nli.reader:load", "your pairs of texts with a label, any table"),
+    "hub": Entry(
+        "medstress.datasets.hub:load",
+        "a data set of the Hugging Face hub, or a folder that `datasets` saved",
+    ),
 }
 KINDS = {"attacks": ATTACKS, "backends": BACKENDS, "datasets": DATASETS}
 

@@ -2,45 +2,95 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from medstress.core import registry
-from medstress.core.errors import UsageError, did_you_mean
-from medstress.datasets.hub import is_hub_name
+from medstress.core.errors import MedstressError, UsageError, did_you_mean
+from medstress.datasets.forms.kinds import source_of
+from medstress.datasets.forms.naming import columns_of
+from medstress.datasets.hub import is_hub_name, is_pubtator
+from medstress.datasets.tables.columnar import is_saved
+from medstress.datasets.tables.reading import read_table
 
-ENDINGS = {
+QUESTIONS = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".xlsx": "xlsx",
     ".jsonl": "jsonl",
+    ".json": "jsonl",
     ".parquet": "parquet",
-    ".iob": "iob",
-    ".conll": "iob",
-    ".pubtator": "pubtator",
 }
-"""File ending -> the source that reads it."""
+"""Ending of a table -> the source that reads it if it holds questions."""
+TEXTS = {".iob": "iob", ".conll": "iob", ".bio": "iob", ".pubtator": "pubtator", ".txt": "iob"}
+"""Ending of another file -> the source that reads it."""
+ENDINGS = (*QUESTIONS, *(ending for ending in TEXTS if ending != ".txt"))
+"""Endings that say that a file holds data; `.txt` may be anything."""
+_BC5CDR = {"train.tsv", "devel.tsv", "test.tsv"}
+_TAGGED = re.compile(r"\S+\t(?:O|[BIESLU]-\S+)\s*")
 
 
 def guess_dataset(given: str) -> dict[str, Any]:
     """Return the keys of the `[[dataset]]` table for a file, a folder, a source or a hub name.
 
+    The names of a table's columns tell questions from labelled pairs, scored pairs and the rest.
+
     Raises:
-        UsageError: nothing of this name.
+        UsageError: nothing of this name, or a file that no source reads.
 
     >>> guess_dataset("sample")
     {'name': 'sample'}
     """
     path = Path(given).expanduser()
-    if path.is_file() and (name := ENDINGS.get(path.suffix.lower())):
+    name = _of_folder(path) if path.is_dir() else _of_file(path) if path.is_file() else None
+    if name is not None:
         return {"name": name, "path": given}
     if not path.exists() and given in registry.installed("datasets"):
         return {"name": given}
     if not path.exists() and is_hub_name(given):
         return {"name": "hub", "hub": given}
     names = [*registry.installed("datasets"), *(str(each) for each in path.parent.glob("*"))]
+    known = ", ".join(dict.fromkeys([*QUESTIONS, *TEXTS]))
     raise UsageError(
-        f"{given}: expected a file ending in {', '.join(ENDINGS)}, a data set of "
-        f"`medstress list datasets`, or owner/name on the Hugging Face hub"
-        f"{did_you_mean(given, names)}"
+        f"{given}: expected a file ending in {known}, a folder that `datasets` saved, a data set "
+        f"of `medstress list datasets`, or owner/name on the Hugging Face hub"
+        f"{did_you_mean(given, names) or '; see `medstress list datasets`'}"
     )
+
+
+def _of_file(path: Path) -> str | None:
+    ending = path.suffix.lower()
+    if ending == ".txt" and is_pubtator(path):
+        return "pubtator"
+    if ending not in QUESTIONS:
+        return TEXTS.get(ending)
+    if ending == ".tsv" and _is_tagged(path):
+        return "iob"
+    try:
+        rows = read_table(path).rows
+    except MedstressError:
+        return QUESTIONS[ending]  # whose reader says what is wrong
+    columns = columns_of(row for _, row in rows if isinstance(row, dict))
+    if {"pair_id", "sentence1", "sentence2", "mean_score"} <= set(columns):
+        return "biosses"
+    source = source_of(columns)
+    return QUESTIONS[ending] if source == "questions" else source
+
+
+def _of_folder(path: Path) -> str | None:
+    if is_saved(path):
+        return "hub"
+    names = {file.name for file in path.rglob("*") if file.is_file()}
+    if any(name.endswith(".ann") for name in names):
+        return "brat"
+    if names & _BC5CDR:
+        return "bc5cdr"
+    return "hub" if any(Path(name).suffix.lower() in QUESTIONS for name in names) else None
+
+
+def _is_tagged(path: Path) -> bool:
+    """Return whether the first line with content is a token and its label."""
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        first = next((line for line in stream if line.strip() and "DOCSTART" not in line), "")
+    return _TAGGED.fullmatch(first) is not None

@@ -21,7 +21,7 @@ from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Mention, Question
 from medstress.datasets.annotations import Annotations, read_annotations
 from medstress.datasets.passages import clean_passages
-from medstress.datasets.rows import parquet_rows, question_from_row
+from medstress.datasets.rows import question_from_row
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -31,6 +31,7 @@ from medstress.datasets.source import (
     required_file,
     single_columns,
 )
+from medstress.datasets.tables.columnar import parquet_rows
 
 _OPTIONS = ("A", "B", "C", "D")
 _COLUMNS = ("id", "question", *_OPTIONS, "answer_idx", "subject_name")

@@ -125,6 +125,8 @@ def run_prepared(
         claim_answers(prepared)
         _start(store, prepared)
         share_again(store, prepared)
+        for line in (line for part in prepared.datasets for line in part.understood):
+            watcher.announce(line)  # rows that are misread are paid for as well
         if retry_failed:
             store.forget_failed()
         _drive(store, prepared, watcher)

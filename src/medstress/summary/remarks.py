@@ -16,9 +16,10 @@ from medstress.tasks.multiple_choice import AnswerBy
 
 
 def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
-    """Yield lines on formats, reply lengths, rows left out, sources of synonyms, watched files."""
+    """Yield lines on formats, reply lengths, rows, sources of synonyms, watched files."""
     yield from prepared.sensitivity.left_out
     yield from length_lines(prepared)
+    yield from (line for part in prepared.datasets for line in part.understood)
     yield from (note for part in prepared.datasets for note in part.loaded.notes)
     yield from left_out_lines({part.label: part.loaded.skipped for part in prepared.datasets})
     yield from left_out_sentences(prepared.controls.left_out)

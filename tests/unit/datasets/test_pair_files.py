@@ -80,7 +80,7 @@ def test_unknown_columns_scales_and_endings_are_refused(write, said):
         read(path, scale=(4.0, 0.0))
     said(str(caught.value), "scale")
     with pytest.raises(UsageError) as caught:
-        read(write("", "pairs.csv"))
+        read(write("", "pairs.txt"))
     said(str(caught.value))
 
 

@@ -82,13 +82,19 @@ SET = {
     "types": ("Drug",),
     "scheme": "io",
     "columns": {"id": "n"},
+    "answer_base": 1,
+    "encoding": "cp1252",
+    "sheet": "One",
     "scale": (0.0, 1.0),
     "documents": Path("x"),
 }
 TAKES = {
     "sample": "",
-    "jsonl": "path columns",
-    "parquet": "path columns",
+    "csv": "path columns answer_base encoding",
+    "tsv": "path columns answer_base encoding",
+    "xlsx": "path columns answer_base sheet",
+    "jsonl": "path columns answer_base encoding",
+    "parquet": "path columns answer_base",
     "frozen": "path",
     "medqa": "path annotations split",
     "medmcqa": "path annotations split columns",
@@ -98,9 +104,9 @@ TAKES = {
     "pubtator": "path types",
     "bigbio": "path types scheme columns scale on_bad_labels",
     "brat": "path types",
-    "nli": "path columns",
-    "pairs": "path columns scale",
-    "hub": "hub split types scheme columns scale on_bad_labels",
+    "nli": "path columns encoding sheet",
+    "pairs": "path columns scale encoding sheet",
+    "hub": "path hub split types scheme columns scale on_bad_labels answer_base encoding sheet",
 }
 
 

@@ -158,6 +158,11 @@ class DatasetTable(TomlTable):
     answer_base: Literal[0, 1] | None = None
     """Questions: the number of the first option where answers are numbers; default: what the file
     shows, and an error where it shows neither."""
+    encoding: NonEmpty | None = None
+    """Questions, nli: the encoding of a text file, such as `cp1252`; default: UTF-8, or what a byte
+    order mark says."""
+    sheet: NonEmpty | None = None
+    """xlsx: the sheet to read; default: the only one with content."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; default: 0 to 4."""
     documents: NonEmpty | None = None

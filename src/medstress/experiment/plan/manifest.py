@@ -257,6 +257,7 @@ def _dataset(part: DatasetPart) -> dict[str, Any]:
         "n_rows": len(part.all_items),
         "skipped": list(part.loaded.skipped),
         "notes": list(part.loaded.notes),
+        **({"understood": part.loaded.understood} if part.loaded.understood else {}),
         "hash": part.loaded.source_hash,
     }
 

@@ -64,6 +64,11 @@ class DatasetPart:
     """The command that shows how its rows are understood."""
 
     @property
+    def understood(self) -> tuple[str, ...]:
+        """How its rows were read, in a line; none if they are in medstress's own format."""
+        return (f"read {self.loaded.understood}",) if self.loaded.understood else ()
+
+    @property
     def known_items(self) -> tuple[Any, ...]:
         """The items before the limit; those after it with the mentions that were found in them."""
         drawn = {item.id: item for item in self.questions}
@@ -209,6 +214,8 @@ def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
         scheme=table.scheme,
         columns=table.columns or {},
         answer_base=table.answer_base,
+        encoding=table.encoding,
+        sheet=table.sheet,
         scale=table.scale,
         documents=_path(base, table.documents),
     )

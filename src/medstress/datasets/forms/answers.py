@@ -1,0 +1,245 @@
+"""How a file says which option is right: letter, number from 0 or 1, text, or the option's name.
+
+The form is one for the whole file: the one that every filled cell fits, or, where rows are broken,
+most of them. A form that fits as well and says otherwise makes the file ambiguous.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from medstress.core.errors import DataError
+from medstress.core.items import LETTERS
+from medstress.datasets.forms.naming import is_nothing, plain_name
+from medstress.datasets.forms.options import Options
+from medstress.datasets.values import shown
+
+_LETTER = re.compile(
+    r"[\s(\[\"']*(?:option|choice|answer)?[\s:]*([A-Ja-j])[\s)\].:,\"']*", re.IGNORECASE
+)
+_WITH_TEXT = re.compile(r"\(?([A-Ja-j])[).:\-]\s*(\S.*)", re.DOTALL)
+_NUMBER = re.compile(r"\(?\s*(-?\d{1,9})(?:\.0+)?\s*[).]?")
+
+Form = Literal["label", "letter", "text", "number"]
+_TOLD: dict[Form, str] = {
+    "label": "names of options",
+    "letter": "letters",
+    "text": "texts of options",
+    "number": "numbers",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One row as far as the answer needs it."""
+
+    place: str
+    """Such as ``line 3``."""
+    value: Any
+    """The cell that holds the answer."""
+    options: Options
+    """Its options."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerForm:
+    """How one column says the answer."""
+
+    column: str
+    """The column."""
+    form: Form
+    """What its cells hold."""
+    base: int = 0
+    """The number of the first option."""
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        of = f" from {self.base}" if self.form == "number" else ""
+        return f"answers in {self.column!r} as {_TOLD[self.form]}{of}"
+
+    def position(self, value: Any, options: Options) -> int:
+        """Return the position of the right option.
+
+        Raises:
+            DataError: no answer, or one that is none of the options.
+        """
+        n = len(options.texts)
+        letters = LETTERS[:n]
+        if is_nothing(value):
+            raise DataError(
+                f"field {self.column!r}: expected the right option, got nothing; fill it, or leave "
+                'such rows out with on_bad_row = "skip"'
+            )
+        found = _READERS[self.form](value, options)
+        if found is not None and self.form == "number":
+            found -= self.base
+        if found is not None and 0 <= found < n:
+            return found
+        expected = {
+            "letter": f"one of the letters {', '.join(letters)}",
+            "number": f"a number from {self.base} to {self.base + n - 1}",
+            "text": "the text of one option",
+            "label": f"one of {', '.join(options.labels)}",
+        }[self.form]
+        raise DataError(
+            f"field {self.column!r}: expected {expected}, as the file's other answers are "
+            f"{_TOLD[self.form]}, got {shown(value)}; fix the row, or leave such rows out with "
+            'on_bad_row = "skip"'
+        )
+
+
+class Unsettled(DataError):
+    """More than one reading of a column of answers fits; the message names the key."""
+
+
+def find_form(
+    column: str, cases: Sequence[Case], base: int | None, only: frozenset[Form] | None = None
+) -> AnswerForm | None:
+    """Find how a column says the answers; None if it does not.
+
+    Args:
+        column: its name.
+        cases: all rows whose options can be read.
+        base: the user's `answer_base`, or None.
+        only: the forms to consider; None: all.
+
+    Raises:
+        Unsettled: several readings fit, or a base is needed.
+    """
+    filled = [case for case in cases if not is_nothing(case.value)]
+    if not filled:
+        return None
+    read: dict[Form, list[int | None]] = {
+        form: [reader(case.value, case.options) for case in filled]
+        for form, reader in _READERS.items()
+        if only is None or form in only
+    }
+    if "number" in read:
+        # A number beyond the options speaks for no number of an option.
+        read["number"] = [
+            n if n is not None and 0 <= n <= len(case.options.texts) else None
+            for n, case in zip(read["number"], filled, strict=True)
+        ]
+    fits = {form: sum(found is not None for found in each) for form, each in read.items()}
+    best = max(fits.values(), default=0)
+    if best <= len(filled) / 2:
+        return None
+    if base is not None and fits.get("number", 0) == best:
+        return AnswerForm(column=column, form="number", base=base)
+    forms = [form for form in read if fits[form] > len(filled) / 2]
+    if fits.get("label") == len(filled):
+        forms = [form for form in forms if form != "number"]  # the options' own numbers
+    leading = next(form for form in forms if fits[form] == best)
+    rivals = [form for form in forms if form != leading]
+    first = 0
+    if "number" in forms:
+        others = [form for form in forms if form != "number"]
+        first = _base(column, filled, read["number"], others)
+        read["number"] = [None if n is None else n - first for n in read["number"]]
+    for rival in rivals:
+        for case, a, b in zip(filled, read[leading], read[rival], strict=True):
+            if a is not None and b is not None and a != b:
+                raise _two_readings(column, case, leading, rival)
+    return AnswerForm(column=column, form=leading, base=first)
+
+
+def _base(
+    column: str, cases: Sequence[Case], numbers: Sequence[int | None], rivals: Sequence[Form]
+) -> int:
+    """Return the number of the first option, as far as the file shows it.
+
+    Raises:
+        Unsettled: it shows neither, or both.
+    """
+    pairs = [(case, n) for case, n in zip(cases, numbers, strict=True) if n is not None]
+    zero = next((case for case, n in pairs if n == 0), None)
+    top = next((case for case, n in pairs if n == len(case.options.texts)), None)
+    if rivals and (zero is None) == (top is None):
+        raise _two_readings(column, pairs[0][0], rivals[0], "number")
+    settle = "give answer_base = 0 or answer_base = 1"
+    if zero is not None and top is not None:
+        n = len(top.options.texts)
+        raise Unsettled(
+            f"field {column!r}: expected numbers from 0 or from 1, got 0 in {zero.place} and {n} "
+            f"of {n} options in {top.place}; fix the one that is wrong, and {settle}"
+        )
+    if zero is None and top is None:
+        seen = sorted({n for _, n in pairs})
+        which = f"{seen[0]} to {seen[-1]}" if len(seen) > 1 else f"{seen[0]}"
+        most = max(len(case.options.texts) for case, _ in pairs)
+        raise Unsettled(
+            f"field {column!r}: expected answers that show whether numbers count from 0 or from 1, "
+            f"got {which} for {most} options ({pairs[0][1]} in {pairs[0][0].place}), which both "
+            f"fit; {settle}"
+        )
+    return 0 if zero is not None else 1
+
+
+def _two_readings(column: str, case: Case, one: Form, other: Form) -> Unsettled:
+    keys: dict[Form, str] = {
+        "number": "answer_base = 0 or answer_base = 1 if it is a number",
+        "letter": f'columns = {{answer_idx = "{column}"}} if it is a letter',
+        "text": f'columns = {{answer_text = "{column}"}} if it is the text of an option',
+        "label": "letters as answers if it is the name of an option",
+    }
+    return Unsettled(
+        f"field {column!r}: expected answers that can be read in one way, got {shown(case.value)} "
+        f"in {case.place}, which fits as one of the {_TOLD[one]} and as one of the "
+        f"{_TOLD[other]}; give {keys[one]}, or {keys[other]}"
+    )
+
+
+def _label(value: Any, options: Options) -> int | None:
+    """The position of an option by what the file calls it."""
+    names = [plain_name(label) for label in options.labels]
+    name = plain_name(str(value)) if isinstance(value, str | int) else ""
+    return names.index(name) if name and names.count(name) == 1 else None
+
+
+def _letter(value: Any, options: Options) -> int | None:
+    if not isinstance(value, str):
+        return None
+    if match := _LETTER.fullmatch(value):
+        return LETTERS.index(match[1].upper())
+    if match := _WITH_TEXT.fullmatch(value.strip()):
+        at = LETTERS.index(match[1].upper())
+        if at < len(options.texts) and _same(options.texts[at]) == _same(match[2]):
+            return at
+    return None
+
+
+def _number(value: Any, options: Options) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
+    return int(match[1]) if match else None
+
+
+def _text(value: Any, options: Options) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    text = str(value)
+    if options.texts.count(text) == 1:
+        return options.texts.index(text)
+    same = [_same(each) for each in options.texts]
+    return same.index(_same(text)) if same.count(_same(text)) == 1 else None
+
+
+def _same(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+_READERS: dict[Form, Callable[[Any, Options], int | None]] = {
+    "letter": _letter,
+    "label": _label,
+    "text": _text,
+    "number": _number,
+}

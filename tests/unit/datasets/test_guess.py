@@ -1,0 +1,52 @@
+"""What a name on the command line stands for."""
+
+import json
+
+import pytest
+
+from medstress.core.errors import UsageError
+from medstress.datasets.guess import guess_dataset
+
+CONTENT = {
+    "q.csv": ("question,A,B,answer\nWhich?,x,y,A\n", "csv"),
+    "q.CSV": ("question,A,B,answer\nWhich?,x,y,A\n", "csv"),
+    "q.tsv": ("question\tA\tB\tanswer\nWhich?\tx\ty\tA\n", "tsv"),
+    "tags.tsv": ("-DOCSTART-\tO\n\nAspirin\tB-Drug\nhelps\tO\n", "iob"),
+    "tags.conll": ("Aspirin B-Drug\n", "iob"),
+    "a.txt": ("1|t|Aspirin\n1|a|It helps.\n", "pubtator"),
+    "q.json": (json.dumps([{"question": "?", "choices": ["x", "y"]}]), "jsonl"),
+    "mednli.jsonl": ('{"sentence1": "a", "sentence2": "b", "gold_label": "neutral"}\n', "nli"),
+    "pqa.json": ('{"1": {"QUESTION": "?", "CONTEXTS": [], "final_decision": "yes"}}', "nli"),
+    "pairs.csv": ("text_a,text_b,score\na,b,3\n", "pairs"),
+    "biosses.tsv": ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t3\n", "biosses"),
+    "tokens.jsonl": ('{"tokens": ["a"], "ner_tags": ["O"]}\n', "bigbio"),
+    "set.jsonl": ('{"frozen": 1, "medstress": "0"}\n', "frozen"),
+    "broken.jsonl": ("{\n", "jsonl"),
+}
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_file_is_guessed_by_its_ending_and_its_columns(tmp_path, name):
+    text, source = CONTENT[name]
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    assert guess_dataset(str(path)) == {"name": source, "path": str(path)}
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [("a.ann", "brat"), ("train.tsv", "bc5cdr"), ("state.json", "hub"), ("x/test.parquet", "hub")],
+)
+def test_a_folder_is_guessed_by_its_files(tmp_path, file, source):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("{}", encoding="utf-8")
+    assert guess_dataset(str(tmp_path)) == {"name": source, "path": str(tmp_path)}
+
+
+def test_other_names_are_sources_and_data_sets_of_the_hub(tmp_path, said):
+    assert guess_dataset("sample") == {"name": "sample"}
+    assert guess_dataset("owner/name") == {"name": "hub", "hub": "owner/name"}
+    (tmp_path / "questions.csv").write_text("x", encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        guess_dataset(str(tmp_path / "question.csv"))
+    said(str(caught.value), "questions.csv")
