@@ -34,6 +34,7 @@ COMMANDS = (
     "perturb",
     "list",
     "recipe",
+    "new",
     "doctor",
 )
 

@@ -7,6 +7,7 @@ import argparse
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.explaining import add_explain
 from medstress.cli.flags import Parser, experiment_flags, run_flags, verdict_flags
+from medstress.cli.scaffolding import add_new
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
 
@@ -55,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_freeze(commands)
     _perturb(commands)
     _list(commands)
+    add_new(commands)
     commands.add_parser(
         "doctor",
         help="versions, extras, devices, models, free disk; how to install what is missing",
