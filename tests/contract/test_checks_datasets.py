@@ -90,7 +90,18 @@ def test_sound_sources_pass(options: DatasetOptions, tmp_path: Path) -> None:
         (lenient, "for an empty file, but it was read"),
         (fixed, "another file has the same source_hash"),
     ],
-    ids=["type", "none", "no item", "ids", "hash", "skipped", "order", "refusal", "empty file", "fixed hash"],
+    ids=[
+        "type",
+        "none",
+        "no item",
+        "ids",
+        "hash",
+        "skipped",
+        "order",
+        "refusal",
+        "empty file",
+        "fixed hash",
+    ],
 )
 def test_what_is_wrong_is_named(load: Any, sentence: str, options: DatasetOptions) -> None:
     with pytest.raises(AssertionError, match=sentence):

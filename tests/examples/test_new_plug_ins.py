@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ import medstress as ms
 from medstress.cli.app import medstress_cli
 from medstress.core import registry
 
+ROOT = Path(__file__).resolve().parents[2]
 NAMES = {"attack": "far_away", "backend": "overlap", "dataset": "aiken"}
 """One of each; the data set is the one that docs/data.md prints."""
 
@@ -26,28 +30,45 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {kind: root / kind for kind in NAMES}
 
 
-@pytest.fixture(scope="module")
-def installed(
-    written: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, dict[str, Path]]:
-    """Where pip has put all three, with no index to look at."""
-    target = tmp_path_factory.mktemp("site")
+def pip_install(target: Path, *folders: Path) -> None:
+    """As the printed command, but to a folder, and with no index to look at."""
     told = subprocess.run(
         [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
             *("--no-index", "--no-build-isolation", "--target", str(target)),
-            *map(str, written.values()),
+            *map(str, folders),
         ],
         capture_output=True,
         text=True,
         check=False,
     )
     assert told.returncode == 0, told.stderr
-    return target, written
 
 
-def test_they_pass_their_tests_as_written(installed: tuple[Path, dict[str, Path]]) -> None:
-    target, folders = installed
+def copy(target: Path, folder: Path) -> None:
+    """Put there what pip would, in no time."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    ((group, points),) = project["entry-points"].items()
+    ((name, value),) = points.items()
+    shutil.copy(folder / f"{name}.py", target)
+    info = target / f"{project['name'].replace('-', '_')}-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
+
+
+@pytest.fixture(scope="module")
+def installed(written: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pip has put one of them; it takes seconds, and their pyproject.toml is one template."""
+    target = tmp_path_factory.mktemp("site")
+    pip_install(target, written["dataset"])
+    copy(target, written["attack"])
+    copy(target, written["backend"])
+    return target
+
+
+def outcome_of(target: Path, folders: dict[str, Path]) -> str:
+    """Run the tests of all packages and return what pytest says."""
     path = os.pathsep.join([str(target), *filter(None, [os.environ.get("PYTHONPATH")])])
     told = subprocess.run(
         [
@@ -61,18 +82,27 @@ def test_they_pass_their_tests_as_written(installed: tuple[Path, dict[str, Path]
         check=False,
     )
     assert told.returncode == 0, told.stdout
-    assert "11 passed" in told.stdout
+    return told.stdout
+
+
+def test_they_pass_their_tests_as_written(installed: Path, written: dict[str, Path]) -> None:
+    assert "11 passed" in outcome_of(installed, written)
+
+
+@pytest.mark.release
+def test_pip_installs_all_of_them(tmp_path: Path, written: dict[str, Path]) -> None:
+    pip_install(tmp_path, *written.values())
+    assert "11 passed" in outcome_of(tmp_path, written)
 
 
 def test_their_experiments_run(
-    installed: tuple[Path, dict[str, Path]], workplace: Path, monkeypatch: pytest.MonkeyPatch
+    installed: Path, written: dict[str, Path], workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, folders = installed
-    monkeypatch.syspath_prepend(str(target))
+    monkeypatch.syspath_prepend(str(installed))
     for kind, name in NAMES.items():
         assert registry.installed(f"{kind}s")[name].summary.startswith("plug-in from medstress-")
         run = ms.run(
-            folders[kind] / "experiment.toml",
+            written[kind] / "experiment.toml",
             out=kind,
             limit=4,
             overrides=["experiment.controls=false", "experiment.seeds=[0]"],
@@ -99,3 +129,16 @@ def test_written_code_is_linted_and_formatted_like_this_repository(
                 check=False,
             )
             assert told.returncode == 0, told.stdout
+
+
+def test_the_pages_print_what_the_command_writes(
+    written: dict[str, Path], blocks: Callable[[str, str], list[str]], tmp_path: Path
+) -> None:
+    (module,) = blocks("docs/data.md", "python")
+    assert module == (written["dataset"] / "aiken.py").read_text("utf-8")
+    attack = tmp_path / "attack"
+    assert medstress_cli(["new", "attack", "look_alike", "--to", str(attack)]) == 0
+    page = tomllib.loads(blocks("docs/writing-an-attack.md", "toml")[0])
+    expected = tomllib.loads((attack / "pyproject.toml").read_text("utf-8"))
+    expected["project"]["dependencies"] = ["rapidfuzz"]
+    assert page == expected

@@ -15,7 +15,7 @@ KINDS = ("attack", "backend", "dataset")
 """What `medstress new` writes; the registry has each in the plural."""
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _LONGEST = 40
-_EXAMPLES = {"attack": "look_alike", "backend": "word_counts", "dataset": "exam_table"}
+_EXAMPLES = {"attack": "look_alike", "backend": "word_counts", "dataset": "aiken"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
