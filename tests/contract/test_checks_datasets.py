@@ -1,4 +1,4 @@
-"""`check_dataset` passes the sources that come with medstress and names what is wrong with others."""
+"""`check_dataset` passes sound sources and names what is wrong with others."""
 
 from __future__ import annotations
 

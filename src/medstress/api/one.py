@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from medstress.attacks.protocol import Attack, attack_fault
 from medstress.backends.python.functions import wrap_function
@@ -14,6 +14,7 @@ from medstress.core.clusters import clusters_of
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.datasets.draw import draw
+from medstress.datasets.guess import guess_dataset
 from medstress.datasets.source import DatasetOptions, Loaded
 from medstress.engine.backend_queue import release
 from medstress.engine.scheduler import Scheduler
@@ -38,28 +39,36 @@ def load_dataset(
     annotations: str | Path | None = None,
     split: str | None = None,
     limit: int | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    answer_base: Literal[0, 1] | None = None,
 ) -> tuple[Question, ...]:
-    """Load the questions of a source (`medstress list datasets`).
+    """Load the questions of a file, or of a source (`medstress list datasets`).
 
     Args:
-        name: the source.
-        path: its file, if it needs one.
+        name: the source; or a file or `owner/name` on the hub, whose source is found out.
+        path: the source's file, if it needs one.
         annotations: a file of entity spans.
         split: the split, for sources that have several.
         limit: the number of questions of the sample.
         columns: field -> its name in the file, such as ``{"passage": "reference"}``.
+        answer_base: the number of the first option where answers are numbers.
 
     Raises:
         UsageError, DataError: one sentence.
     """
+    found: Mapping[str, Any] = {"name": name, "path": path}
+    if path is None and name not in registry.installed("datasets"):
+        found = guess_dataset(name)
+    path = found.get("path")
     options = DatasetOptions(
         path=None if path is None else Path(path),
+        hub=found.get("hub"),
         annotations=None if annotations is None else Path(annotations),
         split=split,
         columns=dict(columns or {}),
+        answer_base=answer_base,
     )
-    loaded: Loaded = registry.load("datasets", name)(options)
+    loaded: Loaded = registry.load("datasets", found["name"])(options)
     return draw(loaded.questions, limit)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medstress.api.first import First
+from medstress.api.progress import watching
 from medstress.api.results import Run
+from medstress.core.errors import UsageError
 from medstress.experiment.file.config import Experiment
+from medstress.experiment.file.sources import Source
 from medstress.running.prepare import Watcher
 from medstress.running.run import run_experiment
 
@@ -37,39 +41,79 @@ class Trained:
 
 
 def run(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source | None = None,
     out: str | Path | None = None,
     *,
+    data: str | Path | None = None,
+    model: str | Path | Callable[..., Any] | None = None,
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    entities: str | Sequence[str] | None = None,
+    attack: str | None = None,
+    budget: int | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    answer_base: int | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
     limit: int | None = None,
     overrides: Sequence[str] = (),
+    quiet: bool | None = None,
     watcher: Watcher | None = None,
 ) -> Run:
     """Run, resume or extend an experiment.
 
     Args:
-        experiment: a TOML file or the name of a shipped recipe, a dict of the same shape, or a
-            checked `Experiment`.
+        experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
+            the same shape, or a checked `Experiment`. Without one, `data` and `model` stand for it,
+            as in `medstress run --data FILE --model NAME`.
         out: the run folder; default ``runs/<name>``.
+        data: a file, a folder, a data set of `medstress list datasets`, or `owner/name` on the hub.
+        model: a function that answers, or a name: a folder, a `.gguf` file, `file.py:function`,
+            `mock`, the name that the server at `base_url` knows, or a hub id.
+        base_url: the address of a server.
+        api_key_env: the environment variable that holds the server's key.
+        entities: groups of `drugs`, `diseases`; default: both.
+        attack: name of an attack; default: what fits the data.
+        budget: perturbed queries per item; default: the attack's.
+        columns: field -> its column in the data.
+        answer_base: the number of the first option where answers are numbers.
         fresh: throw away what the folder holds.
         retry_failed: run failed trials again.
         limit: most items of each data set.
         overrides: as the command line's --set.
-        watcher: callbacks for progress.
+        quiet: True for no progress, False for lines on stderr outside notebooks too; by default a
+            notebook shows a bar.
+        watcher: callbacks for progress, in place of the bar.
 
     Raises:
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
     """
-    folder = run_experiment(
-        experiment,
-        out,
-        fresh=fresh,
-        retry_failed=retry_failed,
-        limit=limit,
-        overrides=overrides,
-        watcher=watcher,
+    first = First(
+        data=data,
+        model=model,
+        base_url=base_url,
+        api_key_env=api_key_env,
+        entities=entities,
+        attack=attack,
+        budget=budget,
+        columns=columns or {},
+        answer_base=answer_base,
     )
+    if experiment is not None and first.given:
+        raise UsageError(
+            f"run: {', '.join(first.given)} given beside an experiment, which has them in its "
+            "tables: give one or the other"
+        )
+    with watching(watcher, quiet) as watched:
+        folder = run_experiment(
+            first.experiment(overrides) if experiment is None else experiment,
+            out,
+            fresh=fresh,
+            retry_failed=retry_failed,
+            limit=limit,
+            overrides=overrides,
+            watcher=watched,
+        )
     return Run(folder)
 
 
@@ -81,6 +125,7 @@ def tune(
     retry_failed: bool = False,
     limit: int | None = None,
     overrides: Sequence[str] = (),
+    quiet: bool | None = None,
     watcher: Watcher | None = None,
 ) -> Tuned:
     """Choose n of every `pdws` attack on a tuning split, then report on the rest; or resume.
@@ -90,15 +135,16 @@ def tune(
     """
     from medstress.tuning.tune import tune_experiment
 
-    found = tune_experiment(
-        experiment,
-        out,
-        fresh=fresh,
-        retry_failed=retry_failed,
-        limit=limit,
-        overrides=overrides,
-        watcher=watcher,
-    )
+    with watching(watcher, quiet) as watched:
+        found = tune_experiment(
+            experiment,
+            out,
+            fresh=fresh,
+            retry_failed=retry_failed,
+            limit=limit,
+            overrides=overrides,
+            watcher=watched,
+        )
     report = None if found.report is None else Run(found.report)
     return Tuned(tuning=Run(found.tuning), report=report)
 
@@ -109,6 +155,7 @@ def train(
     *,
     limit: int | None = None,
     overrides: Sequence[str] = (),
+    quiet: bool | None = None,
     watcher: Watcher | None = None,
 ) -> Trained:
     """Fine-tune models, attack them, train adversarial ones, attack those; or resume.
@@ -118,5 +165,6 @@ def train(
     """
     from medstress.training.train import train_experiment
 
-    found = train_experiment(experiment, out, limit=limit, overrides=overrides, watcher=watcher)
+    with watching(watcher, quiet) as watched:
+        found = train_experiment(experiment, out, limit=limit, overrides=overrides, watcher=watched)
     return Trained(run=Run(found.folder), is_complete=found.is_complete)

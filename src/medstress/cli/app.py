@@ -15,6 +15,7 @@ from medstress.engine.progress import DRAIN_SECONDS
 COMMANDS = (
     "demo",
     "run",
+    "init",
     "tune",
     "train",
     "summary",

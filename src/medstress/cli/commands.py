@@ -26,12 +26,15 @@ from medstress.cli.showing import (
     write_report,
 )
 from medstress.cli.significance import test_cli as test_cli
+from medstress.cli.starting import given_experiment
+from medstress.cli.starting import init_cli as init_cli
 from medstress.cli.streams import one_line
 from medstress.cli.verdicts import judged_code, write_verdicts
 from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli
 from medstress.cli.watching import watch_cli as watch_cli
 from medstress.core.errors import UsageError
+from medstress.experiment.file.sources import Source
 from medstress.figures.outputs import Made, Skipped
 from medstress.files.writing import Access, write_text
 from medstress.papers.write import INDEX
@@ -62,9 +65,10 @@ def run_cli(args: argparse.Namespace) -> int:
     _check_limit(args)
     if args.dry_run:
         return _dry_run(args)
+    experiment = given_experiment(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         finished = run(
-            Path(args.experiment),
+            experiment,
             args.out,
             fresh=args.fresh,
             retry_failed=args.retry_failed,
@@ -293,9 +297,12 @@ def _dry_run(args: argparse.Namespace) -> int:
     from medstress.costs.power import power_lines
     from medstress.running.comparing import check_arms, check_factor
 
+    experiment = given_experiment(args)
+    if isinstance(experiment, Source):
+        print(experiment.text)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(
-            Path(args.experiment),
+            experiment,
             limit=args.limit,
             overrides=args.set,
             watcher=watcher,

@@ -58,3 +58,55 @@ def settings_flag(command: argparse.ArgumentParser) -> None:
         metavar="TABLE.KEY=VALUE",
         help="change a key: table.key=v for every entry, table.NAME.key=v for one (repeatable)",
     )
+
+
+def choice_flags(command: argparse.ArgumentParser) -> None:
+    """Add the options that stand for an experiment file."""
+    group = command.add_argument_group("an experiment without a file")
+    group.add_argument(
+        "--data",
+        metavar="DATA",
+        help="a file, a folder, a data set of `medstress list datasets`, or owner/name on the "
+        "Hugging Face hub",
+    )
+    group.add_argument(
+        "--model",
+        metavar="NAME",
+        help="a folder, a .gguf file, file.py:function, mock, smollm2, the name that the server at "
+        "--base-url knows, or a hub id",
+    )
+    group.add_argument(
+        "--base-url", metavar="URL", help="the server's address, e.g. http://127.0.0.1:8000/v1"
+    )
+    group.add_argument(
+        "--api-key-env", metavar="VARIABLE", help="the environment variable with the server's key"
+    )
+    group.add_argument(
+        "--entities",
+        metavar="GROUPS",
+        help="drugs, diseases, or drugs,diseases (default: both; found in the questions by name)",
+    )
+    group.add_argument(
+        "--attack",
+        metavar="NAME",
+        help="default: entity_substitution on questions, swap_noise on other data",
+    )
+    group.add_argument(
+        "--budget",
+        type=int,
+        metavar="N",
+        help="perturbed queries per item (default: the attack's)",
+    )
+    group.add_argument(
+        "--columns",
+        action="append",
+        default=[],
+        metavar="FIELD=COLUMN",
+        help="the data's name of a field, as in question=stem or options=opa,opb,opc (repeatable)",
+    )
+    group.add_argument(
+        "--answer-base",
+        type=int,
+        choices=(0, 1),
+        help="whether answers given as numbers count options from 0 or from 1",
+    )

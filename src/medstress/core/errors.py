@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from os import sep
+from traceback import extract_tb
 
 _MOST_SHOWN = 300
+_OURS = f"{sep}medstress{sep}"
+_SHELL = "run_code"
+"""The function of IPython that runs a cell."""
 
 
 class MedstressError(Exception):
     """Base of all errors raised on purpose."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows: the user's own lines and the sentence, none of our code."""
+        own = [at for at in extract_tb(self.__traceback__) if _OURS not in at.filename]
+        lines = [f"line {at.lineno}: {at.line}" for at in own if at.line and _SHELL not in at.name]
+        return [*lines, f"{type(self).__name__}: {self}"]
 
 
 class UsageError(MedstressError):

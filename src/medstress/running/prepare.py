@@ -19,7 +19,7 @@ from medstress.experiment.file.reading import (
     read_experiment,
     require_tables,
 )
-from medstress.experiment.file.sources import find_source
+from medstress.experiment.file.sources import Source, find_source
 from medstress.experiment.plan.attack_checks import check_budgets, check_scores
 from medstress.experiment.plan.controls import (
     control_arms,
@@ -73,7 +73,7 @@ class Watcher:
 
 
 def prepare(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     *,
     limit: int | None = None,
     overrides: Sequence[str] = (),
@@ -84,7 +84,8 @@ def prepare(
     """Read and check an experiment and load everything but the models.
 
     Args:
-        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        experiment: a TOML file, its text as a `Source`, a dict of the same shape, or a checked
+            `Experiment`.
         limit: most items of each data set.
         overrides: as the command line's --set.
         watcher: callbacks for progress.
@@ -165,7 +166,7 @@ def prepare(
 
 
 def resolve(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     overrides: Sequence[str] = (),
     needs: Sequence[str] = NEEDS,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
@@ -173,7 +174,8 @@ def resolve(
     """Read and check an experiment in any of its forms.
 
     Args:
-        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        experiment: a TOML file, its text as a `Source`, a dict of the same shape, or a checked
+            `Experiment`.
         overrides: as the command line's --set.
         needs: the tables that the command needs.
         complete: as in `prepare`.
@@ -185,9 +187,11 @@ def resolve(
     Raises:
         UsageError: one sentence.
     """
-    if isinstance(experiment, str | Path):
+    if isinstance(experiment, str | Path | Source):
         source = find_source(experiment)
-        checked = read_experiment(Path(experiment), overrides, needs, complete)
+        # A file by its path, which messages show; the base of both is the same.
+        file = experiment if isinstance(experiment, Source) else Path(experiment)
+        checked = read_experiment(file, overrides, needs, complete)
         return checked, source.text, source.base
     base = Path.cwd()
     if isinstance(experiment, Experiment):

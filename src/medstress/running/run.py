@@ -11,6 +11,7 @@ from medstress.comparison.primary import fixed_primary
 from medstress.core.errors import StoreError
 from medstress.engine.scheduler import Scheduler
 from medstress.experiment.file.config import Experiment
+from medstress.experiment.file.sources import Source
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.controls import (
     began_without,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def run_experiment(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     out: str | Path | None = None,
     *,
     fresh: bool = False,
@@ -52,8 +53,8 @@ def run_experiment(
     """Run, resume or extend an experiment, and return the folder of the run.
 
     Args:
-        experiment: a TOML file or the name of a shipped recipe, a dict of the same shape, or a
-            checked `Experiment`.
+        experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
+            the same shape, or a checked `Experiment`.
         out: the run folder; default ``runs/<name>``.
         fresh: throw away what the folder holds.
         retry_failed: run failed trials again.

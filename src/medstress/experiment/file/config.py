@@ -185,6 +185,13 @@ class DatasetTable(TomlTable):
             raise ValueError(f"hub is for name = 'hub', 'bc5cdr' or 'biosses', not {self.name!r}")
         return self
 
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _lists_of_columns(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {key: tuple(own) if isinstance(own, list) else own for key, own in value.items()}
+
     @field_validator("types", "scale", mode="before")
     @classmethod
     def _lists(cls, value: Any) -> Any:

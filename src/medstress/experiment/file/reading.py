@@ -30,7 +30,7 @@ from medstress.experiment.file.config import (
     VictimTable,
 )
 from medstress.experiment.file.future_keys import ATTACKS
-from medstress.experiment.file.sources import find_source
+from medstress.experiment.file.sources import Source, find_source
 from medstress.experiment.file.table import TomlTable
 from medstress.files.reading import check_toml, parse_toml
 from medstress.kinds.victim_prompts import unknown_dataset
@@ -59,7 +59,7 @@ NEEDS = ("experiment", "dataset", "victim", "attack")
 
 
 def read_experiment(
-    path: Path,
+    path: Path | Source,
     overrides: Sequence[str] = (),
     needs: Sequence[str] = NEEDS,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
@@ -67,7 +67,7 @@ def read_experiment(
     """Read, override and check an experiment file.
 
     Args:
-        path: the TOML file, or the name of a shipped recipe.
+        path: the TOML file, the name of a shipped recipe, or a text that is no file.
         overrides: `table.key=value` or `table.NAME.key=value`, values as in TOML.
         needs: the tables that are required.
         complete: fills in what the command decides, before the check.
@@ -76,7 +76,7 @@ def read_experiment(
         UsageError: one sentence: what was expected, what came, in which line, what to do.
     """
     source = find_source(path)
-    raw = parse_toml(source.text, str(path))
+    raw = parse_toml(source.text, source.name if isinstance(path, Source) else str(path))
     apply_overrides(raw, overrides)
     complete(raw)
     return check_experiment(raw, _Where(source.name, source.text), needs)

@@ -23,14 +23,16 @@ class Source:
     """Folder that relative paths start from; for a recipe the current folder."""
 
 
-def find_source(experiment: str | Path) -> Source:
-    """Read an experiment file, or the recipe of that name.
+def find_source(experiment: str | Path | Source) -> Source:
+    """Read an experiment file, or the recipe of that name; a text that is no file stays as it is.
 
     A file that exists wins over a recipe of its name; a folder does not.
 
     Raises:
         UsageError: neither a file nor a recipe, or the file cannot be read.
     """
+    if isinstance(experiment, Source):
+        return experiment
     path = Path(experiment)
     if str(experiment) in recipes.names() and not path.is_file():
         name = str(experiment)

@@ -1,0 +1,148 @@
+"""What Python gives for a table of an experiment file: paths, tables, attacks, functions."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from pydantic import BaseModel
+
+from medstress.attacks.protocol import Attack, attack_class, attack_fault
+from medstress.core import registry
+from medstress.core.errors import UsageError
+from medstress.core.hashing import content_hash
+from medstress.experiment.file.config import AttackTable
+from medstress.files.functions import source_hashes
+
+_MAIN = "__main__"
+"""The module of a notebook's cells and of a script that is run."""
+
+
+def plain(value: Any) -> Any:
+    """Return a value from Python as TOML would give it; keys that are None are left out."""
+    if isinstance(value, Attack):
+        return attack_keys(value)
+    if isinstance(value, BaseModel):
+        given = value.model_fields_set
+        found = {name: getattr(value, name) for name in type(value).model_fields if name in given}
+        if isinstance(value, AttackTable):
+            found |= value.parameters
+        return plain(found)
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, float) and type(value) is not float:
+        return float(value)  # a number of numpy
+    return value
+
+
+def attack_keys(attack: Attack) -> dict[str, Any]:
+    """Return the keys of an `[[attack]]` table that make this attack again, and no others.
+
+    An attack of a class that is not installed is known by its name for the rest of the session.
+
+    Raises:
+        UsageError: it is no attack, or its class cannot be found again or has the name of another.
+    """
+    if fault := attack_fault(attack):
+        raise UsageError(f"attack {attack!r} {fault}")
+    kind: type[Any] = type(attack)
+    name = str(attack.spec()["name"])
+    _know(kind, name)
+    keys = {each.name: getattr(attack, each.name) for each in fields(kind) if each.init}
+    # Twice: a key whose default depends on others may stand in the way of them the first time.
+    for key in [*keys, *keys]:
+        fewer = {each: value for each, value in keys.items() if each != key}
+        if key in keys and _makes(kind, fewer, attack):
+            keys = fewer
+    return {"name": name, **plain(keys)}
+
+
+def _makes(kind: type[Any], keys: Mapping[str, Any], attack: Attack) -> bool:
+    try:
+        return bool(kind(**keys) == attack)
+    except (TypeError, UsageError):
+        return False
+
+
+def _know(kind: type[Any], name: str) -> None:
+    """Make the class of an attack known by its name."""
+    if name not in registry.installed("attacks"):
+        target = _name_of(kind)
+        if target is None:
+            raise UsageError(
+                f"attack {name!r}: {kind.__qualname__} is made inside a function, so it cannot be "
+                "found again; move the class to the top of its module or cell"
+            )
+        registry.ATTACKS[name] = registry.Entry(target, "an attack of this session")
+    known = attack_class(name)
+    if (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
+        raise UsageError(
+            f"attack {name!r}: {known.__module__}.{known.__qualname__} is installed under this "
+            f"name already; give {kind.__qualname__} another `name` in its spec"
+        )
+
+
+def function_keys(
+    function: Callable[..., Any], version: str | None = None, **keys: Any
+) -> dict[str, Any]:
+    """Return the keys of a `[[victim]]` table for a function, class or object.
+
+    The run is identified by its source: the file of a module, or the text of a notebook's cell.
+
+    Args:
+        function: what answers (docs: victims).
+        version: identifies it instead of its source, for an object or where a function uses more
+            than its own source says, such as a model that was loaded in another cell.
+        keys: other keys of the table.
+
+    Raises:
+        UsageError: it cannot be found again under a name, or it has no source and no version.
+    """
+    target = _name_of(function)
+    if target is None:
+        shown = getattr(function, "__qualname__", type(function).__name__)
+        raise UsageError(
+            f"victim {shown}: a function that is made inside another, or has no name, cannot be "
+            "found again; define it with `def` at the top of its module or cell, or give an "
+            "object a name there"
+        )
+    if version is None and not source_hashes(function):
+        version = _hash_of_text(function, target)
+    given = {"backend": "python", "target": target, "version": version, **keys}
+    return {"name": target.rpartition(":")[2], **given}
+
+
+def _name_of(thing: Any) -> str | None:
+    """Return `module:name` by which a thing can be found; None if there is none."""
+    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
+    if isinstance(module, str) and isinstance(name, str):
+        found: Any = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        # A cell that is run again makes the class anew; the last one is what its name stands for.
+        if found is thing or (inspect.isclass(found) and inspect.isclass(thing)):
+            return f"{module}:{name}"
+    # An object, or a function without a name of its own, that a cell has given a name.
+    main = vars(sys.modules[_MAIN])
+    names = (name for name, held in list(main.items()) if held is thing and name[:1] != "_")
+    found = next(names, None)
+    return None if found is None else f"{_MAIN}:{found}"
+
+
+def _hash_of_text(function: Any, target: str) -> str:
+    try:
+        text = inspect.getsource(function)
+    except (OSError, TypeError):
+        raise UsageError(
+            f"victim {target}: it has no source that identifies it; give it a version, as in "
+            f'ms.Victim.of({target.rpartition(":")[2]}, version="1")'
+        ) from None
+    return content_hash(["source", text])

@@ -1,0 +1,105 @@
+"""The data of a first experiment: its table, and what the rows hold."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medstress.core.errors import DataError, UsageError
+from medstress.datasets.guess import guess_dataset
+from medstress.experiment.file.reading import apply_overrides, check_experiment
+from medstress.experiment.first.choices import Choices
+from medstress.experiment.plan.parts import DatasetPart, load_datasets
+from medstress.experiment.plan.sentence_groups import kind_of_datasets
+from medstress.kinds import Kind
+
+_PATHS = ("path", "annotations", "documents")
+_SETTLING = ("answer_base", "columns", "encoding", "sheet")
+"""Keys of `[[dataset]]` that the message about unclear rows names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstData:
+    """The data, read once to see what fits them."""
+
+    table: dict[str, Any]
+    """The keys of `[[dataset]]`; paths are relative to the experiment file."""
+    part: DatasetPart
+    """The items."""
+    kind: Kind
+    """Their kind."""
+
+    @property
+    def has_passages(self) -> bool:
+        """Whether questions come with a text to read."""
+        return self.kind.draws_names and any(item.passage for item in self.part.all_items)
+
+    @property
+    def sentence(self) -> str:
+        """How many items there are, and how their rows were read."""
+        understood = self.part.loaded.understood
+        n = len(self.part.all_items)
+        return f"{n:,} {self.kind.name}{f': {understood}' if understood else ''}"
+
+
+def read_data(choices: Choices, base: Path, overrides: Sequence[str] = ()) -> FirstData:
+    """Read the data that the user named.
+
+    Args:
+        choices: what the user gave; only the data, columns and answer base are read.
+        base: the folder of the experiment file.
+        overrides: as --set; those of `[[dataset]]` decide how rows are read.
+
+    Raises:
+        UsageError: there is no such data, or its rows are not clear; the message says which flag
+            settles it.
+        DataError: a bad row.
+    """
+    table = {**guess_dataset(choices.data), **_reading_keys(choices)}
+    for key in _PATHS:
+        if key in table:
+            table[key] = from_base(str(table[key]), base)
+    raw: dict[str, Any] = {"experiment": {"name": "data"}, "dataset": [dict(table)]}
+    mine = [each for each in overrides if each.partition(".")[0].strip() == "dataset"]
+    apply_overrides(raw, mine)
+    tables = check_experiment(raw, needs=("experiment", "dataset")).dataset
+    try:
+        parts = load_datasets(tables, base, None)
+    except (UsageError, DataError) as error:
+        raise type(error)(f"{error}{_settled_by(str(error), table)}") from error
+    return FirstData(table=table, part=parts[0], kind=kind_of_datasets(parts))
+
+
+def from_base(given: str, base: Path) -> str:
+    """Return a path as it is written in a file in the folder `base`.
+
+    >>> from_base("/data/q.csv", Path("/work"))
+    '/data/q.csv'
+    """
+    path = Path(given).expanduser()
+    if path.is_absolute() or base.resolve() == Path.cwd().resolve():
+        return given
+    return Path(os.path.relpath(path.absolute(), base.resolve())).as_posix()
+
+
+def _reading_keys(choices: Choices) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if choices.columns:
+        found["columns"] = dict(choices.columns)
+    if choices.answer_base is not None:
+        found["answer_base"] = choices.answer_base
+    return found
+
+
+def _settled_by(message: str, given: Mapping[str, Any]) -> str:
+    """Return how to give the key that a message names, on a command line without a file."""
+    flags = {"columns": "--columns FIELD=COLUMN", "answer_base": "--answer-base 0 or 1"}
+    settling = [key for key in _SETTLING if key not in given]
+    named = [key for key in settling if re.search(rf"\b{key}\b", message)]
+    found = [flags.get(key, f"--set dataset.{key}=VALUE") for key in named]
+    found = [flag for flag in found if flag.partition(" ")[0] not in message]
+    return f" (here: {' or '.join(found)})" if found else ""

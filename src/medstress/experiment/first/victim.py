@@ -1,0 +1,262 @@
+"""The victim of a first experiment: which back end a name stands for, and how it answers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from medstress.backends.models.model_files import EMBEDDED
+from medstress.backends.server.address import address_of
+from medstress.core.errors import UsageError, did_you_mean, reason
+from medstress.experiment.first.choices import Choices
+from medstress.experiment.first.data import FirstData, from_base
+from medstress.files.reading import read_json, read_text
+
+EXPECTED = (
+    "a folder, a .gguf file, file.py:function, mock, smollm2, a hub id such as owner/name, or with "
+    "--base-url the name that the server knows"
+)
+"""What the name of a model may be."""
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_ONLY = {
+    "ner": ("python", "mock", "transformers", "spacy"),
+    "similarity": ("python", "mock", "sentence_transformers"),
+}
+"""Task -> the back ends that do it, where not all do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstVictim:
+    """The victim and what a comment says about its keys."""
+
+    table: dict[str, Any]
+    """The keys of `[[victim]]`; paths are relative to the experiment file."""
+    remarks: dict[str, str] = field(default_factory=dict)
+    """Key -> why it has its value."""
+
+    @property
+    def writes_text(self) -> bool:
+        """Whether the model can also write an attacker's edits."""
+        return self.table["backend"] in ("openai", "llama_cpp", "transformers") and (
+            self.table.get("answer_by") != "head"
+        )
+
+
+def find_victim(choices: Choices, base: Path, data: FirstData, *, scores: bool) -> FirstVictim:
+    """Find out what a name stands for.
+
+    Args:
+        choices: what the user gave.
+        base: the folder of the experiment file.
+        data: the items; their kind decides how they are answered.
+        scores: whether the attack needs the victim's scores.
+
+    Raises:
+        UsageError: there is no such file, folder or function, the name cannot be a model's, or the
+            model cannot answer such data.
+    """
+    place = _place(choices, base, data.kind.task)
+    backend = str(place["backend"])
+    known = _ONLY.get(data.kind.task)
+    if known is not None and backend not in known:
+        raise UsageError(
+            f"--model {choices.model}: backend {backend!r} cannot answer {data.kind.name}; give "
+            "--model mock, file.py:function, a folder or a hub id"
+        )
+    answers, remarks = _answers(choices, place, base, data, scores=scores)
+    return FirstVictim(
+        table={"name": _short(choices.model, backend), **place, **answers}, remarks=remarks
+    )
+
+
+def _place(choices: Choices, base: Path, task: str) -> dict[str, Any]:
+    """Return back end and location of the model."""
+    given = choices.model.strip()
+    if not given:
+        raise UsageError(f"--model: expected {EXPECTED}, got an empty text")
+    if choices.base_url is not None:
+        server = {"backend": "openai", "model": given, "base_url": address_of(choices.base_url)}
+        key = choices.api_key_env
+        return server if key is None else {**server, "api_key_env": key}
+    if choices.api_key_env is not None:
+        raise UsageError(
+            "--api-key-env is for a server: give its address too, as in "
+            "--base-url https://api.openai.com/v1"
+        )
+    if given == "mock":
+        return {"backend": "mock"}
+    if given in EMBEDDED:
+        return {"backend": "transformers", "model": given}
+    path = Path(given).expanduser()
+    if path.is_dir():
+        return {"backend": _folder_backend(path, task), "model": from_base(given, base)}
+    if path.suffix.lower() == ".gguf":
+        _require_file(path)
+        return {"backend": _gguf_backend(), "model": from_base(given, base)}
+    if path.suffix == ".py" or ".py:" in given:
+        return {"backend": "python", "target": _function_file(given, base)}
+    module, colon, function = given.partition(":")
+    if colon and function and _is_module(module):
+        return {"backend": "python", "target": given}
+    if task == "ner" and _is_module(given) and find_spec("spacy") is not None:
+        return {"backend": "spacy", "model": given}
+    if _HUB_ID.fullmatch(given) and not path.is_file():
+        local = {"similarity": "sentence_transformers"}.get(task, "transformers")
+        return {"backend": local, "model": given}
+    raise UsageError(f"--model {given}: expected {EXPECTED}{_hint(given, path)}")
+
+
+def _answers(
+    choices: Choices, place: dict[str, Any], base: Path, data: FirstData, *, scores: bool
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the keys that say how the victim is asked and answers, with remarks."""
+    backend, task, open_book = place["backend"], data.kind.task, data.has_passages
+    if task in _ONLY:
+        return {}, {}
+    if backend in ("mock", "python"):
+        return ({"prompt": "open_book"}, {}) if open_book else ({}, {})
+    chat = "open_book_chat" if open_book else "chat"
+    if backend == "openai" and scores:
+        return {"answer_by": "letter", "prompt": chat}, {
+            "answer_by": "the attack needs scores; the server must give log probabilities"
+        }
+    if backend == "openai":
+        return {"answer_by": "generate", "prompt": chat}, {
+            "answer_by": 'every server can; "letter" is cheaper where it gives log probabilities'
+        }
+    if place["model"] in EMBEDDED:
+        return {
+            "answer_by": "text",
+            "prompt": "open_book_cloze" if open_book else "cloze",
+        }, {"answer_by": "by letter this small model nearly always says A"}
+    if _is_head(_config(place, base), task):
+        if task != "multiple_choice":
+            return {"answer_by": "head"}, {}
+        return {"answer_by": "head", "prompt": "question"}, {}
+    if task != "multiple_choice":
+        return {}, {}
+    return {"answer_by": "letter", "prompt": "open_book" if open_book else "qstab"}, {
+        "answer_by": 'or "generate": the model writes its answer'
+    }
+
+
+def _short(given: str, backend: str) -> str:
+    """Return the name in results: without folders."""
+    if backend in ("openai", "mock"):
+        return given.strip()
+    path = Path(given.strip()).expanduser()
+    if path.is_dir():
+        return path.resolve().name
+    local = path.suffix == ".gguf" or backend == "python"
+    return path.name.removesuffix(".gguf") if local else given.strip()
+
+
+def _folder_backend(path: Path, task: str) -> str:
+    if task == "ner" and (path / "meta.json").is_file() and (path / "config.cfg").is_file():
+        return "spacy"
+    return "sentence_transformers" if task == "similarity" else "transformers"
+
+
+def _gguf_backend() -> str:
+    """Return llama.cpp, or transformers where only that is installed."""
+    is_only = find_spec("xllamacpp") is None and find_spec("transformers") is not None
+    return "transformers" if is_only else "llama_cpp"
+
+
+def _function_file(given: str, base: Path) -> str:
+    """Check that the file has the function, without running it; return the target."""
+    name, colon, function = given.rpartition(":")
+    file, function = (name, function) if colon and name.endswith(".py") else (given, "")
+    path = Path(file).expanduser()
+    _require_file(path)
+    try:
+        tree = ast.parse(read_text(path), str(path))
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"--model {given}: {path} is not valid Python: {reason(error)}") from error
+    names = _top_names(tree)
+    listed = ", ".join(f"{file}:{each}" for each in names[:5])
+    if not function:
+        raise UsageError(
+            f"--model {given}: expected file.py:function"
+            + (f"; give one of {listed}" if names else f", and {path} defines no function")
+        )
+    if function.partition(".")[0] not in names and "*" not in names:
+        raise UsageError(
+            f"--model {given}: {path} has no {function!r}{did_you_mean(function, names)}"
+            + (f" (it has: {listed})" if names else "")
+        )
+    return f"{from_base(file, base)}:{function}"
+
+
+def _top_names(tree: ast.Module) -> list[str]:
+    """Return the names of a module, functions and classes first; `*` where imports hide some."""
+    made: list[str] = []
+    others: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if node in tree.body:
+                made.append(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            others += [(each.asname or each.name).partition(".")[0] for each in node.names]
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            others.append(node.id)
+    return list(dict.fromkeys([*made, *others]))
+
+
+def _require_file(path: Path) -> None:
+    if path.is_file():
+        return
+    near = [each.name for each in path.parent.glob(f"*{path.suffix}")]
+    raise UsageError(f"--model: there is no file {path}{did_you_mean(path.name, near)}")
+
+
+def _is_module(name: str) -> bool:
+    if not all(part.isidentifier() for part in name.split(".")):
+        return False
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError, AttributeError):
+        return False
+
+
+def _hint(given: str, path: Path) -> str:
+    """Return what the user may have meant by a name that is nothing known."""
+    if ":" in given and "/" not in given:
+        return f"; if a server knows {given!r}, add --base-url http://127.0.0.1:11434/v1"
+    if path.is_file():
+        return f"; {path} is a file of another kind"
+    near = [str(each) for each in path.parent.iterdir()] if path.parent.is_dir() else []
+    return did_you_mean(given, [*near, "mock", *EMBEDDED])
+
+
+def _config(place: dict[str, Any], base: Path) -> list[str]:
+    """Return the architectures that a model's config.json names; empty if that is not known."""
+    path = base / Path(place["model"]).expanduser()
+    file = path / "config.json" if path.is_dir() else _hub_config(place["model"])
+    if path.is_file() or file is None or not file.is_file():
+        return []
+    content = read_json(file)
+    named = content.get("architectures") if isinstance(content, dict) else None
+    return [str(each) for each in named] if isinstance(named, list) else []
+
+
+def _hub_config(name: str) -> Path | None:
+    """Return the file of a hub model, downloaded as its weights will be; None if it cannot be."""
+    if not _HUB_ID.fullmatch(name) or find_spec("huggingface_hub") is None:
+        return None
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(hf_hub_download(name, "config.json"))
+    except (OSError, ValueError):
+        return None  # opening the model says what is wrong
+
+
+def _is_head(architectures: Sequence[str], task: str) -> bool:
+    ending = "ForMultipleChoice" if task == "multiple_choice" else "ForSequenceClassification"
+    return any(each.endswith(ending) for each in architectures)
