@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 
 from medstress.core.errors import UsageError, reason
-from medstress.files.writing import Access, write_text
+from medstress.files.writing import Access, refuse_link, write_text
 from medstress.scaffolding.names import Names
 
 _SHARED = ("pyproject.toml", "README.md")
@@ -31,10 +31,12 @@ def write_package(names: Names, folder: Path) -> tuple[str, ...]:
     """Write the package into a folder that is empty or not there; return the names of its files.
 
     Raises:
-        UsageError: the folder has something in it, or cannot be written. Nothing is overwritten.
+        UsageError: the folder has something in it, is a link, or cannot be written. Nothing is
+            overwritten.
     """
     texts = dict(_texts(names))
     try:
+        refuse_link(folder)
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise UsageError(
