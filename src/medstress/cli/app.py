@@ -37,6 +37,7 @@ COMMANDS = (
     "perturb",
     "list",
     "recipe",
+    "new",
     "doctor",
 )
 

@@ -15,6 +15,7 @@ from medstress.cli.flags import (
     settings_flag,
     verdict_flags,
 )
+from medstress.cli.scaffolding import add_new
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
 
@@ -65,6 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_freeze(commands)
     _perturb(commands)
     _list(commands)
+    add_new(commands)
     commands.add_parser(
         "doctor",
         help="versions, extras, devices, models, free disk; how to install what is missing",
