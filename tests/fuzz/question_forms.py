@@ -61,6 +61,5 @@ def _case(rng: Random, name: str, source: str, file: str, data: bytes) -> Case:
     experiment = experiments.questions()
     policy = rng.choice(("skip", "error"))
     experiment["dataset"] = [{"name": source, "path": file, "on_bad_row": policy}]
-    experiment["entities"][0]["recogniser"] = "gazetteer"
     write = experiments.command(experiment, {file: data}, "--dry-run")
     return Case(name=name, write=write, codes=CODES)
