@@ -11,17 +11,31 @@ from .case import DONE, FAILED_TRIALS, REFUSED, Case
 from .mutate import TEXTS, encoded, json_text, mutated
 
 CODES = frozenset({DONE, FAILED_TRIALS, REFUSED})
+_MENTION = '"[{""field"": ""B"", ""start"": 0, ""end"": 7, ""type"": ""drugs""}]"'
 CSV = (
-    "question,A,B,C,answer\nA man coughs. What helps?,aspirin,heparin,insulin,A\n"
-    '"Pain, and ""gout""?",codeine,heparin,insulin,C\nAnd 7?,1,2,3,B\n'
+    "question,A,B,C,answer,mentions\n"
+    f"A man coughs. What helps?,aspirin,heparin,insulin,A,{_MENTION}\n"
+    f'"Pain, and ""gout""?",codeine,heparin,insulin,C,{_MENTION}\nAnd 7?,1,2,3,B,\n'
 )
-FIELDS = ("question,A,B,C,answer", "a,b,c,d,e", '"', 'x,"y,z', "1,2,3,4,5", ",,,,", "sep=;")
+FIELDS = (
+    "question,A,B,C,answer,mentions",
+    "a,b,c,d,e",
+    '"',
+    'x,"y,z',
+    "1,2,3,4,5",
+    ",,,,",
+    "sep=;",
+)
+_SPAN = {"field": "A", "start": 0, "end": 7, "type": "drugs"}
 _TWO = ("aspirin", "gout")
 _LISTED = [{"aid": n, "atext": text} for n, text in enumerate(_TWO, start=1)]
 _INNER = {"Question": "What?", "Options": {"A": "aspirin", "B": "gout"}, "Correct Option": "B"}
 _LABELLED = {"text": list(_TWO), "label": ["1", "2"]}
 FORMS: list[list[dict[str, Any]]] = [
-    [{"question": "What helps?", "choices": list(_TWO), "answer": n} for n in (0, 1)],
+    [
+        {"question": "What helps?", "choices": list(_TWO), "answer": n, "mentions": [_SPAN]}
+        for n in (0, 1)
+    ],
     [{"qid": n, "qtext": f"What {n}?", "ra": n, "answers": _LISTED} for n in (1, 2)],
     [{"id": f"q{n}", "data": _INNER} for n in (1, 2)],
     [{"question": "What?", "choices": _LABELLED, "answerKey": n} for n in ("1", "2")],
