@@ -74,6 +74,7 @@ ANSWERS = (
     "ans",
     "answerid",
     "answerlabel",
+    "answers",
     "correctlabel",
     "target",
     "label",
