@@ -117,7 +117,7 @@ def read_questions(
         places = iter(_named(readable, table.names))
         rows = [next(places) if isinstance(row, dict) else (place, row) for place, row in rows]
     seen: dict[str, int] = {}
-    common = filled_columns([row for _, row in readable], above=len(readable) / 2)
+    common = filled_columns([row for _, row in readable], above=len(readable) / 2 - 1 / 2)
 
     def convert(given: RowOrError) -> Question:
         row = raise_error(given)

@@ -168,3 +168,17 @@ def test_a_path_is_needed():
     assert refusal(None, error=UsageError) == (
         "dataset 'medmcqa' needs the key 'path', the file to read"
     )
+
+
+def test_the_original_columns_are_read_in_any_format_and_split(tmp_path):
+    row = {"question": "Which?", **dict(zip(("opa", "opb", "opc", "opd"), "wxyz", strict=True))}
+    rows = [{**row, "id": f"q{cop}", "cop": cop, "exp": "Because."} for cop in (0, 3)]
+    polars.DataFrame(rows).write_parquet(tmp_path / "validation.parquet")
+    (tmp_path / "dev.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name in ("validation.parquet", "dev.json"):
+        loaded = read(tmp_path / name, split="dev", columns={"passage": "exp"})
+        assert [(item.key, item.passage) for item in loaded.questions] == [
+            ("A", "Because."),
+            ("D", "Because."),
+        ]
+        assert "answers in 'cop' as numbers from 0" in loaded.understood

@@ -97,7 +97,7 @@ TAKES = {
     "parquet": "path columns answer_base",
     "frozen": "path",
     "medqa": "path annotations split",
-    "medmcqa": "path annotations split columns",
+    "medmcqa": "path annotations split columns answer_base",
     "bc5cdr": "path hub split types scheme documents on_bad_labels",
     "biosses": "path hub split",
     "iob": "path types scheme documents on_bad_labels",

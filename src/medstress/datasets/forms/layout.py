@@ -128,7 +128,7 @@ def _understood(rows: Rows, options: DatasetOptions) -> Layout:
     fields = [row for _, row in rows]
     columns, filled = columns_of(fields), filled_columns(fields)
     # Columns of a few rows alone say nothing of the file.
-    common = filled_columns(fields, above=len(fields) / 2)
+    common = filled_columns(fields, above=len(fields) / 2 - 1 / 2)
     options_form = find_options(fields, columns, given.get("options"))
     question = _question(fields, [c for c in common if c not in options_form.columns], given)
     cases = _readable(rows, options_form)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from medstress.core.errors import DataError, UsageError, did_you_mean
@@ -73,6 +74,7 @@ ANSWERS = (
     "ans",
     "answerid",
     "answerlabel",
+    "answers",
     "correctlabel",
     "target",
     "label",
@@ -100,6 +102,7 @@ IDS = (
 )
 
 
+@lru_cache(maxsize=4096)
 def plain_name(name: str) -> str:
     """Return a name without case, spaces, underscores and punctuation.
 

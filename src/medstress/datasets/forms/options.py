@@ -308,6 +308,8 @@ def _only(rows: Sequence[Row], found: Sequence[OptionsForm]) -> OptionsForm:
     Raises:
         DataError: two columns hold different options.
     """
+    if len(found) == 1:
+        return found[0]
     readings = [[_texts(form, row) for row in rows] for form in found]
     readable = [sum(texts is not None for texts in reading) for reading in readings]
     kept = [n for n, count in enumerate(readable) if count >= max(readable) / 2 and count]

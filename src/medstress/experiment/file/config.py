@@ -129,12 +129,12 @@ class DatasetTable(TomlTable):
     """`[[dataset]]`."""
 
     name: NonEmpty
-    """`sample`, `jsonl`, `parquet`, `frozen` (what `medstress freeze` wrote), `medqa`, `medmcqa`,
-    `bc5cdr`, `biosses`, `iob`, `pubtator`, `bigbio`, `brat`, `pairs`, `hub`, another that
-    `medstress list datasets` shows, or a plug-in's."""
+    """`sample`, `csv`, `tsv`, `xlsx`, `jsonl`, `parquet`, `frozen` (what `medstress freeze` wrote),
+    `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`, `bigbio`, `brat`, `pairs`, `nli`,
+    `hub`, another that `medstress list datasets` shows, or a plug-in's."""
     path: str | None = None
     """The file, if the source needs one; bc5cdr: or a folder with a file for each split; brat: the
-    folder."""
+    folder; hub: a folder that `datasets` saved, or with the files of a data set."""
     hub: NonEmpty | None = None
     """bc5cdr, biosses, hub: `owner/name` on the Hugging Face hub, or `owner/name:file`."""
     annotations: str | None = None

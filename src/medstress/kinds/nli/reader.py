@@ -117,7 +117,7 @@ def _recognised(rows: Sequence[Row]) -> dict[str, str]:
     found = columns_of(rows)
     if {"QUESTION", "CONTEXTS", "final_decision"} <= set(found):
         return {name: own for name, own in _PUBLISHED.items() if own in found}
-    if not rows or "question" in found or {"text_a", "text_b", "label"} & set(found):
+    if not rows or "question" in found or {"text_a", "text_b"} & set(found):
         return {}
     usual = {name: called(found, names) for name, names in _USUAL.items()}
     return {name: columns[0] for name, columns in usual.items() if len(columns) == 1}
