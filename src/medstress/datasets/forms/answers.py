@@ -7,14 +7,14 @@ most of them. A form that fits as well and says otherwise makes the file ambiguo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from medstress.core.errors import DataError
 from medstress.core.items import LETTERS
 from medstress.datasets.forms.naming import is_nothing, plain_name
-from medstress.datasets.forms.options import Options
+from medstress.datasets.forms.options import Options, are_letters
 from medstress.datasets.values import shown
 
 _LETTER = re.compile(
@@ -44,6 +44,10 @@ class Case:
     """Its options."""
 
 
+class Unsettled(DataError):
+    """More than one reading of a column of answers fits; the message names the key."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerForm:
     """How one column says the answer."""
@@ -54,11 +58,16 @@ class AnswerForm:
     """What its cells hold."""
     base: int = 0
     """The number of the first option."""
+    shown_by: str = ""
+    """The place of the only 0, where numbers count from 0 for it alone."""
+    doubt: Unsettled | None = None
+    """What a few rows leave open, unless another column says the same as this one."""
 
     @property
     def told(self) -> str:
         """In words."""
         of = f" from {self.base}" if self.form == "number" else ""
+        of += f" (0 only in {self.shown_by})" if self.shown_by else ""
         return f"answers in {self.column!r} as {_TOLD[self.form]}{of}"
 
     def position(self, value: Any, options: Options) -> int:
@@ -90,10 +99,6 @@ class AnswerForm:
             f"{_TOLD[self.form]}, got {shown(value)}; fix the row, or leave such rows out with "
             'on_bad_row = "skip"'
         )
-
-
-class Unsettled(DataError):
-    """More than one reading of a column of answers fits; the message names the key."""
 
 
 def find_form(
@@ -135,16 +140,39 @@ def find_form(
         forms = [form for form in forms if form != "number"]  # the options' own numbers
     leading = next(form for form in forms if fits[form] == best)
     rivals = [form for form in forms if form != leading]
-    first = 0
+    first, shown_by = 0, ""
     if "number" in forms:
         others = [form for form in forms if form != "number"]
         first = _base(column, filled, read["number"], others)
+        zeros = [c.place for c, n in zip(filled, read["number"], strict=True) if n == 0]
+        shown_by = zeros[0] if len(zeros) == 1 and leading == "number" else ""
         read["number"] = [None if n is None else n - first for n in read["number"]]
     for rival in rivals:
         for case, a, b in zip(filled, read[leading], read[rival], strict=True):
             if a is not None and b is not None and a != b:
                 raise _two_readings(column, case, leading, rival)
-    return AnswerForm(column=column, form=leading, base=first)
+    return AnswerForm(
+        column=column,
+        form=leading,
+        base=first,
+        shown_by=shown_by,
+        doubt=_doubt(column, filled, leading, read),
+    )
+
+
+def _doubt(
+    column: str, cases: Sequence[Case], leading: Form, read: Mapping[Form, Sequence[int | None]]
+) -> Unsettled | None:
+    """Return the error about a text that is an option and says another one in the form it has.
+
+    Numbers that are no texts in the file are no texts of options either.
+    """
+    rival: Form = "letter" if leading == "text" else "text"
+    if rival in read:
+        for case, a, b in zip(cases, read[leading], read[rival], strict=True):
+            if isinstance(case.value, str) and a is not None and b is not None and a != b:
+                return _two_readings(column, case, leading, rival)
+    return None
 
 
 def _base(
@@ -203,10 +231,13 @@ def _label(value: Any, options: Options) -> int | None:
 def _letter(value: Any, options: Options) -> int | None:
     if not isinstance(value, str):
         return None
+    own = options.labels if are_letters(options.labels) else LETTERS
     if match := _LETTER.fullmatch(value):
-        return LETTERS.index(match[1].upper())
+        letter = match[1].upper()
+        return own.index(letter) if letter in own else LETTERS.index(letter)
     if match := _WITH_TEXT.fullmatch(value.strip()):
-        at = LETTERS.index(match[1].upper())
+        letter = match[1].upper()
+        at = own.index(letter) if letter in own else len(options.texts)
         if at < len(options.texts) and _same(options.texts[at]) == _same(match[2]):
             return at
     return None

@@ -186,13 +186,16 @@ def _question(rows: Sequence[Row], columns: Sequence[str], given: Any) -> tuple[
             "expected a header with a column such as 'question', got the columns "
             f'{", ".join(columns)}; name it with columns = {{question = "..."}}'
         )
+    beside = [c for c in called(texts, WEAK_QUESTIONS) if c not in found and _is_prose(rows, c)]
+    found = [*found, *beside]
     different = [c for c in found[1:] if any(row.get(c) != row.get(found[0]) for row in rows)]
     context = next(iter(called(texts, ("context",))), None)
     if different and not (context and {"question", "stem"} >= {*map(plain_name, found)}):
         raise DataError(
             f"expected one column that holds the question, got {found[0]!r} and "
             f"{', '.join(map(repr, different))}; choose with columns = "
-            f'{{question = "{found[0]}"}}'
+            f'{{question = "{found[0]}"}}, or columns = {{context = "{different[0]}", stem = '
+            f'"{found[0]}"}} if the question has two parts'
         )
     if context is None:
         return "", found[0]
@@ -204,6 +207,12 @@ def _question(rows: Sequence[Row], columns: Sequence[str], given: Any) -> tuple[
             f'columns = {{passage = "{context}"}} for a text to read before it'
         )
     return context, stem or found[0]
+
+
+def _is_prose(rows: Sequence[Row], column: str) -> bool:
+    """Return whether most cells hold three words or more, as no number or name of a row does."""
+    cells = [row.get(column) for row in rows if not is_nothing(row.get(column))]
+    return sum(isinstance(cell, str) and len(cell.split()) > 2 for cell in cells) > len(cells) / 2
 
 
 def _answers(

@@ -33,8 +33,20 @@ QUESTIONS = (
     "qtext",
     "sent1",
 )
-WEAK_QUESTIONS = ("questions", "q", "problem", "item", "vignette", "case", "text", "input")
-"""Names that hold the question only if no column of `QUESTIONS` is there."""
+WEAK_QUESTIONS = (
+    "questions",
+    "q",
+    "problem",
+    "item",
+    "vignette",
+    "casevignette",
+    "case",
+    "scenario",
+    "leadin",
+    "text",
+    "input",
+)
+"""Names that hold the question, or the first part of it beside a column of `QUESTIONS`."""
 OPTION_LISTS = (
     "options",
     "choices",
