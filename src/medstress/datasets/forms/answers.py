@@ -163,9 +163,9 @@ def find_form(
 def _doubt(
     column: str, cases: Sequence[Case], leading: Form, read: Mapping[Form, Sequence[int | None]]
 ) -> Unsettled | None:
-    """Return the error about a text that is an option and says another one in the form it has.
+    """Return the error about a text that names one option in the file's form, and is another.
 
-    Numbers that are no texts in the file are no texts of options either.
+    Only of cells that are texts: a number of a JSON file is no text of an option.
     """
     rival: Form = "letter" if leading == "text" else "text"
     if rival in read:

@@ -13,6 +13,8 @@ from medstress.core.items import LETTERS
 from medstress.datasets.forms.answers import AnswerForm, Case, Form, Unsettled, find_form
 from medstress.datasets.forms.naming import (
     ANSWERS,
+    CASES,
+    FLAGS,
     IDS,
     QUESTIONS,
     WEAK_ANSWERS,
@@ -134,6 +136,9 @@ def _understood(rows: Rows, options: DatasetOptions) -> Layout:
     cases = _readable(rows, options_form)
     taken = {*question, *options_form.columns}
     answer, others = _answers(cases, [c for c in common if c not in taken], options)
+    if not set(_GIVEN) & set(given):
+        rest = [c for c in filled if c not in taken and c not in {o.column for o in others}]
+        _check_flag(answer, cases, rest)
     return Layout(
         question=question,
         options=options_form,
@@ -191,11 +196,15 @@ def _question(rows: Sequence[Row], columns: Sequence[str], given: Any) -> tuple[
     different = [c for c in found[1:] if any(row.get(c) != row.get(found[0]) for row in rows)]
     context = next(iter(called(texts, ("context",))), None)
     if different and not (context and {"question", "stem"} >= {*map(plain_name, found)}):
+        case = next(iter(called(found, CASES)), None)
+        rest = [c for c in found if c != case]
+        asked = next((c for c in rest if _is_prose(rows, c)), rest[0])
+        first_part = case or next(c for c in rest if c != asked)
         raise DataError(
             f"expected one column that holds the question, got {found[0]!r} and "
             f"{', '.join(map(repr, different))}; choose with columns = "
-            f'{{question = "{found[0]}"}}, or columns = {{context = "{different[0]}", stem = '
-            f'"{found[0]}"}} if the question has two parts'
+            f'{{question = "{asked}"}}, or, if it has two parts, columns = {{context = "'
+            f'{first_part}", stem = "{asked}"}}'
         )
     if context is None:
         return "", found[0]
@@ -257,7 +266,49 @@ def _answers(
                 f"{other.column!r}, which say different things; choose with columns = "
                 f'{{answer = "{first.column}"}}'
             )
+    if first.doubt is not None and not others:
+        raise first.doubt
     return first, tuple(others)
+
+
+def _check_flag(
+    answer: AnswerForm, cases: Sequence[tuple[str, Row, Any]], columns: Sequence[str]
+) -> None:
+    """Refuse a column of answers with a weak name beside another that could be the answers.
+
+    Args:
+        answer: the form of the column.
+        cases: the rows with their options.
+        columns: all columns with a value that hold nothing else of a question.
+    """
+    if plain_name(answer.column) not in FLAGS:
+        return
+
+    def fits(column: str, form: AnswerForm) -> int:
+        return sum(
+            _position(form, Case(place=place, value=row.get(column), options=read)) is not None
+            for place, row, read in cases
+        )
+
+    for column in columns:
+        if column == answer.column or plain_name(column) in IDS:
+            continue
+        of = [Case(place=place, value=row.get(column), options=read) for place, row, read in cases]
+        try:
+            other = find_form(column, of, None)
+        except Unsettled:
+            is_rival = True
+        else:
+            named = plain_name(column) in ANSWERS and plain_name(column) not in FLAGS
+            is_rival = other is not None and (
+                named or fits(column, other) >= fits(answer.column, answer)
+            )
+        if is_rival:
+            raise DataError(
+                f"expected one column that holds the answer, got {answer.column!r} and "
+                f"{column!r}, whose values fit as well; choose with columns = "
+                f'{{answer = "{column}"}} or columns = {{answer = "{answer.column}"}}'
+            )
 
 
 def _closest(column: str, first: AnswerForm, of: Callable[[str], list[Case]]) -> AnswerForm:

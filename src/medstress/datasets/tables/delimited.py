@@ -149,7 +149,7 @@ def _tabbed(path: Path, text: str) -> Iterator[Record]:
         for n, line in enumerate(lines, start=1)
     ]
     fields = [record for _, record in records if isinstance(record, list)]
-    if any(len(one) > 1 and one[0] == one[-1] == '"' for record in fields for one in record):
+    if any(one.startswith('"') for record in fields for one in record):
         try:
             quoted = list(_quoted(path, text, "\t"))
         except DataError:
@@ -159,4 +159,22 @@ def _tabbed(path: Path, text: str) -> Iterator[Record]:
             len(next(record for record in fields if any(record)))
         }:
             return iter(quoted)
+        _check_halves(path, records)
     return iter(records)
+
+
+def _check_halves(path: Path, records: Sequence[Record]) -> None:
+    """Refuse a file in which a line ends inside a text in quotation marks.
+
+    Its second half would pass as a row of its own.
+    """
+    rows = [(place, fields) for place, fields in records if isinstance(fields, list)]
+    n = len(next(fields for _, fields in rows if any(fields)))
+    for place, fields in rows:
+        last = fields[-1]
+        if len(fields) < n and last.startswith('"') and (last == '"' or not last.endswith('"')):
+            raise DataError(
+                f"{path}, {place}: expected {n} fields as in the header, got {len(fields)} and a "
+                "quotation mark that closes on another line, though other rows do not fit that; "
+                "write each row on one line, or save the file as CSV"
+            )

@@ -108,7 +108,7 @@ def read_labelled(table: Table, options: DatasetOptions) -> LoadedTexts:
         items=tuple(replace(item, labels=labels) for item in items),
         skipped=skipped,
         source_hash=hash_files(path),
-        understood=_told(table, len(items), recognised),
+        understood=_told(table, len(items), columns),
     )
 
 
@@ -123,13 +123,13 @@ def _recognised(rows: Sequence[Row]) -> dict[str, str]:
     return {name: columns[0] for name, columns in usual.items() if len(columns) == 1}
 
 
-def _told(table: Table, n: int, recognised: Mapping[str, str]) -> str:
-    """Return what was understood, in one line; nothing if the names are the documented ones."""
-    if not recognised and not table.told:
-        return ""
+def _told(table: Table, n: int, columns: Mapping[str, str]) -> str:
+    """Return what was understood, in one line."""
+    row = next(row for _, row in table.rows if isinstance(row, dict))
     how = f" ({table.told})" if table.told else ""
-    names = ", ".join(f"{name} in {own!r}" for name, own in recognised.items())
-    return f"{table.path.name}{how}: {n:,} labelled pairs" + (f"; {names}" if names else "")
+    found = _names(row, columns).items()
+    names = ", ".join(f"{name} in {own!r}" for name, own in found if name != "id" or own in row)
+    return f"{table.path.name}{how}: {n:,} labelled pair{'s' * (n != 1)}; {names}"
 
 
 def pair_from_row(
