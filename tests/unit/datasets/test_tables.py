@@ -128,6 +128,12 @@ def test_tsv_has_no_quotation_marks_unless_all_of_it_fits_them(write):
     assert loaded.questions[0].stem == '"Which" is it?'
     quoted = read(write(f'{head}\n"Which\tis ""it""?"\tw\t"x"\ty\tz\tB\n', "q.tsv"))
     assert (quoted.questions[0].stem, quoted.questions[0].key_text) == ('Which\tis "it"?', "x")
+    wrapped = f'{head}\n"Which\nis it?"\tw\tx\ty\tz\tB\n'
+    assert read(write(wrapped, "q.tsv")).questions[0].stem == "Which\nis it?"
+    broken = write(wrapped + '"Who" is it?\tw\tx\ty\tz\tB\n', "q.tsv")
+    assert refusal(broken, on_bad_row="skip").startswith(
+        ", line 2: expected 6 fields as in the header, got 1 and a quotation mark that closes on"
+    )
 
 
 def book(*rows, merge=None, formats=(), sheets=()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -234,13 +235,9 @@ def _answers(
     """
     given = [(name, only) for name, only in _GIVEN.items() if name in options.columns]
     candidates = given or [(name, None) for name in called(columns, ANSWERS)]
+    of = partial(_cases, cases)
     found: list[AnswerForm] = []
     unsettled: list[tuple[str, Unsettled]] = []
-
-    def of(column: str) -> list[Case]:
-        return [
-            Case(place=place, value=row.get(column), options=read) for place, row, read in cases
-        ]
 
     for column, only in candidates:
         try:
@@ -271,6 +268,10 @@ def _answers(
     return first, tuple(others)
 
 
+def _cases(cases: Sequence[tuple[str, Row, Any]], column: str) -> list[Case]:
+    return [Case(place=place, value=row.get(column), options=read) for place, row, read in cases]
+
+
 def _check_flag(
     answer: AnswerForm, cases: Sequence[tuple[str, Row, Any]], columns: Sequence[str]
 ) -> None:
@@ -284,26 +285,24 @@ def _check_flag(
     if plain_name(answer.column) not in FLAGS:
         return
 
-    def fits(column: str, form: AnswerForm) -> int:
-        return sum(
-            _position(form, Case(place=place, value=row.get(column), options=read)) is not None
-            for place, row, read in cases
-        )
+    of = partial(_cases, cases)
+
+    def fits(form: AnswerForm) -> int:
+        return sum(_position(form, case) is not None for case in of(form.column))
 
     for column in columns:
         if column == answer.column or plain_name(column) in IDS:
             continue
-        of = [Case(place=place, value=row.get(column), options=read) for place, row, read in cases]
         try:
-            other = find_form(column, of, None)
+            other = find_form(column, of(column), None)
         except Unsettled:
-            is_rival = True
-        else:
-            named = plain_name(column) in ANSWERS and plain_name(column) not in FLAGS
-            is_rival = other is not None and (
-                named or fits(column, other) >= fits(answer.column, answer)
-            )
-        if is_rival:
+            other = _closest(column, answer, of)
+        if other is None:
+            continue
+        # One with a better name is here because most of its cells are empty.
+        named = plain_name(column) in ANSWERS and plain_name(column) not in FLAGS
+        same = _agreement(answer, other, of(answer.column), of(column)) >= _AGREE
+        if named or (fits(other) >= fits(answer) and not same):
             raise DataError(
                 f"expected one column that holds the answer, got {answer.column!r} and "
                 f"{column!r}, whose values fit as well; choose with columns = "

@@ -385,7 +385,7 @@ def letters_before(texts: Sequence[str]) -> str:
 
 def are_letters(labels: Sequence[str]) -> bool:
     """Return whether labels are A, B, C, ..., in any order."""
-    return sorted(labels) == list(LETTERS[: len(labels)])
+    return bool(labels) and sorted(labels) == list(LETTERS[: len(labels)])
 
 
 def is_reordered(texts: Sequence[str]) -> bool:
