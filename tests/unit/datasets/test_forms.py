@@ -495,7 +495,6 @@ def test_one_row_whose_answer_is_a_letter_and_an_option_needs_a_second_column(re
         ("correct", "0110", "Right letter"),
         ("target", "ABAB", "Antwort"),
         ("key", "1234", "Right letter"),
-        ("key", "1235", "Right letter"),
     ],
 )
 def test_a_flag_or_number_of_a_row_is_no_answer_beside_a_column_that_fits(
