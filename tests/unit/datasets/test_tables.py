@@ -5,6 +5,7 @@ import json
 from io import BytesIO
 
 import openpyxl
+import polars
 import pyarrow
 import pytest
 
@@ -273,3 +274,24 @@ def test_a_folder_of_files_is_read_by_split(tmp_path):
     (tmp_path / "data" / "train-0.csv").write_text(f"{HEAD}\n{ROW}\n{ROW}\n", encoding="utf-8")
     assert len(read(tmp_path, "hub", split="test").questions) == 1
     assert "choose one with split" in refusal(tmp_path, "hub")
+
+
+def test_the_parts_of_a_table_are_read_together(tmp_path):
+    parts = [tmp_path / f"test-{n:05}-of-00002.csv" for n in range(2)]
+    parts[0].write_text(f"{HEAD}\n{ROW}\n", encoding="utf-8")
+    assert "copy that file too" in refusal(tmp_path, "hub")
+    parts[1].write_text(f"{HEAD}\n{ROW.replace('é', 'a')}\nx\n", encoding="utf-8")
+    assert "test-*-of-00002.csv, part 2, line 3: " in refusal(tmp_path, "hub")
+    loaded = read(tmp_path, "hub", on_bad_row="skip")
+    assert [item.stem for item in loaded.questions] == ["Which é?", "Which a?"]
+    assert "2 files" in loaded.understood
+    first = loaded.source_hash
+    parts[1].write_text(f"{HEAD}\n{ROW}\n", encoding="utf-8")
+    assert read(tmp_path, "hub").source_hash != first
+
+
+def test_the_parts_of_labelled_pairs_are_read_together(tmp_path):
+    for n, label in enumerate(["yes", "no"]):
+        row = {"text_a": "One.", "text_b": f"Two {n}.", "label": label}
+        polars.DataFrame([row]).write_parquet(tmp_path / f"{n:04}.parquet")
+    assert [item.label for item in read(tmp_path, "hub").items] == ["yes", "no"]

@@ -34,6 +34,7 @@ from medstress.datasets.source import (
     single_columns,
 )
 from medstress.datasets.tables.columnar import is_saved, with_names
+from medstress.datasets.tables.parts import parts_of
 from medstress.datasets.tables.reading import ENDINGS, read_table
 from medstress.datasets.tables.table import Row, RowOrError, Table, raise_error
 from medstress.datasets.values import plain, shown
@@ -67,7 +68,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
             ``error``.
     """
     check_keys("nli", options, "path", "columns", "encoding", "sheet")
-    if options.path is None or not is_saved(options.path):
+    if options.path is None or not (is_saved(options.path) or parts_of(options.path)):
         required_file("nli", "path", options.path)
     path = options.path or Path()
     if path.suffix.lower() not in ENDINGS and not path.is_dir():
