@@ -201,7 +201,8 @@ def collect(
             item = convert(raw)
             if item.id in places:
                 raise DataError(
-                    f"field 'id': expected a unique id, got {item.id!r} as in {places[item.id]}"
+                    f"field 'id': expected a unique id, got {item.id!r} as in "
+                    f"{places[item.id]}; give each row an id of its own"
                 )
         except DataError as error:
             sentence = f"{path}, {place}: {error}"

@@ -83,7 +83,7 @@ class AnswerForm:
             "letter": f"one of the letters {', '.join(letters)}",
             "number": f"a number from {self.base} to {self.base + n - 1}",
             "text": "the text of one option",
-            "label": f"one of {', '.join(options.labels)}",
+            "label": f"one of {', '.join(options.labels or letters)}",
         }[self.form]
         raise DataError(
             f"field {self.column!r}: expected {expected}, as the file's other answers are "
@@ -194,7 +194,9 @@ def _two_readings(column: str, case: Case, one: Form, other: Form) -> Unsettled:
 
 
 def _label(value: Any, options: Options) -> int | None:
-    """The position of an option by what the file calls it."""
+    """The position of an option by what the file calls it, a letter where it calls it nothing."""
+    if not options.labels:
+        return _letter(value, options)
     names = [plain_name(label) for label in options.labels]
     name = plain_name(str(value)) if isinstance(value, str | int) else ""
     return names.index(name) if name and names.count(name) == 1 else None
@@ -224,7 +226,7 @@ def _number(value: Any, options: Options) -> int | None:
 
 
 def _text(value: Any, options: Options) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if not isinstance(value, str | int | float):  # of true and false too: TRUE is Excel's True
         return None
     text = str(value)
     if options.texts.count(text) == 1:

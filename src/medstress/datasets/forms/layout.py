@@ -28,6 +28,8 @@ from medstress.datasets.source import DatasetOptions
 from medstress.datasets.tables.table import Row
 from medstress.datasets.values import shown
 
+_WITHHELD = "-1"
+"""What published test splits hold instead of answers."""
 _AGREE = 0.8
 """A second column of answers is one if it agrees with the first in this share of rows."""
 _GIVEN: dict[str, frozenset[Form] | None] = {
@@ -83,9 +85,9 @@ class Layout:
         """
         context, stem = self.question
         options = self.options.read(given)
-        position = self.answer.position(given.get(self.answer.column), options)
+        position = self.answer.position(_answer(given, self.answer.column), options)
         for other in self.others:
-            value = given.get(other.column)
+            value = _answer(given, other.column)
             if not is_nothing(value) and other.position(value, options) != position:
                 raise DataError(
                     f"field {other.column!r}: expected option {LETTERS[position]} as in "
@@ -147,6 +149,12 @@ def content_id(row: Row) -> str:
     """Return an id made from the content of a row in the documented format."""
     names = ("context", "stem", "question", "passage", "options", "answer_idx")
     return content_hash([row.get(name) for name in names]).rpartition(":")[2][:12]
+
+
+def _answer(row: Row, column: str) -> Any:
+    """Return a cell with an answer; a list of one answer is that answer."""
+    value = row.get(column)
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _text(row: Row, column: str) -> str:
@@ -221,7 +229,8 @@ def _answers(
 
     def of(column: str) -> list[Case]:
         return [
-            Case(place=place, value=row.get(column), options=read) for place, row, read in cases
+            Case(place=place, value=_answer(row, column), options=read)
+            for place, row, read in cases
         ]
 
     for column, only in candidates:
@@ -287,7 +296,13 @@ def _no_answer(
     if not candidates:
         return DataError(
             "expected a column with the right option, such as 'answer', got besides question and "
-            f"options {', '.join(columns) or 'no column'}; {mend}"
+            f"options {', '.join(columns) or 'no column'}; {mend}, or, if these are questions of a "
+            "test split that is published without answers, take train or validation"
+        )
+    if all(str(row.get(candidates[0])) == _WITHHELD for _, row, _ in cases):
+        return DataError(
+            f"field {candidates[0]!r}: expected the right options, got {_WITHHELD} in every row: "
+            "this split is published without answers; take train or validation"
         )
     place, row, _ = next(
         (case for case in cases if not is_nothing(case[1].get(candidates[0]))), cases[0]

@@ -90,6 +90,7 @@ def read_labelled(table: Table, options: DatasetOptions) -> LoadedTexts:
         (place, with_names([row], table.names)[0] if isinstance(row, dict) else row)
         for place, row in table.rows
     ]
+    _check_answered(path, [row for _, row in rows if isinstance(row, dict)], columns)
     recognised = _recognised([row for _, row in rows if isinstance(row, dict)])
     columns = {**recognised, **columns}
     numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
@@ -111,6 +112,17 @@ def read_labelled(table: Table, options: DatasetOptions) -> LoadedTexts:
         source_hash=hash_files(path),
         understood=_told(table, len(items), recognised),
     )
+
+
+def _check_answered(path: Path, rows: Sequence[Row], columns: Mapping[str, str]) -> None:
+    """Refuse PubMedQA where it is published without labels."""
+    found = set(columns_of(rows))
+    is_pubmedqa = {"QUESTION", "CONTEXTS"} <= found or {"pubid", "question", "context"} <= found
+    if is_pubmedqa and "label" not in columns and not {"label", "final_decision"} & found:
+        raise DataError(
+            f"{path}: expected the field 'final_decision', got {', '.join(columns_of(rows))}: this "
+            "split is published without answers; take one with labels, such as pqa_labeled"
+        )
 
 
 def _recognised(rows: Sequence[Row]) -> dict[str, str]:
