@@ -180,7 +180,8 @@ def check_question(item: Question) -> None:
     n = len(item.options)
     if not 2 <= n <= len(LETTERS):
         raise DataError(
-            f"item {item.id!r}, field 'options': expected 2 to 10 options, got {n}; change their number"
+            f"item {item.id!r}, field 'options': expected 2 to 10 options, got {n}; change their "
+            "number"
         )
     if any(not text.strip() for text in item.options):
         raise DataError(f"item {item.id!r}, field 'options': an option is empty; fill it")

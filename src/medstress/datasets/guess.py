@@ -88,9 +88,9 @@ def _check_text(path: Path) -> None:
     with path.open(encoding="utf-8-sig", errors="replace") as stream:
         first = stream.readline().strip()
     tables = {
+        "jsonl": first.startswith("{"),
         "tsv": "\t" in first and called(first.split("\t"), _FIELDS),
         "csv": called(re.split("[,;|]", first), _FIELDS),
-        "jsonl": first.startswith("{"),
     }
     for ending, is_table in tables.items():
         if is_table:

@@ -11,6 +11,7 @@ or a copy of a data set's files.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -128,7 +129,6 @@ def download(source: str, options: DatasetOptions) -> Path:
     try:
         from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
-        from huggingface_hub.utils.logging import set_verbosity_error
     except ImportError:
         raise UsageError(
             f"dataset {source!r}: hub needs the package huggingface_hub: pip install "
@@ -136,7 +136,8 @@ def download(source: str, options: DatasetOptions) -> Path:
         ) from None
     repo, file = given["repo"], given["file"]
     # Its warnings of each attempt say nothing that the one sentence below does not.
-    set_verbosity_error()
+    # Set after the import, which sets another level.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
 
     def listed(revision: str | None = None) -> list[str]:
         # Not list_repo_files, which tries again for half a minute where there is no network.

@@ -295,3 +295,59 @@ def test_the_parts_of_labelled_pairs_are_read_together(tmp_path):
         row = {"text_a": "One.", "text_b": f"Two {n}.", "label": label}
         polars.DataFrame([row]).write_parquet(tmp_path / f"{n:04}.parquet")
     assert [item.label for item in read(tmp_path, "hub").items] == ["yes", "no"]
+
+
+def test_a_cell_may_be_long(write):
+    text = "word " * 60_000
+    loaded = read(write(f'{HEAD}\n{ROW}\n"{text}",w,x,y,z,A\n'))
+    assert loaded.questions[1].stem == text.strip()
+
+
+TITLED = (["Exam 2024"], HEAD.split(","), GOOD)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("q.xlsx", book(*TITLED)),
+        ("q.xlsx", book(TITLED[0], [], *TITLED[1:])),
+        ("q.xlsx", book(*TITLED, merge="A1:F1")),
+        ("q.csv", f"Exam 2024\n{HEAD}\n{ROW}\n"),
+        ("q.csv", f"Exam 2024,,,,,\n{HEAD}\n{ROW}\n"),
+        ("q.tsv", f"Exam 2024\n\n{HEAD}\n{ROW}\n".replace(",", "\t")),
+    ],
+)
+def test_a_title_above_the_header_is_refused(write, name, content):
+    said = refusal(write(content, name))
+    assert "got 'Exam 2024' alone; delete what stands above the header" in said
+
+
+@pytest.mark.parametrize("name", ["q.csv", "q.tsv", "q.xlsx"])
+@pytest.mark.parametrize("options", [{}, {"columns": {"answer": "B"}}])
+def test_a_table_without_a_header_loses_no_question(write, name, options):
+    rows = [["Paget disease affects", "w", "x", "y", "z", "B"], ["Which?", "w", "x", "y", "z", "A"]]
+    text = "\n".join(map(",".join, rows)).replace(",", "\t" if name == "q.tsv" else ",")
+    said = refusal(write(book(*rows) if name == "q.xlsx" else text, name), **options)
+    assert said.endswith("add a first row such as question,A,B,C,D,answer")
+
+
+ROWS = [
+    {"question": f"Which {n}?", "options": ["w", "x", "y"], "answer": key}
+    for n, key in enumerate("AB")
+]
+
+
+@pytest.mark.parametrize(
+    "by",
+    [
+        lambda name: [row[name] for row in ROWS],
+        lambda name: {str(n): row[name] for n, row in enumerate(ROWS)},
+    ],
+)
+def test_json_by_columns_is_read(write, by):
+    path = write(json.dumps({name: by(name) for name in ROWS[0]}), "q.json")
+    loaded = read(path, "jsonl")
+    assert [(item.stem, item.key) for item in loaded.questions] == [
+        ("Which 0?", "A"),
+        ("Which 1?", "B"),
+    ]
