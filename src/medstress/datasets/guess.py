@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,6 @@ ENDINGS = (*QUESTIONS, *(ending for ending in TEXTS if ending != ".txt"))
 """Endings that say that a file holds data; `.txt` may be anything."""
 _BC5CDR = {"train.tsv", "devel.tsv", "test.tsv"}
 _SPREADSHEETS = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
-_FIELDS = (*naming.QUESTIONS, *naming.OPTION_LISTS, *naming.ANSWERS)
-"""Names of columns in the header of a table of questions."""
 _TAGGED = re.compile(r"\S+\t(?:O|[BIESLU]-\S+)\s*")
 
 
@@ -89,8 +88,8 @@ def _check_text(path: Path) -> None:
         first = stream.readline().strip()
     tables = {
         "jsonl": first.startswith("{"),
-        "tsv": "\t" in first and called(first.split("\t"), _FIELDS),
-        "csv": called(re.split("[,;|]", first), _FIELDS),
+        "tsv": _is_header(first.split("\t")),
+        "csv": _is_header(re.split("[,;|]", first)),
     }
     for ending, is_table in tables.items():
         if is_table:
@@ -98,6 +97,11 @@ def _check_text(path: Path) -> None:
             raise UsageError(
                 f"{path}: expected tokens and labels, or PubTator, got a table; rename it to {name}"
             )
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    keys = (*naming.ANSWERS, *naming.OPTION_LISTS)
+    return len(cells) > 2 and bool(called(cells, naming.QUESTIONS) and called(cells, keys))
 
 
 def _of_file(path: Path) -> str | None:

@@ -14,11 +14,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from medstress.core import registry
-from medstress.core.errors import DataError, MedstressError, UsageError
+from medstress.core.errors import DataError, MedstressError, UsageError, did_you_mean
 from medstress.datasets import bigbio, iob, pairs, pubtator
 from medstress.datasets.forms.kinds import source_of
 from medstress.datasets.forms.naming import columns_of
@@ -128,7 +129,11 @@ def download(source: str, options: DatasetOptions) -> Path:
         )
     try:
         from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_cache
-        from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+        from huggingface_hub.errors import (
+            HFValidationError,
+            RepositoryNotFoundError,
+            RevisionNotFoundError,
+        )
     except ImportError:
         raise UsageError(
             f"dataset {source!r}: hub needs the package huggingface_hub: pip install "
@@ -154,7 +159,13 @@ def download(source: str, options: DatasetOptions) -> Path:
                 return Path(cached)
             raise
         if file is None and not _files_of_split(names, options.split):
-            names = listed(revision := CONVERTED)
+            with suppress(RevisionNotFoundError):  # then the refusal names the files that it has
+                names, revision = listed(CONVERTED), CONVERTED
+        if file is not None and file not in names:
+            raise UsageError(
+                f"dataset {source!r}: {repo!r} has no file {file!r}"
+                f"{did_you_mean(file, names) or '; leave :FILE out to find it by split'}"
+            )
         table, files = (file, [file]) if file else choose_table(source, repo, names, options.split)
         local = [
             Path(hf_hub_download(repo, each, repo_type=_TYPE, revision=revision)) for each in files

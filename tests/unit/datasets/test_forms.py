@@ -281,7 +281,8 @@ def test_ids_from_the_content_survive_another_order_and_stay_apart(read):
 def test_an_id_that_comes_twice_is_a_bad_row(read, refusal):
     text = "id,question,A,B,answer\n1,One?,x,y,A\n2,Two?,x,y,B\n1,Three?,x,y,A\n"
     assert refusal(text) == (
-        ", line 4: field 'id': expected a unique id, got '1' as in line 2; give each row an id of its own"
+        ", line 4: field 'id': expected a unique id, got '1' as in line 2; give each row an id of "
+        "its own"
     )
     assert len(read(text, on_bad_row="skip").questions) == 2
 

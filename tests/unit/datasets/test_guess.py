@@ -23,6 +23,7 @@ CONTENT = {
     "set.jsonl": ('{"frozen": 1, "medstress": "0"}\n', "frozen"),
     "pqau.json": ('{"1": {"QUESTION": "?", "CONTEXTS": [], "MESHES": []}}', "nli"),
     "tags.txt": (",\tO\nAspirin\tB-Drug\n", "iob"),
+    "words.txt": ("Answers\tO\nQuestion\tO\n", "iob"),
     "broken.jsonl": ("{\n", "jsonl"),
 }
 

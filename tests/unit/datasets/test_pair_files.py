@@ -152,6 +152,30 @@ def test_the_parts_of_a_table_are_fetched_together(monkeypatch, tmp_path):
     assert [item.stem for item in found.questions] == ["Which 1?", "Which 0?"]
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("owner/name:data/tset.jsonl", "has no file 'data/tset.jsonl'; did you mean 'data/test"),
+        ("owner/name", "expected one file of 'owner/name' for the data set without a split, got 0"),
+    ],
+)
+def test_a_file_that_the_hub_does_not_have_is_said_so(monkeypatch, name, words):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    errors = pytest.importorskip("huggingface_hub.errors")
+
+    def listed(*_, revision, **__):
+        if revision is not None:
+            raise errors.RevisionNotFoundError(
+                "404", response=SimpleNamespace(headers={}, request=None)
+            )
+        return listing(["data/test.jsonl"] if ":" in name else ["script.py"])()
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", listed)
+    with pytest.raises(UsageError) as caught:
+        hub.load(DatasetOptions(hub=name))
+    assert words in str(caught.value)
+
+
 def listing(names):
     found = SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in names])
     return lambda *_, **__: found

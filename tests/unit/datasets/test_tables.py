@@ -341,7 +341,7 @@ ROWS = [
     "by",
     [
         lambda name: [row[name] for row in ROWS],
-        lambda name: {str(n): row[name] for n, row in enumerate(ROWS)},
+        lambda name: {str(n): row[name] for n, row in enumerate(ROWS, start=3)},
     ],
 )
 def test_json_by_columns_is_read(write, by):

@@ -150,12 +150,16 @@ def _columns(value: Row) -> dict[str, list[Any]]:
     A column is a list, or, as pandas writes it, an object whose names are the numbers of the rows.
     """
     found: dict[str, list[Any]] = {}
+    places: set[tuple[str, ...]] = set()
     for name, column in value.items():
-        if isinstance(column, dict) and list(column) == [str(n) for n in range(len(column))]:
+        if isinstance(column, dict) and all(map(str.isdigit, column)):
             found[name] = list(column.values())
+            places.add(tuple(column))
         elif isinstance(column, list):
             found[name] = column
-    is_whole = len(found) == len(value) > 1 and len({*map(len, found.values())}) == 1
+    is_whole = (
+        len(places) < 2 and len(found) == len(value) > 1 and len({*map(len, found.values())}) == 1
+    )
     has_text = any(isinstance(cell, str) for column in found.values() for cell in column)
     return found if is_whole and has_text else {}
 
