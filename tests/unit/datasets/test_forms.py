@@ -561,3 +561,10 @@ def test_a_bad_row_is_said_with_its_mend(refusal, row, words):
 def test_eleven_options_are_refused_with_the_mend(refusal):
     row = {"question": "Which?", "options": list("abcdefghijk"), "answer": "A"}
     assert "leave such rows out with on_bad_row" in refusal([row, row], "q.jsonl")
+
+
+def test_numbers_for_true_and_false_are_settled_by_the_base_alone(read, refusal):
+    text = "question,A,B,answer\nOne?,TRUE,FALSE,1\nTwo?,TRUE,FALSE,0\n"
+    assert "which may be the number of an option, or 1 for TRUE" in refusal(text)
+    assert keys(read(text, answer_base=0)) == "BA"
+    assert keys(read(text.replace("TRUE,FALSE", "FALSE,TRUE"))) == "BA"

@@ -23,6 +23,9 @@ _LETTER = re.compile(
 _WITH_TEXT = re.compile(r"\(?([A-Ja-j])[).:\-]\s*(\S.*)", re.DOTALL)
 _NUMBER = re.compile(r"\(?\s*(-?\d{1,9})(?:\.0+)?\s*[).]?")
 
+_YES_FIRST = (("true", "false"), ("yes", "no"))
+"""Two options of which the first, number 0, is what 1 often stands for."""
+
 Form = Literal["label", "letter", "text", "number"]
 _TOLD: dict[Form, str] = {
     "label": "names of options",
@@ -156,6 +159,13 @@ def _base(
         Unsettled: it shows neither, or both.
     """
     pairs = [(case, n) for case, n in zip(cases, numbers, strict=True) if n is not None]
+    if all(tuple(map(_same, case.options.texts)) in _YES_FIRST for case, _ in pairs):
+        case, n = pairs[0]
+        raise Unsettled(
+            f"field {column!r}: expected the texts {' and '.join(case.options.texts)}, got {n} in "
+            f"{case.place}, which may be the number of an option, or 1 for "
+            f"{case.options.texts[0]}; write the texts, or give answer_base = 0 or answer_base = 1 if it is the number"
+        )
     zero = next((case for case, n in pairs if n == 0), None)
     top = next((case for case, n in pairs if n == len(case.options.texts)), None)
     if rivals and (zero is None) == (top is None):
