@@ -164,7 +164,8 @@ def _base(
         raise Unsettled(
             f"field {column!r}: expected the texts {' and '.join(case.options.texts)}, got {n} in "
             f"{case.place}, which may be the number of an option, or 1 for "
-            f"{case.options.texts[0]}; write the texts, or give answer_base = 0 or answer_base = 1 if it is the number"
+            f"{case.options.texts[0]}; write the texts, or give answer_base = 0 or answer_base = "
+            "1 if it is the number"
         )
     zero = next((case for case, n in pairs if n == 0), None)
     top = next((case for case, n in pairs if n == len(case.options.texts)), None)
