@@ -13,6 +13,7 @@ from pathlib import Path
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Question
 from medstress.datasets.forms.documented import check_documented, documented_told
+from medstress.datasets.forms.headers import check_header
 from medstress.datasets.forms.kinds import source_of
 from medstress.datasets.forms.layout import Layout, Rows, content_id, understand
 from medstress.datasets.forms.naming import columns_of, filled_columns, is_nothing, renaming
@@ -113,6 +114,7 @@ def read_questions(
     """
     rows = _prepared(source, table, options)
     readable: Rows = [(place, row) for place, row in rows if isinstance(row, dict)]
+    check_header(table)
     layout = _layout(table, readable, options)
     if layout is not None:
         places = iter(_named(readable, table.names))

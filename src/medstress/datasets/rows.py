@@ -138,7 +138,10 @@ def _options(row: Mapping[str, Any]) -> tuple[str, ...]:
                 f"field 'options': expected texts, got {shown(text)} as option {letter}"
             )
     if not 2 <= len(value) <= len(LETTERS):
-        raise DataError(f"field 'options': expected 2 to 10 options, got {len(value)}")
+        raise DataError(
+            f"field 'options': expected 2 to 10 options, got {len(value)}; change their number, or "
+            'leave such rows out with on_bad_row = "skip"'
+        )
     return tuple(value)
 
 

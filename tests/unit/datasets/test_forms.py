@@ -281,7 +281,10 @@ def test_ids_from_the_content_survive_another_order_and_stay_apart(read):
 
 def test_an_id_that_comes_twice_is_a_bad_row(read, refusal):
     text = "id,question,A,B,answer\n1,One?,x,y,A\n2,Two?,x,y,B\n1,Three?,x,y,A\n"
-    assert refusal(text) == (", line 4: field 'id': expected a unique id, got '1' as in line 2")
+    assert refusal(text) == (
+        ", line 4: field 'id': expected a unique id, got '1' as in line 2; give each row an id of "
+        "its own"
+    )
     assert len(read(text, on_bad_row="skip").questions) == 2
 
 
@@ -433,11 +436,6 @@ def test_the_original_file_of_headqa_is_read_exam_by_exam(read):
         ("exam0-1", "A"),
         ("exam1-1", "C"),
     ]
-
-
-def test_a_test_split_without_answers_is_refused(refusal):
-    rows = [{**row, "cop": -1} for row in PUBLIC["medmcqa"][0]]
-    assert "field 'cop': expected letters, numbers or texts" in refusal(rows, "q.jsonl")
 
 
 def test_the_documented_format_is_read_silently(read, row):
@@ -649,3 +647,82 @@ def test_a_wrong_name_in_columns_is_refused(read, said):
     with pytest.raises(MedstressError) as caught:
         read(table("A"), columns={"questoin": "question"})
     said(str(caught.value), "'questoin'", "'question'")
+
+
+TEXTS = ["w", "x", "y", "z"]
+
+
+def arc(labels, answer):
+    return {"choices": {"text": TEXTS, "label": list(labels)}, "answerKey": answer}
+
+
+@pytest.mark.parametrize(
+    ("rows", "key"),
+    [
+        ([arc("1234", "2"), arc("ABCD", "C")], "BC"),
+        ([arc("1234", "1"), *[arc("ABCD", "D")] * 3], "ADDD"),
+        ([{"answers": {"aid": [1, 2, 3, 4], "atext": TEXTS}, "ra": n} for n in (2, 3)], "BC"),
+        ([{"choices": TEXTS, "context": "", "answer": [text]} for text in "xz"], "BD"),
+        ([{"choices": TEXTS, "answer": [n]} for n in (0, 3)], "AD"),
+        ([{"options": {"i": "w", "ii": "x", "iii": "y"}, "answer": a} for a in ("iii", "I")], "CA"),
+        ([{"options": [True, False], "answer": a} for a in (False, True)], "BA"),
+        ([{"options": ["TRUE", "FALSE"], "answer": a} for a in (False, True)], "BA"),
+    ],
+)
+def test_published_and_usual_forms_are_read(read, rows, key):
+    rows = [{"question": f"Which {n}?", **row} for n, row in enumerate(rows)]
+    assert keys(read(rows, "q.jsonl")) == key
+
+
+@pytest.mark.parametrize(
+    ("row", "source", "words"),
+    [
+        (
+            {"question": "Which?", **dict(zip(("opa", "opb"), "xy", strict=True)), "cop": -1},
+            "jsonl",
+            "field 'cop': expected the right options, got -1 in every row",
+        ),
+        (
+            {"question": "Which?", **dict(zip(("opa", "opb"), "xy", strict=True))},
+            "jsonl",
+            "published without answers, take train or validation",
+        ),
+        (
+            {"pubid": 1, "question": "Is it?", "context": {"contexts": ["It is."]}},
+            "nli",
+            "published without answers; take one with labels",
+        ),
+        (
+            {"id": "1", "QUESTION": "Is it?", "CONTEXTS": ["It is."]},
+            "nli",
+            "published without answers; take one with labels",
+        ),
+    ],
+)
+def test_a_split_without_answers_is_said_to_be_one(read, row, source, words):
+    with pytest.raises(MedstressError) as caught:
+        read([row, row], "q.jsonl", source=source)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("1,Which?,w,x,y,z,A", "give each row an id of its own"),
+        ("2,Which?,w,x,w,z,A", "make them different"),
+    ],
+)
+def test_a_bad_row_is_said_with_its_mend(refusal, row, words):
+    assert words in refusal(f"id,{HEAD}\n1,Who?,w,x,y,z,A\n{row}\n")
+
+
+def test_eleven_options_are_refused_with_the_mend(refusal):
+    row = {"question": "Which?", "options": list("abcdefghijk"), "answer": "A"}
+    assert "leave such rows out with on_bad_row" in refusal([row, row], "q.jsonl")
+
+
+def test_numbers_for_true_and_false_are_settled_by_the_base_alone(read, refusal):
+    text = "question,A,B,answer\nOne?,TRUE,FALSE,1\nTwo?,TRUE,FALSE,0\n"
+    assert "which may be the number of an option, or 1 for TRUE" in refusal(text)
+    assert keys(read(text, answer_base=0)) == "BA"
+    assert keys(read(text.replace("TRUE,FALSE", "FALSE,TRUE"))) == "BA"

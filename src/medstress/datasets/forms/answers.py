@@ -23,6 +23,9 @@ _LETTER = re.compile(
 _WITH_TEXT = re.compile(r"\(?([A-Ja-j])[).:\-]\s*(\S.*)", re.DOTALL)
 _NUMBER = re.compile(r"\(?\s*(-?\d{1,9})(?:\.0+)?\s*[).]?")
 
+_YES_FIRST = (("true", "false"), ("yes", "no"))
+"""Two options of which the first, number 0, is what 1 often stands for."""
+
 Form = Literal["label", "letter", "text", "number"]
 _TOLD: dict[Form, str] = {
     "label": "names of options",
@@ -92,7 +95,7 @@ class AnswerForm:
             "letter": f"one of the letters {', '.join(letters)}",
             "number": f"a number from {self.base} to {self.base + n - 1}",
             "text": "the text of one option",
-            "label": f"one of {', '.join(options.labels)}",
+            "label": f"one of {', '.join(options.labels or letters)}",
         }[self.form]
         raise DataError(
             f"field {self.column!r}: expected {expected}, as the file's other answers are "
@@ -184,6 +187,14 @@ def _base(
         Unsettled: it shows neither, or both.
     """
     pairs = [(case, n) for case, n in zip(cases, numbers, strict=True) if n is not None]
+    if all(tuple(map(_same, case.options.texts)) in _YES_FIRST for case, _ in pairs):
+        case, n = pairs[0]
+        raise Unsettled(
+            f"field {column!r}: expected the texts {' and '.join(case.options.texts)}, got {n} in "
+            f"{case.place}, which may be the number of an option, or 1 for "
+            f"{case.options.texts[0]}; write the texts, or give answer_base = 0 or answer_base = "
+            "1 if it is the number"
+        )
     zero = next((case for case, n in pairs if n == 0), None)
     top = next((case for case, n in pairs if n == len(case.options.texts)), None)
     if rivals and (zero is None) == (top is None):
@@ -222,7 +233,9 @@ def _two_readings(column: str, case: Case, one: Form, other: Form) -> Unsettled:
 
 
 def _label(value: Any, options: Options) -> int | None:
-    """The position of an option by what the file calls it."""
+    """The position of an option by what the file calls it, a letter where it calls it nothing."""
+    if not options.labels:
+        return _letter(value, options)
     names = [plain_name(label) for label in options.labels]
     name = plain_name(str(value)) if isinstance(value, str | int) else ""
     return names.index(name) if name and names.count(name) == 1 else None
@@ -255,7 +268,7 @@ def _number(value: Any, options: Options) -> int | None:
 
 
 def _text(value: Any, options: Options) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if not isinstance(value, str | int | float):  # of true and false too: TRUE is Excel's True
         return None
     text = str(value)
     if options.texts.count(text) == 1:

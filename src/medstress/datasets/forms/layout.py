@@ -31,6 +31,8 @@ from medstress.datasets.source import DatasetOptions
 from medstress.datasets.tables.table import Row
 from medstress.datasets.values import shown
 
+_WITHHELD = "-1"
+"""What published test splits hold instead of answers."""
 _AGREE = 0.8
 """A second column of answers is one if it agrees with the first in this share of rows."""
 _GIVEN: dict[str, frozenset[Form] | None] = {
@@ -86,9 +88,9 @@ class Layout:
         """
         context, stem = self.question
         options = self.options.read(given)
-        position = self.answer.position(given.get(self.answer.column), options)
+        position = self.answer.position(_answer(given, self.answer.column), options)
         for other in self.others:
-            value = given.get(other.column)
+            value = _answer(given, other.column)
             if not is_nothing(value) and other.position(value, options) != position:
                 raise DataError(
                     f"field {other.column!r}: expected option {LETTERS[position]} as in "
@@ -104,6 +106,8 @@ class Layout:
             **({"context": given.get(context)} if context else {}),
             ("stem" if context or plain_name(stem) == "stem" else "question"): _text(given, stem),
         }
+        if not context and is_nothing(found.get("context")):
+            found.pop("context", None)  # empty in all rows, as in BigBIO's question answering
         if isinstance(mentions := found.get("mentions"), str):
             found["mentions"] = parsed(mentions, "mentions") if mentions.strip() else None
         return found
@@ -153,6 +157,12 @@ def content_id(row: Row) -> str:
     """Return an id made from the content of a row in the documented format."""
     names = ("context", "stem", "question", "passage", "options", "answer_idx")
     return content_hash([row.get(name) for name in names]).rpartition(":")[2][:12]
+
+
+def _answer(row: Row, column: str) -> Any:
+    """Return a cell with an answer; a list of one answer is that answer."""
+    value = row.get(column)
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _text(row: Row, column: str) -> str:
@@ -269,7 +279,9 @@ def _answers(
 
 
 def _cases(cases: Sequence[tuple[str, Row, Any]], column: str) -> list[Case]:
-    return [Case(place=place, value=row.get(column), options=read) for place, row, read in cases]
+    return [
+        Case(place=place, value=_answer(row, column), options=read) for place, row, read in cases
+    ]
 
 
 def _check_flag(
@@ -346,7 +358,13 @@ def _no_answer(
     if not candidates:
         return DataError(
             "expected a column with the right option, such as 'answer', got besides question and "
-            f"options {', '.join(columns) or 'no column'}; {mend}"
+            f"options {', '.join(columns) or 'no column'}; {mend}, or, if these are questions of a "
+            "test split that is published without answers, take train or validation"
+        )
+    if all(str(row.get(candidates[0])) == _WITHHELD for _, row, _ in cases):
+        return DataError(
+            f"field {candidates[0]!r}: expected the right options, got {_WITHHELD} in every row: "
+            "this split is published without answers; take train or validation"
         )
     place, row, _ = next(
         (case for case in cases if not is_nothing(case[1].get(candidates[0]))), cases[0]

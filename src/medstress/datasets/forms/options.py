@@ -29,6 +29,7 @@ _SPOKEN = {"|": "vertical bars", ";": "semicolons", "\n": "line ends"}
 _LABELS = ("key", "label", "letter", "aid", "id", "option_id", "option", "name")
 _TEXTS = ("value", "text", "atext", "content", "answer", "option")
 _MOST = len(LETTERS)
+_ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +248,9 @@ def parsed(text: str, column: str) -> Any:
 
 
 def _from_object(value: Mapping[Any, Any], column: str) -> Options:
-    texts, labels = value.get("text"), value.get("label")
-    if isinstance(texts, list) and isinstance(labels, list):
+    texts = next((value[key] for key in _TEXTS if isinstance(value.get(key), list)), None)
+    labels = next((value[key] for key in _LABELS if isinstance(value.get(key), list)), None)
+    if texts is not None and labels is not None:
         if len(texts) != len(labels):
             raise DataError(
                 f"field {column!r}: expected as many labels as texts, got {len(labels)} and "
@@ -262,6 +264,9 @@ def _from_object(value: Mapping[Any, Any], column: str) -> Options:
         contiguous = (
             numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else True
         )
+    elif {plain_name(label) for label in present} == set(_ROMAN[: len(present)]):
+        ordered = sorted(present, key=lambda label: _ROMAN.index(plain_name(label)))
+        contiguous = True
     else:
         ordered = sorted(present, key=plain_name)
         marks = [plain_name(label) for label in ordered]

@@ -177,6 +177,26 @@ def _is_list_of_objects(text: bytes) -> bool:
     return isinstance(value, list) and any(isinstance(row, dict) for row in value)
 
 
+def _columns(value: Row) -> dict[str, list[Any]]:
+    """Return the columns of a table that is stored by column; nothing for another object.
+
+    A column is a list, or, as pandas writes it, an object whose names are the numbers of the rows.
+    """
+    found: dict[str, list[Any]] = {}
+    places: set[tuple[str, ...]] = set()
+    for name, column in value.items():
+        if isinstance(column, dict) and all(map(str.isdigit, column)):
+            found[name] = list(column.values())
+            places.add(tuple(column))
+        elif isinstance(column, list):
+            found[name] = column
+    is_whole = (
+        len(places) < 2 and len(found) == len(value) > 1 and len({*map(len, found.values())}) == 1
+    )
+    has_text = any(isinstance(cell, str) for column in found.values() for cell in column)
+    return found if is_whole and has_text else {}
+
+
 def _listed(value: Row) -> Any:
     """Return the rows that one JSON object holds, or the object if it holds none."""
     if isinstance(exams := value.get("exams"), dict):  # HeadQA, where ids are unique in an exam
@@ -187,6 +207,9 @@ def _listed(value: Row) -> Any:
             for row in exam["data"]
             if isinstance(row, dict)
         ]
+    if columns := _columns(value):
+        names, cells = list(columns), zip(*columns.values(), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in cells]
     for key in _LISTS:
         if isinstance(value.get(key), list):
             return value[key]

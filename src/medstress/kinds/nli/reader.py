@@ -34,6 +34,7 @@ from medstress.datasets.source import (
     single_columns,
 )
 from medstress.datasets.tables.columnar import is_saved, with_names
+from medstress.datasets.tables.parts import parts_of
 from medstress.datasets.tables.reading import ENDINGS, read_table
 from medstress.datasets.tables.table import Row, RowOrError, Table, raise_error
 from medstress.datasets.values import plain, shown
@@ -67,7 +68,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
             ``error``.
     """
     check_keys("nli", options, "path", "columns", "encoding", "sheet")
-    if options.path is None or not is_saved(options.path):
+    if options.path is None or not (is_saved(options.path) or parts_of(options.path)):
         required_file("nli", "path", options.path)
     path = options.path or Path()
     if path.suffix.lower() not in ENDINGS and not path.is_dir():
@@ -89,6 +90,7 @@ def read_labelled(table: Table, options: DatasetOptions) -> LoadedTexts:
         (place, with_names([row], table.names)[0] if isinstance(row, dict) else row)
         for place, row in table.rows
     ]
+    _check_answered(path, [row for _, row in rows if isinstance(row, dict)], columns)
     recognised = _recognised([row for _, row in rows if isinstance(row, dict)])
     columns = {**recognised, **columns}
     numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
@@ -110,6 +112,17 @@ def read_labelled(table: Table, options: DatasetOptions) -> LoadedTexts:
         source_hash=hash_files(path),
         understood=_told(table, len(items), columns),
     )
+
+
+def _check_answered(path: Path, rows: Sequence[Row], columns: Mapping[str, str]) -> None:
+    """Refuse PubMedQA where it is published without labels."""
+    found = set(columns_of(rows))
+    is_pubmedqa = {"QUESTION", "CONTEXTS"} <= found or {"pubid", "question", "context"} <= found
+    if is_pubmedqa and "label" not in columns and not {"label", "final_decision"} & found:
+        raise DataError(
+            f"{path}: expected the field 'final_decision', got {', '.join(columns_of(rows))}: this "
+            "split is published without answers; take one with labels, such as pqa_labeled"
+        )
 
 
 def _recognised(rows: Sequence[Row]) -> dict[str, str]:
