@@ -87,7 +87,7 @@ def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
             parameters["search"] = "greedy"  # noise asks about one copy, or searches
     attack = make_attack(name, parameters)
     if key is not None:
-        parameters[key] = getattr(attack, key)
+        parameters[key] = attack.spec()[key]
     groups, remarks = _groups(choices, attack, name)
     return FirstAttack(
         table={"name": name, **parameters}, attack=attack, groups=groups, remarks=remarks
@@ -97,7 +97,7 @@ def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
 def budget_key(name: str) -> str | None:
     """Return the parameter of an attack that bounds its queries; None if nothing does.
 
-    >>> [budget_key(name) for name in ("entity_substitution", "medfuzz", "swap_noise")]
+    >>> [budget_key(name) for name in ("entity_substitution", "medfuzz", "passage_none")]
     ['budget', 'attempts', None]
     """
     known = _parameters(name)
