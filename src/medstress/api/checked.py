@@ -136,7 +136,7 @@ def _words(kind: Any, *, many: bool = False) -> str:
         return "objects with a method `answer`" if many else "an object with a method `answer`"
     if issubclass(kind, TomlTable):
         name = f"ms.{name.removesuffix('Table')}"
-    return name if many else f"an {name}" if name[0] in "AEIO" else f"a {name}"
+    return name if many else f"an {name}" if name[0] in "AEIOm" else f"a {name}"
 
 
 def _shown(value: Any) -> str:

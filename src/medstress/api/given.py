@@ -137,7 +137,7 @@ def _know(kind: type[Any], name: str) -> None:
 
 
 def function_keys(
-    function: Callable[..., Any], version: str | None = None, **keys: Any
+    function: Callable[..., Any] | Answering, version: str | None = None, **keys: Any
 ) -> dict[str, Any]:
     """Return the keys of a `[[victim]]` table for a function, class or object.
 

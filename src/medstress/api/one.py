@@ -38,7 +38,7 @@ from medstress.tasks.victim import Victim
 
 @checked
 def load_dataset(
-    name: str,
+    name: str | Path,
     path: str | Path | None = None,
     *,
     annotations: str | Path | None = None,
@@ -61,6 +61,7 @@ def load_dataset(
     Raises:
         UsageError, DataError: one sentence.
     """
+    name = str(name)
     found: Mapping[str, Any] = {"name": name, "path": path}
     if path is None and name not in registry.installed("datasets"):
         found = guess_dataset(name)

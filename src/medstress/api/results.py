@@ -263,17 +263,15 @@ class Run:
         return f"Run({str(self.folder)!r})"
 
     def __str__(self) -> str:
-        """Return the verdict in words, and whether the run is complete."""
-        from medstress.report.overview import failure_lines, state
+        """Return the verdict in words, whether criteria are met, and how the run ended."""
+        from medstress.api.told import told
         from medstress.summary.verdict import sentences_of
 
-        def told(run: StoredRun) -> list[str]:
+        def lines(run: StoredRun) -> list[str]:
             source = source_of(run)
-            summary = dict(source.keyed)
-            failed = failure_lines(source.keyed_trials, summary)
-            return [*sentences_of(summary), state(summary), *failed]
+            return [*sentences_of(source.keyed), *told(source)]
 
-        return "\n".join((*self._read(told), f"run: {self.folder}"))
+        return "\n".join((*self._read(lines), f"run: {self.folder}"))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the verdict in IPython; the folder alone if it holds no run."""
