@@ -173,8 +173,11 @@ def _name_of(thing: Any) -> str | None:
         found: Any = sys.modules.get(module)
         for part in name.split("."):
             found = getattr(found, part, None)
-        # A cell that is run again makes the class anew; the last one is what its name stands for.
-        if found is thing or (inspect.isclass(found) and inspect.isclass(thing)):
+        # A cell that is run again makes the class anew, and a run imports a module again.
+        is_again = inspect.isclass(found) and inspect.isclass(thing)
+        code = getattr(thing, "__code__", None)
+        is_again |= code is not None and getattr(found, "__code__", None) == code
+        if found is thing or is_again:
             return f"{module}:{name}"
     # An object, or a function without a name of its own, that a cell has given a name.
     main = vars(sys.modules[_MAIN])

@@ -97,15 +97,17 @@ def _holds_anything(folder: Path) -> bool:
     return any(path.name != LOCK for path in folder.iterdir())
 
 
-def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
-    """Return the folder of a run; default ``runs/<name>``.
+def run_folder(prepared: Prepared, out: str | Path | None, suffix: str = "") -> Path:
+    """Return the folder of a run; default ``runs/<name><suffix>``.
 
     Raises:
         UsageError: the path is empty, which would mean the working folder.
     """
-    if out is not None and not str(out).strip():
+    if out is None:
+        return Path("runs") / f"{prepared.experiment.experiment.name}{suffix}"
+    if not str(out).strip():
         raise UsageError("--out: expected a folder, got an empty text")
-    return Path(out) if out is not None else Path("runs") / prepared.experiment.experiment.name
+    return Path(out)
 
 
 def run_prepared(
