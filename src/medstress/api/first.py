@@ -130,7 +130,7 @@ class First:
             model=str(model),
             base_url=self.base_url,
             api_key_env=self.api_key_env,
-            entities=groups if groups and isinstance(groups[0], str) else None,
+            entities=None if groups and isinstance(groups[0], EntitiesTable) else groups,
             budget=self.budget,
             columns=self.columns,
             answer_base=self.answer_base,
@@ -157,7 +157,9 @@ class First:
             if isinstance(keys, Mapping)
             else find_attack(replace(choices, attack=keys), data)
         )
-        groups = () if isinstance(choices.entities, tuple) else entries(self.entities)
-        if self.entities is None or not groups or not found.groups:
+        groups = [each for each in entries(self.entities) if isinstance(each, EntitiesTable)]
+        if groups and not found.groups and len(self._asked) <= 1:
+            raise UsageError(f"entities: {found.table['name']} draws no names; leave entities out")
+        if not groups or not found.groups:
             return found
         return replace(found, groups=tuple(plain(groups)), remarks={})

@@ -27,6 +27,9 @@ TABLES = (
 )
 
 
+GROUP = ms.Entities(type="drugs", vocabulary="drugs", embedding="ngram")
+
+
 def always_a(prompts):
     """A victim."""
     return ["A"] * len(prompts)
@@ -292,6 +295,11 @@ def test_run_takes_an_experiment_or_what_stands_for_it_but_not_both(said):
         (lambda: ms.run({1: 2}), "'1'"),
         (lambda: ms.run(data="sample", model=always_a, entities=5), "entities"),
         (lambda: ms.run(data="sample", model=always_a, entities=["drugs", 5]), "entities"),
+        (lambda: ms.run(data="sample", model=always_a, entities=()), "entities"),
+        (
+            lambda: ms.run(data="sample", model=always_a, attack="swap_noise", entities=GROUP),
+            "entities",
+        ),
         (lambda: ms.run(data="sample", model=always_a, attack=5), "attack"),
         (lambda: ms.run(data="sample", model=always_a, attack=[]), "attack"),
         (lambda: ms.run(data="sample", model=always_a, columns=5), "columns"),
@@ -320,9 +328,8 @@ def test_a_value_of_another_type_is_a_usage_error(call, word, said):
 def test_an_attack_of_one_item_takes_the_typed_tables(said):
     (question, *_) = ms.load_dataset("sample")
     attack = ms.Attack(name="entity_substitution", sampler="nearest")
-    group = ms.Entities(type="drugs", vocabulary="drugs", embedding="ngram")
     for victim in (always_a, Model, Model(), ms.Victim(backend="mock")):
-        row = ms.attack_one(question, victim, attack, entities=group)
+        row = ms.attack_one(question, victim, attack, entities=GROUP)
         assert row["attack"] == "entity_substitution"
     with pytest.raises(ms.UsageError) as error:
         ms.attack_one(question, always_a, attack, entities="drug")
