@@ -469,7 +469,7 @@ def test_a_victim_that_answers_nonsense_stops_the_run_and_it_resumes(
     message = refused()
     assert message.startswith("python victim 'victim.py:answer' returned ")
     assert sentence in message
-    assert message.endswith("start over with --fresh, or resume if the victim has a version")
+    assert message.endswith("mend the function and run again")
     (bench.root / "victim.py").write_text(workbench.VICTIM, encoding="utf-8")
     assert medstress(*bench.arguments()).code == 0
     assert bench.summary()["experiment"]["complete"]

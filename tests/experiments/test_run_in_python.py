@@ -283,3 +283,108 @@ def test_why_trials_failed_is_said(bench):
     run = ms.run(bench.write(), bench.out)
     assert "no such weights" in str(run)
     assert "no such weights" in Elements(run._repr_html_()).text
+
+
+def always_first(prompts):
+    """A victim."""
+    return ["A"] * len(prompts)
+
+
+class Always:
+    """A victim that is a class."""
+
+    def answer(self, prompts):
+        """Answer."""
+        return ["A"] * len(prompts)
+
+
+HERE = sys.modules[__name__]
+
+
+@pytest.fixture
+def importable(monkeypatch):
+    """Let the victims of this file be found, also after runs that have forgotten its module."""
+    monkeypatch.setitem(sys.modules, __name__, HERE)
+
+
+GROUP = ms.Entities(type="drugs", vocabulary="drugs", embedding="ngram")
+NEAREST = ms.attacks.EntitySubstitution(sampler="nearest", budget=1)
+FAR = ms.Attack(name="entity_substitution", label="far", n=20, budget=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "attacks", "victim"),
+    [
+        (
+            {"attack": ["swap_noise", NEAREST, FAR]},
+            {"swap_noise", "far", "entity_substitution sampler=nearest"},
+            "a",
+        ),
+        ({"data": ms.Dataset(name="sample", limit=3), "attack": FAR}, {"far"}, "Always"),
+        ({"data": {"name": "sample", "limit": 3}, "attack": "swap_noise"}, {"swap_noise"}, "mock"),
+    ],
+)
+@pytest.mark.usefixtures("importable")
+def test_names_objects_and_typed_tables_mix_in_one_call(tmp_path, given, attacks, victim):
+    model = {"a": always_first, "Always": Always, "mock": ms.Victim(backend="mock", name="mock")}
+    given = {"data": "sample", "limit": 3, "overrides": ["experiment.controls=false"]} | given
+    needs = {} if given["attack"] == "swap_noise" else {"entities": GROUP}
+    run = ms.run(model=model[victim], out=tmp_path / "run", **needs, **given)
+    manifest = run.manifest()
+    assert set(manifest["attacks"]) == attacks
+    (name,) = manifest["victims"]
+    assert name == {"a": "always_first"}.get(victim, victim)
+
+
+@pytest.mark.usefixtures("importable")
+def test_a_dict_may_hold_typed_tables_attacks_and_functions(tmp_path):
+    run = ms.run(
+        {
+            "experiment": {"name": "mixed", "controls": False},
+            "dataset": [ms.Dataset(name="sample", limit=3)],
+            "entities": GROUP,
+            "victim": {"backend": "python", "target": always_first, "batch_size": 2},
+            "attack": NEAREST,
+            "require": ms.Require(metric="asr", max_high=0.01),
+        },
+        out=tmp_path / "run",
+    )
+    assert run.manifest()["config"]["victim"][0]["batch_size"] == 2
+    assert "The criterion is missed" in str(run)
+    assert str(run).count("criterion is missed") == 1
+
+
+def broken(prompts):
+    """A victim that is never there."""
+    raise RuntimeError("it is not loaded")
+
+
+def generating(prompts):
+    """A victim that forgets its list."""
+    yield from prompts
+
+
+@pytest.mark.usefixtures("importable")
+def test_a_run_whose_trials_failed_says_so_and_how_to_repeat_them(tmp_path, said):
+    run = ms.run(data="sample", limit=3, model=broken, entities=GROUP, out=tmp_path / "run")
+    for shown in (str(run), Elements(run._repr_html_()).text):
+        assert "trials failed (max_failed = 0)" in shown
+        assert "retry_failed=True" in shown
+        assert "it is not loaded" in shown
+    with pytest.raises(ms.UsageError) as error:
+        run.plot()
+    said(str(error.value), "failed")
+
+
+@pytest.mark.usefixtures("importable")
+def test_what_stops_a_run_before_its_first_answer_speaks_of_no_stored_ones(tmp_path, said):
+    given = {"data": "sample", "limit": 3, "entities": GROUP}
+    with pytest.raises(ms.UsageError) as error:
+        ms.run(model=generating, out=tmp_path / "run", **given)
+    said(str(error.value), "run again")
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "run", ""):
+        with pytest.raises(ms.MedstressError) as error:
+            ms.run(model=always_first, out=out, **given)
+        assert "committed" not in str(error.value)
+    assert (tmp_path / "file").read_text() == "mine"

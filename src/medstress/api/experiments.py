@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from medstress.api.given import function_keys, plain
+from medstress.api.checked import checked
+from medstress.api.given import Answering, entries, plain, tables_of
 from medstress.attacks.protocol import Attack as BuiltAttack
 from medstress.core.errors import UsageError
 from medstress.experiment.file import config
@@ -38,7 +39,7 @@ class Experiment(config.Experiment):
         dataset: Several[config.DatasetTable],
         name: str | None = None,
         entities: Several[config.EntitiesTable] = (),
-        victim: Several[config.VictimTable | Callable[..., Any]] = (),
+        victim: Several[config.VictimTable | Callable[..., Any] | Answering] = (),
         attack: Several[config.AttackTable | BuiltAttack] = (),
         role: config.RolesTable | Mapping[str, config.RoleTable | Any] | None = None,
         require: Several[config.RequireTable] = (),
@@ -71,7 +72,7 @@ class Experiment(config.Experiment):
             dataset: where items come from (`ms.Dataset`).
             name: of the experiment and of its default run folder.
             entities: groups of entities that attacks replace (`ms.Entities`).
-            victim: models under attack (`ms.Victim`), or functions that answer.
+            victim: models under attack (`ms.Victim`), or functions and objects that answer.
             attack: `ms.Attack`, or an attack such as ``ms.attacks.EntitySubstitution(...)``.
             role: `attacker`, `paraphraser` and `judge`, each an `ms.Role`.
             require: acceptance criteria (`ms.Require`).
@@ -111,18 +112,19 @@ class Experiment(config.Experiment):
         }
         tables = {
             "experiment": {**plain(experiment or {}), **plain(settings)},
-            "dataset": _entries(dataset),
-            "entities": _entries(entities),
-            "victim": [function_keys(v) if _is_function(v) else v for v in _entries(victim)],
-            "attack": _entries(attack),
-            "require": _entries(require),
+            "dataset": entries(dataset),
+            "entities": entries(entities),
+            "victim": entries(victim),
+            "attack": entries(attack),
+            "require": entries(require),
             **{"role": role, "slices": slices, "compare": compare, "analysis": analysis},
             **{"test": test, "sensitivity": sensitivity, "tune": tune, "train": train},
         }
-        given = {key: value for key, value in plain(tables).items() if value != []}
+        given = {key: value for key, value in tables_of(tables).items() if value != []}
         checked = check_experiment(given, needs=_NEEDS)
         TomlTable.__init__(self, **{key: getattr(checked, key) for key in checked.model_fields_set})
 
+    @checked
     def to_toml(self, to: str | Path | None = None) -> str:
         """Return the experiment as the text of a file with the keys that were given.
 
@@ -168,12 +170,3 @@ def _write(path: Path, text: str) -> None:
         write_text(path, text)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; give another file") from error
-
-
-def _entries(given: Any) -> list[Any]:
-    """Return the entries of an array of tables; one alone may stand for a list of one."""
-    return list(given) if isinstance(given, list | tuple) else [given]
-
-
-def _is_function(given: Any) -> bool:
-    return callable(given) and not isinstance(given, TomlTable | Mapping)

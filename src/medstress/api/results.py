@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from medstress.api.checked import checked
 from medstress.api.frames import Library, as_frame, check_library, result_rows
 from medstress.core.errors import MedstressError, UsageError
 from medstress.files.writing import write_text
@@ -36,6 +37,7 @@ def report_of(run: StoredRun) -> str:
     return render_report(summarise_run(run), trial_rows(run), run.manifest, cases=cases_of(run))
 
 
+@checked
 def open(folder: str | Path) -> Run:  # noqa: A001 - read as `ms.open`
     """Open a run folder, finished or not, to look at.
 
@@ -84,6 +86,7 @@ class Run:
     @overload
     def trials(self, library: Literal["pandas"]) -> pandas.DataFrame: ...
 
+    @checked
     def trials(self, library: Library = "polars") -> Any:
         """Return all finished trials as a data frame (docs: schema).
 
@@ -98,6 +101,7 @@ class Run:
     @overload
     def results(self, library: Literal["pandas"]) -> pandas.DataFrame: ...
 
+    @checked
     def results(self, library: Library = "polars") -> Any:
         """Return the results of every attack, data set, group and victim, pooled over seeds.
 
@@ -116,6 +120,7 @@ class Run:
     @overload
     def table(self, name: str, library: Literal["pandas"]) -> pandas.DataFrame: ...
 
+    @checked
     def table(self, name: str, library: Library = "polars") -> Any:
         """Return one of the tables that `medstress export` writes as a data frame.
 
@@ -125,6 +130,7 @@ class Run:
         """
         return self._frame(name, library)
 
+    @checked
     def cases(
         self,
         verdict: str | None = None,
@@ -153,6 +159,7 @@ class Run:
         wanted = {"attack": attack, "victim": victim, "dataset": dataset, "group": group}
         return self._read(lambda run: chosen_cases(run, self.folder, verdict, controls, **wanted))
 
+    @checked
     def case(self, case_id: str) -> Case:
         """Return one case, with every edit that was tried.
 
@@ -166,6 +173,7 @@ class Run:
 
         return self._read(lambda run: one_case(run, case_id))
 
+    @checked
     def plot(self, section: str | None = None) -> Chart:
         """Return a picture of the report as an Altair chart, shown without a network.
 
@@ -201,6 +209,7 @@ class Run:
 
         return self._read(lambda run: describe_tuning(run, trial_rows(run)))
 
+    @checked
     def report(self, to: str | Path | None = None) -> str:
         """Return the report as one self-contained HTML page.
 
@@ -220,6 +229,7 @@ class Run:
                 ) from error
         return page
 
+    @checked
     def figures(
         self,
         out: str | Path,
@@ -241,6 +251,7 @@ class Run:
 
         return self._read(lambda run: write_figures(run, Path(out), formats, paper))
 
+    @checked
     def export(self, table: str, to: str | Path) -> int:
         """Write one table as JSONL, CSV or parquet and return the number of rows."""
         from medstress.results.export import export
@@ -252,17 +263,15 @@ class Run:
         return f"Run({str(self.folder)!r})"
 
     def __str__(self) -> str:
-        """Return the verdict in words, and whether the run is complete."""
-        from medstress.report.overview import failure_lines, state
+        """Return the verdict in words, whether criteria are met, and how the run ended."""
+        from medstress.api.told import told
         from medstress.summary.verdict import sentences_of
 
-        def told(run: StoredRun) -> list[str]:
+        def lines(run: StoredRun) -> list[str]:
             source = source_of(run)
-            summary = dict(source.keyed)
-            failed = failure_lines(source.keyed_trials, summary)
-            return [*sentences_of(summary), state(summary), *failed]
+            return [*sentences_of(source.keyed), *told(source)]
 
-        return "\n".join((*self._read(told), f"run: {self.folder}"))
+        return "\n".join((*self._read(lines), f"run: {self.folder}"))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the verdict in IPython; the folder alone if it holds no run."""

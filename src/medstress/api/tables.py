@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from medstress.api.given import function_keys, plain
+from medstress.api.checked import checked
+from medstress.api.given import Answering, function_keys, plain
 from medstress.experiment.file import config
 from medstress.experiment.file.reading import check_experiment, check_table
 from medstress.experiment.file.table import TomlTable
@@ -56,7 +57,10 @@ class Victim(_Given, config.VictimTable):
     _table = "victim"
 
     @classmethod
-    def of(cls, function: Callable[..., Any], *, version: str | None = None, **keys: Any) -> Victim:
+    @checked
+    def of(
+        cls, function: Callable[..., Any] | Answering, *, version: str | None = None, **keys: Any
+    ) -> Victim:
         """Return a function, class or object as a victim.
 
         Args:

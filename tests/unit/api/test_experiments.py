@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
+import polars
 import pydantic
 import pytest
 
@@ -24,6 +25,9 @@ TABLES = (
     *(ms.Analysis, ms.Attack, ms.Compare, ms.Dataset, ms.Entities, ms.Require, ms.Role),
     *(ms.Sensitivity, ms.Significance, ms.Slices, ms.Train, ms.Tune, ms.Victim),
 )
+
+
+GROUP = ms.Entities(type="drugs", vocabulary="drugs", embedding="ngram")
 
 
 def always_a(prompts):
@@ -221,6 +225,22 @@ def test_a_function_of_a_cell_is_identified_by_its_text(monkeypatch):
     assert keys["version"] != changed["version"]
 
 
+def test_a_class_of_a_cell_is_identified_by_its_text(monkeypatch, said):
+    first = (
+        "class Planted:\n    def answer(self, prompts):\n        return ['A' for _ in prompts]\n"
+    )
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
+    keys = function_keys(_cell(first, "Planted", monkeypatch))
+    assert keys["target"] == "__main__:Planted"
+    assert keys == function_keys(_cell(f"{first}\nother = 1\n", "Planted", monkeypatch))
+    changed = function_keys(_cell(first.replace("'A'", "'B'"), "Planted", monkeypatch))
+    assert keys["version"] != changed["version"]
+    linecache.clearcache()
+    with pytest.raises(ms.UsageError) as error:
+        function_keys(sys.modules["__main__"].Planted)
+    said(str(error.value), "version")
+
+
 def test_an_object_needs_a_name_and_a_version(monkeypatch, said):
     model = Model()
     with pytest.raises(ms.UsageError) as error:
@@ -267,9 +287,50 @@ def test_run_takes_an_experiment_or_what_stands_for_it_but_not_both(said):
         (lambda: ms.run(3), "3"),
         (lambda: ms.run(data="sample", model=3), "model"),
         (lambda: ms.run(data=[{"question": "?"}], model=always_a), "data"),
+        (
+            lambda: ms.run(data=polars.DataFrame({"question": ["?"]}), model=always_a),
+            "write_parquet",
+        ),
+        (lambda: ms.run(data="", model=always_a), "data"),
+        (lambda: ms.run({1: 2}), "'1'"),
+        (lambda: ms.run(data="sample", model=always_a, entities=5), "entities"),
+        (lambda: ms.run(data="sample", model=always_a, entities=["drugs", 5]), "entities"),
+        (lambda: ms.run(data="sample", model=always_a, entities=()), "entities"),
+        (
+            lambda: ms.run(data="sample", model=always_a, attack="swap_noise", entities=GROUP),
+            "entities",
+        ),
+        (lambda: ms.run(data="sample", model=always_a, attack=5), "attack"),
+        (lambda: ms.run(data="sample", model=always_a, attack=[]), "attack"),
+        (lambda: ms.run(data="sample", model=always_a, columns=5), "columns"),
+        (lambda: ms.run(data={"name": "sample"}, model=always_a, answer_base=1), "answer_base"),
+        (lambda: ms.run(_sampled(), overrides=[3]), "overrides"),
+        (lambda: ms.run(_sampled(), watcher=3), "watcher"),
+        (lambda: ms.run(_sampled(), out=5), "out"),
+        (lambda: _sampled().to_toml(5), "to"),
+        (lambda: ms.Run("x").cases(attack=5), "attack"),
+        (lambda: ms.Run("x").table(5), "name"),
+        (lambda: ms.Run("x").figures(5), "out"),
+        (lambda: ms.Run("x").report(to=5), "to"),
+        (lambda: ms.Run("x").results(5), "library"),
+        (lambda: ms.load_dataset(5), "name"),
+        (lambda: ms.load_dataset("sample", limit="x"), "limit"),
+        (lambda: ms.attack_one(None, always_a, 5, entities="drugs"), "question"),
+        (lambda: ms.Victim.of(5), "function"),
     ],
 )
 def test_a_value_of_another_type_is_a_usage_error(call, word, said):
     with pytest.raises(ms.UsageError) as error:
         call()
     said(str(error.value), word)
+
+
+def test_an_attack_of_one_item_takes_the_typed_tables(said):
+    (question, *_) = ms.load_dataset("sample")
+    attack = ms.Attack(name="entity_substitution", sampler="nearest")
+    for victim in (always_a, Model, Model(), ms.Victim(backend="mock")):
+        row = ms.attack_one(question, victim, attack, entities=GROUP)
+        assert row["attack"] == "entity_substitution"
+    with pytest.raises(ms.UsageError) as error:
+        ms.attack_one(question, always_a, attack, entities="drug")
+    said(str(error.value), "'drugs'")
