@@ -25,12 +25,9 @@ from medstress.engine.trial import Trial
 from medstress.experiment.file.config import AttackTable, EntitiesTable, VictimTable
 from medstress.experiment.file.reading import check_table
 from medstress.experiment.first.attack import group_table
+from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.mentions import recognise_mentions
-from medstress.experiment.plan.parts import (
-    DatasetPart,
-    load_groups,
-    open_victims,
-)
+from medstress.experiment.plan.parts import load_groups, open_victims
 from medstress.kinds.prompted import task_of
 from medstress.store.memory import MemoryLedger
 from medstress.tasks.victim import Victim

@@ -27,15 +27,11 @@ from medstress.experiment.plan.controls import (
     named_on_sentences,
     noise_controls,
 )
+from medstress.experiment.plan.dataset_parts import load_datasets
 from medstress.experiment.plan.free_group import free_group, with_names
 from medstress.experiment.plan.frozen_sets import frozen_attacks, live_attacks, without_stored
 from medstress.experiment.plan.mentions import GIVEN, recognise_mentions, require_attackable
-from medstress.experiment.plan.parts import (
-    load_datasets,
-    load_groups,
-    make_attacks,
-    used_tables,
-)
+from medstress.experiment.plan.parts import load_groups, make_attacks, used_tables
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import check_roles, with_roles
 from medstress.experiment.plan.sensitivity import (

@@ -13,7 +13,7 @@ from medstress.core.errors import DataError, UsageError
 from medstress.datasets.guess import guess_dataset
 from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.first.choices import Choices
-from medstress.experiment.plan.parts import DatasetPart, load_datasets
+from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
 from medstress.experiment.plan.sentence_groups import kind_of_datasets
 from medstress.kinds import Kind
 

@@ -17,7 +17,8 @@ from medstress.core.errors import OtherRunError
 from medstress.core.hashing import content_hash
 from medstress.experiment.file.config import VictimTable
 from medstress.experiment.plan.changes import Changes, differing
-from medstress.experiment.plan.parts import DatasetPart, used_tables
+from medstress.experiment.plan.dataset_parts import DatasetPart
+from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import RolePart
 from medstress.experiment.plan.surrogate_coverage import surrogates_of

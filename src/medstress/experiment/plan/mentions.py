@@ -16,7 +16,8 @@ from medstress.experiment.file.labels import group_labels, type_label
 
 if TYPE_CHECKING:
     from medstress.entities.recognisers.recogniser import Recogniser
-    from medstress.experiment.plan.parts import AttackPart, DatasetPart
+    from medstress.experiment.plan.dataset_parts import DatasetPart
+    from medstress.experiment.plan.parts import AttackPart
 
 GIVEN: dict[str, Any] = {"name": "given"}
 
