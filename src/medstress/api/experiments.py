@@ -142,17 +142,17 @@ class Experiment(config.Experiment):
 
 
 def _sections(tables: Mapping[str, Any]) -> Iterator[Section]:
-    """Yield the tables in the order of the docs; empty ones are left out."""
+    """Yield the tables in the order of the docs."""
     for table in config.Experiment.model_fields:
         found = tables.get(table)
-        if table == "role" and found:
+        if table == "role" and found is not None:
             for name, role in found.items():
                 several = role if isinstance(role, list) else None
                 for each in several or [role]:
                     yield _section(f"role.{name}", each, is_array=several is not None)
         elif isinstance(found, list):
             yield from (_section(table, each, is_array=True) for each in found)
-        elif found:
+        elif found is not None:  # an empty table, of defaults alone, means something too
             yield _section(table, found, is_array=False)
 
 

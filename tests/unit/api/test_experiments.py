@@ -83,6 +83,12 @@ def test_a_file_holds_only_the_keys_that_were_given():
     }
 
 
+def test_a_table_of_defaults_alone_stays_in_the_file():
+    made = _sampled(test=ms.Significance(), tune=ms.Tune(), sensitivity={})
+    read = tomllib.loads(made.to_toml())
+    assert [read[table] for table in ("test", "tune", "sensitivity")] == [{}, {}, {}]
+
+
 def test_a_file_is_written_once_and_never_over_another(tmp_path, said):
     path = tmp_path / "x.toml"
     text = _sampled().to_toml(path)
