@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
+from medstress.api.checked import checked
 from medstress.api.results import Run
 from medstress.comparison.compare import Comparison, Settings
 from medstress.comparison.runs import compare_folders, compare_within
@@ -35,6 +36,7 @@ def _shown(found: Comparison) -> Compared:
     return Compared(**{each.name: getattr(found, each.name) for each in fields(found)})
 
 
+@checked
 def compare(
     a: str | Path | Run,
     b: str | Path | Run | None = None,

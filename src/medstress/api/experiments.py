@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from medstress.api.given import function_keys, plain
+from medstress.api.checked import checked
+from medstress.api.given import MAIN, Answering, entries, plain, tables_of
+from medstress.api.rebasing import from_folder
 from medstress.attacks.protocol import Attack as BuiltAttack
 from medstress.core.errors import UsageError
 from medstress.experiment.file import config
 from medstress.experiment.file.comparison_tables import PrimaryTable
 from medstress.experiment.file.reading import check_experiment
+from medstress.experiment.file.refusing import unknown
 from medstress.experiment.file.table import TomlTable
 from medstress.experiment.first.written import Key, Section, written
 from medstress.files.writing import write_text
@@ -32,13 +36,23 @@ class Experiment(config.Experiment):
     list of tables where a file may have several. Relative paths start from the working folder.
     """
 
+    if not TYPE_CHECKING:  # type checkers and editors see the arguments of `__init__`
+
+        def __new__(cls, *given: Any, **keys: Any) -> Any:
+            """Refuse unknown arguments with a suggestion."""
+            known = list(inspect.signature(cls.__init__).parameters)[1:]
+            for key in keys:
+                if key not in known:
+                    raise UsageError(f"Experiment: {unknown('argument', key, known)}")
+            return super().__new__(cls)
+
     def __init__(
         self,
         *,
-        dataset: Several[config.DatasetTable],
+        dataset: Several[config.DatasetTable] = (),
         name: str | None = None,
         entities: Several[config.EntitiesTable] = (),
-        victim: Several[config.VictimTable | Callable[..., Any]] = (),
+        victim: Several[config.VictimTable | Callable[..., Any] | Answering] = (),
         attack: Several[config.AttackTable | BuiltAttack] = (),
         role: config.RolesTable | Mapping[str, config.RoleTable | Any] | None = None,
         require: Several[config.RequireTable] = (),
@@ -71,7 +85,7 @@ class Experiment(config.Experiment):
             dataset: where items come from (`ms.Dataset`).
             name: of the experiment and of its default run folder.
             entities: groups of entities that attacks replace (`ms.Entities`).
-            victim: models under attack (`ms.Victim`), or functions that answer.
+            victim: models under attack (`ms.Victim`), or functions and objects that answer.
             attack: `ms.Attack`, or an attack such as ``ms.attacks.EntitySubstitution(...)``.
             role: `attacker`, `paraphraser` and `judge`, each an `ms.Role`.
             require: acceptance criteria (`ms.Require`).
@@ -111,23 +125,25 @@ class Experiment(config.Experiment):
         }
         tables = {
             "experiment": {**plain(experiment or {}), **plain(settings)},
-            "dataset": _entries(dataset),
-            "entities": _entries(entities),
-            "victim": [function_keys(v) if _is_function(v) else v for v in _entries(victim)],
-            "attack": _entries(attack),
-            "require": _entries(require),
+            "dataset": entries(dataset),
+            "entities": entries(entities),
+            "victim": entries(victim),
+            "attack": entries(attack),
+            "require": entries(require),
             **{"role": role, "slices": slices, "compare": compare, "analysis": analysis},
             **{"test": test, "sensitivity": sensitivity, "tune": tune, "train": train},
         }
-        given = {key: value for key, value in plain(tables).items() if value != []}
+        given = {key: value for key, value in tables_of(tables).items() if value != []}
         checked = check_experiment(given, needs=_NEEDS)
         TomlTable.__init__(self, **{key: getattr(checked, key) for key in checked.model_fields_set})
 
+    @checked
     def to_toml(self, to: str | Path | None = None) -> str:
         """Return the experiment as the text of a file with the keys that were given.
 
-        Relative paths stay as they are: in a file they start from its folder. A function of a
-        notebook cannot be found from there; put it into a module first.
+        Relative paths of a file start from its folder, so `to` in another folder changes them. A
+        function of a notebook or script cannot be found from a file: a comment says so; put it
+        into a module first.
 
         Args:
             to: a file to write it into as well; one that holds something else is left as it is.
@@ -135,9 +151,12 @@ class Experiment(config.Experiment):
         Raises:
             UsageError: the file exists with another text, or cannot be written.
         """
-        text = written(f"The experiment {self.experiment.name}.", list(_sections(plain(self))))
+        tables = plain(self)
         if to is not None:
-            _write(Path(to), text)
+            tables = from_folder(tables, Path(to).expanduser().parent)
+        text = written(f"The experiment {self.experiment.name}.", list(_sections(tables)))
+        if to is not None:
+            _write(Path(to).expanduser(), text)
         return text
 
 
@@ -158,7 +177,15 @@ def _sections(tables: Mapping[str, Any]) -> Iterator[Section]:
 
 def _section(name: str, keys: Mapping[str, Any], *, is_array: bool) -> Section:
     header = f"[[{name}]]" if is_array else f"[{name}]"
-    return Section(header=header, keys=[Key(name=key, value=keys[key]) for key in keys])
+    found = [Key(name=key, value=each, remark=_remark(key, each)) for key, each in keys.items()]
+    return Section(header=header, keys=found)
+
+
+def _remark(key: str, value: Any) -> str:
+    """Say of a function of this session that a file cannot name it."""
+    if key == "target" and str(value).startswith(f"{MAIN}:"):
+        return "of a notebook or script: put it into a module, and name it as file.py:function"
+    return ""
 
 
 def _write(path: Path, text: str) -> None:
@@ -168,12 +195,3 @@ def _write(path: Path, text: str) -> None:
         write_text(path, text)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; give another file") from error
-
-
-def _entries(given: Any) -> list[Any]:
-    """Return the entries of an array of tables; one alone may stand for a list of one."""
-    return list(given) if isinstance(given, list | tuple) else [given]
-
-
-def _is_function(given: Any) -> bool:
-    return callable(given) and not isinstance(given, TomlTable | Mapping)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import linecache
 import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -18,8 +20,52 @@ from medstress.core.hashing import content_hash
 from medstress.experiment.file.config import AttackTable
 from medstress.files.functions import source_hashes
 
-_MAIN = "__main__"
+MAIN = "__main__"
 """The module of a notebook's cells and of a script that is run."""
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """An object, or a class of objects, that answers prompts."""
+
+    def answer(self, prompts: list[Any], /) -> Any:
+        """Return one answer for each prompt, in order."""
+
+
+def is_answering(given: Any) -> bool:
+    """Return whether a value can be a victim as it is: a function, class or object."""
+    if isinstance(given, BaseModel | Mapping):
+        return False
+    return callable(given) or isinstance(given, Answering)
+
+
+def entries(given: Any) -> list[Any]:
+    """Return the entries of an array of tables; one alone may stand for a list of one."""
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def tables_of(given: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the tables of an experiment as TOML would give them.
+
+    Typed tables, attacks, and functions as victims or as the `target` of one may stand in them.
+
+    Raises:
+        UsageError: an attack or a function cannot be found again.
+    """
+    found = dict(given)
+    if found.get("victim") is not None:
+        found["victim"] = [victim_keys(each) for each in entries(found["victim"])]
+    return plain(found)  # type: ignore[no-any-return]
+
+
+def victim_keys(given: Any) -> Any:
+    """Return the keys of a `[[victim]]` table for what can stand for one; else what came."""
+    if is_answering(given):
+        return plain(function_keys(given))
+    if isinstance(given, Mapping) and is_answering(given.get("target")):
+        keys = {key: each for key, each in given.items() if key not in ("target", "version")}
+        return plain(function_keys(given["target"], given.get("version"), **keys))
+    return plain(given)
 
 
 def plain(value: Any) -> Any:
@@ -91,7 +137,7 @@ def _know(kind: type[Any], name: str) -> None:
 
 
 def function_keys(
-    function: Callable[..., Any], version: str | None = None, **keys: Any
+    function: Callable[..., Any] | Answering, version: str | None = None, **keys: Any
 ) -> dict[str, Any]:
     """Return the keys of a `[[victim]]` table for a function, class or object.
 
@@ -131,18 +177,33 @@ def _name_of(thing: Any) -> str | None:
         if found is thing or (inspect.isclass(found) and inspect.isclass(thing)):
             return f"{module}:{name}"
     # An object, or a function without a name of its own, that a cell has given a name.
-    main = vars(sys.modules[_MAIN])
+    main = vars(sys.modules[MAIN])
     names = (name for name, held in list(main.items()) if held is thing and name[:1] != "_")
     found = next(names, None)
-    return None if found is None else f"{_MAIN}:{found}"
+    return None if found is None else f"{MAIN}:{found}"
 
 
 def _hash_of_text(function: Any, target: str) -> str:
     try:
-        text = inspect.getsource(function)
+        text = _class_text(function) if inspect.isclass(function) else inspect.getsource(function)
     except (OSError, TypeError):
         raise UsageError(
             f"victim {target}: it has no source that identifies it; give it a version, as in "
             f'ms.Victim.of({target.rpartition(":")[2]}, version="1")'
         ) from None
     return content_hash(["source", text])
+
+
+def _class_text(kind: type[Any]) -> str:
+    """Return the source of a class of a cell, which `inspect` finds in files alone.
+
+    Raises:
+        OSError: none of its methods says where it was written.
+    """
+    codes = (getattr(each, "__code__", None) for each in vars(kind).values())
+    for file in dict.fromkeys(code.co_filename for code in codes if code is not None):
+        text = "".join(linecache.getlines(file))
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
+                return ast.get_source_segment(text, node) or ""
+    raise OSError

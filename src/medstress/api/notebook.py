@@ -9,10 +9,10 @@ from itertools import count
 from markupsafe import Markup, escape
 
 from medstress.api.pictures import coloured, pictures_of
+from medstress.api.told import told
 from medstress.report.cases.lines import Line
 from medstress.report.first_screen import FirstScreen, first_screen
 from medstress.report.glance import criteria_table, glance
-from medstress.report.overview import failure_lines, state
 from medstress.report.section import Source
 from medstress.results.formats import clean, plural
 from medstress.results.html import html_table
@@ -77,11 +77,7 @@ def run_html(source: Source, folder: str) -> str:
 
 def _said(first: FirstScreen, source: Source) -> Iterator[Markup]:
     yield Markup("<p><b>{}</b></p>").format(clean(first.sentence))
-    told = [first.criteria, *first.others, *first.caveats]
-    if not source.experiment.get("complete"):
-        told.append(state(source.summary))
-    told += failure_lines(source.keyed_trials, source.summary)
-    yield from (paragraph(each) for each in dict.fromkeys(told) if each)
+    yield from map(paragraph, dict.fromkeys([*first.others, *first.caveats, *told(source)]))
 
 
 def _key(first: FirstScreen) -> Markup:

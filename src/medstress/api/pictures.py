@@ -69,7 +69,8 @@ def chart_of(source: Source, sections: Sequence[Section], name: str | None) -> C
     if name is None or name == FIRST:
         picture = first_picture(source)
         if picture is None:
-            raise UsageError("there is nothing to draw yet: no trial of this run has ended")
+            found = source.keyed["verdict"]["sentence"]
+            raise UsageError(f"the first screen of this run has nothing to draw: {found}")
         titled = [(panel.title or picture.title, panel.plot) for panel in picture.panels]
         return _below_each_other(titled, picture.key)
     wanted = str(name).casefold()

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from medstress.api.checked import checked
 from medstress.api.frames import Library, as_frame, check_library, result_frame
 from medstress.core.errors import MedstressError, UsageError
 from medstress.files.writing import write_text
@@ -60,6 +61,7 @@ class Figures(list["Made | Skipped"]):
         return f"<{told}>" if not skipped else f"<{told}; skipped: {', '.join(skipped)}>"
 
 
+@checked
 def open(folder: str | Path) -> Run:  # noqa: A001 - read as `ms.open`
     """Open a run folder, finished or not, to look at.
 
@@ -108,6 +110,7 @@ class Run:
     @overload
     def trials(self, library: Literal["pandas"]) -> pandas.DataFrame: ...
 
+    @checked
     def trials(self, library: Library = "polars") -> Any:
         """Return all finished trials as a data frame (docs: schema).
 
@@ -122,6 +125,7 @@ class Run:
     @overload
     def results(self, library: Literal["pandas"]) -> pandas.DataFrame: ...
 
+    @checked
     def results(self, library: Library = "polars") -> Any:
         """Return the results of every attack, data set, group and victim, pooled over seeds.
 
@@ -138,6 +142,7 @@ class Run:
     @overload
     def table(self, name: str, library: Literal["pandas"]) -> pandas.DataFrame: ...
 
+    @checked
     def table(self, name: str, library: Library = "polars") -> Any:
         """Return one of the tables that `medstress export` writes as a data frame.
 
@@ -147,6 +152,7 @@ class Run:
         """
         return self._frame(name, library)
 
+    @checked
     def cases(
         self,
         verdict: str | None = None,
@@ -176,6 +182,7 @@ class Run:
         wanted = {"attack": attack, "victim": victim, "dataset": dataset, "group": group}
         return self._read(lambda run: chosen_cases(run, self.folder, verdict, controls, **wanted))
 
+    @checked
     def case(self, case_id: str) -> Case:
         """Return one case, with every edit that was tried.
 
@@ -189,6 +196,7 @@ class Run:
 
         return self._read(lambda run: one_case(run, case_id))
 
+    @checked
     def plot(self, section: str | None = None) -> Chart:
         """Return a picture of the report as an Altair chart, shown without a network.
 
@@ -224,6 +232,7 @@ class Run:
 
         return self._read(lambda run: describe_tuning(run, trial_rows(run)))
 
+    @checked
     def report(self, to: str | Path | None = None) -> str:
         """Return the report as one self-contained HTML page.
 
@@ -243,6 +252,7 @@ class Run:
                 ) from error
         return Page(page)
 
+    @checked
     def figures(
         self,
         out: str | Path,
@@ -264,6 +274,7 @@ class Run:
 
         return Figures(self._read(lambda run: write_figures(run, Path(out), formats, paper)))
 
+    @checked
     def export(self, table: str, to: str | Path) -> int:
         """Write one table as JSONL, CSV or parquet and return the number of rows."""
         from medstress.results.export import export
@@ -275,20 +286,15 @@ class Run:
         return f"Run({str(self.folder)!r})"
 
     def __str__(self) -> str:
-        """Return the verdict in words, that on criteria too, and whether the run is complete."""
-        from medstress.report.criteria import verdict
-        from medstress.report.overview import failure_lines, state
+        """Return the verdict in words, whether criteria are met, and how the run ended."""
+        from medstress.api.told import told
         from medstress.summary.verdict import sentences_of
 
-        def told(run: StoredRun) -> list[str]:
+        def lines(run: StoredRun) -> list[str]:
             source = source_of(run)
-            summary = dict(source.keyed)
-            failed = failure_lines(source.keyed_trials, summary)
-            first, *others = sentences_of(summary)
-            judged = filter(None, (verdict(summary),))
-            return [first, *judged, *others, state(summary), *failed]
+            return [*sentences_of(source.keyed), *told(source)]
 
-        return "\n".join((*self._read(told), f"run: {self.folder}"))
+        return "\n".join((*self._read(lines), f"run: {self.folder}"))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the verdict in IPython; the folder alone if it holds no run."""

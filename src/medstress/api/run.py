@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medstress.api.first import First, whole_number
+from medstress.api.checked import checked
+from medstress.api.first import First, Groups, Model, OneAttack
+from medstress.api.given import tables_of
 from medstress.api.progress import watching
 from medstress.api.results import Run
-from medstress.attacks.protocol import Attack
 from medstress.core.errors import UsageError
-from medstress.experiment.file.config import Experiment
+from medstress.experiment.file.config import DatasetTable, Experiment
 from medstress.experiment.file.sources import Source
 from medstress.running.prepare import Watcher
 from medstress.running.run import run_experiment
@@ -41,16 +42,17 @@ class Trained:
     """False if a limit of the experiment ended the attacks."""
 
 
+@checked
 def run(
-    experiment: str | Path | Mapping[str, Any] | Experiment | Source | None = None,
+    experiment: str | Path | Mapping[Any, Any] | Experiment | Source | None = None,
     out: str | Path | None = None,
     *,
-    data: str | Path | None = None,
-    model: str | Path | Callable[..., Any] | None = None,
+    data: str | Path | DatasetTable | Mapping[str, Any] | None = None,
+    model: Model | None = None,
     base_url: str | None = None,
     api_key_env: str | None = None,
-    entities: str | Sequence[str] | None = None,
-    attack: str | Attack | None = None,
+    entities: Groups | None = None,
+    attack: OneAttack | Sequence[OneAttack] | None = None,
     budget: int | None = None,
     columns: Mapping[str, str | Sequence[str]] | None = None,
     answer_base: int | None = None,
@@ -65,17 +67,20 @@ def run(
 
     Args:
         experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
-            the same shape, or a checked `Experiment`. Without one, `data` and `model` stand for it,
+            the same shape, in which typed tables, attacks and functions may stand, or a checked
+            `Experiment`. Without one, `data` and `model` stand for it,
             as in `medstress run --data FILE --model NAME`.
         out: the run folder; default ``runs/<name>``.
-        data: a file, a folder, a data set of `medstress list datasets`, or `owner/name` on the hub.
-        model: a function that answers, or a name: a folder, a `.gguf` file, `file.py:function`,
-            `mock`, the name that the server at `base_url` knows, or a hub id.
+        data: a file, a folder, a data set of `medstress list datasets`, or `owner/name` on the hub;
+            or an `ms.Dataset`.
+        model: a function or object that answers, or a name: a folder, a `.gguf` file,
+            `file.py:function`, `mock`, the name that the server at `base_url` knows, or a hub id;
+            or an `ms.Victim`.
         base_url: the address of a server.
         api_key_env: the environment variable that holds the server's key.
-        entities: groups of `drugs`, `diseases`; default: both.
-        attack: an attack such as ``ms.attacks.EntitySubstitution(...)``, or the name of one;
-            default: what fits the data.
+        entities: groups of `drugs`, `diseases`, or of `ms.Entities`; default: both.
+        attack: an attack such as ``ms.attacks.EntitySubstitution(...)``, the name of one, an
+            `ms.Attack`, or a list of them; default: what fits the data.
         budget: perturbed queries per item; default: the attack's.
         columns: field -> its column in the data.
         answer_base: the number of the first option where answers are numbers.
@@ -88,9 +93,10 @@ def run(
         watcher: callbacks for progress, in place of the bar.
 
     Raises:
-        UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
+        UsageError, DataError, StoreError: one sentence; nothing stored is lost.
+        BackendError: a model answered nothing, three batches in a row from the start. Later
+            failures end only their trials; `print` of the run says so.
     """
-    whole_number("limit", limit)
     first = First(
         data=data,
         model=model,
@@ -109,7 +115,7 @@ def run(
         )
     with watching(watcher, quiet) as watched:
         folder = run_experiment(
-            first.experiment(overrides) if experiment is None else experiment,
+            first.experiment(overrides) if experiment is None else _given(experiment),
             out,
             fresh=fresh,
             retry_failed=retry_failed,
@@ -120,8 +126,14 @@ def run(
     return Run(folder)
 
 
+def _given(experiment: Any) -> Any:
+    """Return an experiment whose dict, if it is one, holds what a file may hold."""
+    return tables_of(experiment) if isinstance(experiment, Mapping) else experiment
+
+
+@checked
 def tune(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[Any, Any] | Experiment,
     out: str | Path | None = None,
     *,
     fresh: bool = False,
@@ -140,7 +152,7 @@ def tune(
 
     with watching(watcher, quiet) as watched:
         found = tune_experiment(
-            experiment,
+            _given(experiment),
             out,
             fresh=fresh,
             retry_failed=retry_failed,
@@ -152,8 +164,9 @@ def tune(
     return Tuned(tuning=Run(found.tuning), report=report)
 
 
+@checked
 def train(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[Any, Any] | Experiment,
     out: str | Path | None = None,
     *,
     limit: int | None = None,
@@ -169,5 +182,7 @@ def train(
     from medstress.training.train import train_experiment
 
     with watching(watcher, quiet) as watched:
-        found = train_experiment(experiment, out, limit=limit, overrides=overrides, watcher=watched)
+        found = train_experiment(
+            _given(experiment), out, limit=limit, overrides=overrides, watcher=watched
+        )
     return Trained(run=Run(found.folder), is_complete=found.is_complete)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.comparison.primary import fixed_primary
-from medstress.core.errors import StoreError
+from medstress.core.errors import StoreError, UsageError
 from medstress.engine.scheduler import Scheduler
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.sources import Source
@@ -98,7 +98,13 @@ def _holds_anything(folder: Path) -> bool:
 
 
 def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
-    """Return the folder of a run; default ``runs/<name>``."""
+    """Return the folder of a run; default ``runs/<name>``.
+
+    Raises:
+        UsageError: the path is empty, which would mean the working folder.
+    """
+    if out is not None and not str(out).strip():
+        raise UsageError("--out: expected a folder, got an empty text")
     return Path(out) if out is not None else Path("runs") / prepared.experiment.experiment.name
 
 

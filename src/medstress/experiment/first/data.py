@@ -62,6 +62,20 @@ def read_data(choices: Choices, base: Path, overrides: Sequence[str] = ()) -> Fi
     for key in _PATHS:
         if key in table:
             table[key] = from_base(str(table[key]), base)
+    return read_table(table, base, overrides)
+
+
+def read_table(table: Mapping[str, Any], base: Path, overrides: Sequence[str] = ()) -> FirstData:
+    """Read the data of a `[[dataset]]` table.
+
+    Args:
+        table: its keys.
+        base: the folder that its paths start from.
+        overrides: as --set; those of `[[dataset]]` go into the table.
+
+    Raises:
+        UsageError, DataError: see `read_data`.
+    """
     raw: dict[str, Any] = {"experiment": {"name": "data"}, "dataset": [dict(table)]}
     mine = [each for each in overrides if each.partition(".")[0].strip() == "dataset"]
     apply_overrides(raw, mine)
