@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from os import PathLike
 from pathlib import Path
 from reprlib import Repr
@@ -13,6 +12,7 @@ from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from medstress.api.given import Answering
+from medstress.api.wording import say_as_asked
 from medstress.attacks.protocol import Attack
 from medstress.core.errors import MedstressError, UsageError, did_you_mean
 from medstress.experiment.file.table import TomlTable
@@ -29,16 +29,6 @@ _WORDS: dict[Any, tuple[str, str]] = {
     Callable: ("a function", "functions"),
 }
 """Type -> its name, of one and of several."""
-_ARGUMENTS = {"set": "overrides"}
-"""Flag -> the argument of Python where it has another name."""
-_SWITCHES = ("fresh", "retry_failed")
-"""Arguments that are True or False."""
-_FLAG = re.compile(
-    r"(?<![\w-])--(?P<flag>[a-z][a-z-]*)"
-    r"(?: (?P<value>'[^']*'|(?=[A-Z0-9/~]|[^\s,;)]*[^\s,;:)][.:=/_][^\s,;:)])"
-    r"[^\s,;)]*(?:\.\.\.|[^\s,;:.)])))?"
-)
-"""A flag, and what follows it if that looks like a value and not like the next word."""
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
@@ -65,40 +55,10 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except MedstressError as error:
-            error.args = (said_in_python(str(error)), *error.args[1:])
+            say_as_asked(error)
             raise
 
     return call
-
-
-def said_in_python(message: str) -> str:
-    """Return a message with arguments in place of flags; commands to type stay as they are.
-
-    >>> said_in_python("Choose another folder with --out, or throw it away with --fresh")
-    'Choose another folder with `out`, or throw it away with fresh=True'
-    >>> said_in_python("--to x.xls: expected .csv; type: medstress export DIR --to x.csv")
-    'to=x.xls: expected .csv; type: medstress export DIR --to x.csv'
-    """
-
-    return _FLAG.sub(partial(_argument, message), message)
-
-
-def _argument(message: str, found: re.Match[str]) -> str:
-    """Return the argument for a flag and the value behind it, if there is one."""
-    clause = re.split(r"[;,)]", message[: found.start()])[-1]
-    if re.search(r"\bmedstress [a-z]", clause):
-        return found[0]
-    flag, value = found["flag"], found["value"]
-    name = _ARGUMENTS.get(flag, flag.replace("-", "_"))
-    if message[found.end() :].startswith(":") and value is None:
-        return name
-    if name in _SWITCHES:
-        return f"{name}=True"
-    if value is None:
-        return f"`{name}`"
-    if name == "overrides":
-        return f'overrides=["{value.strip(chr(39))}"]'
-    return f"{name}={{{value.replace('=', ': ')}}}" if name == "columns" else f"{name}={value}"
 
 
 def check_argument(name: str, value: Any, kind: Any) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 import medstress as ms
 from medstress.api import tables
-from medstress.api.checked import said_in_python
 from medstress.api.given import attack_keys, function_keys
+from medstress.api.wording import said_in_python
 from medstress.attacks.protocol import make_attack
 from medstress.core import registry
 from medstress.experiment.file import config
