@@ -13,8 +13,10 @@ import pytest
 
 import medstress as ms
 from medstress.api import progress
+from medstress.api.frames import result_frame
 from medstress.api.pictures import palette
 from medstress.engine.progress import Progress
+from medstress.results.export import TABLES
 
 HOSTILE = "<img src=x onerror=alert(1)></style></svg><script>alert(2)</script>"
 
@@ -141,6 +143,43 @@ def test_results_are_the_pooled_rows_in_polars_and_in_pandas(run):
     assert run.table("items").height == 12
 
 
+def test_a_control_arm_is_asked_for_by_the_name_that_results_give_it(bench):
+    bench.tables["attack"] = [bench.attack("random")]
+    bench.tables["experiment"]["controls"] = ["no_op"]
+    bench.tables["require"] = [{"metric": "asr", "max_high": 0.001}]
+    run = ms.run(bench.write(), bench.out)
+    (arm,) = (each for each in run.results()["attack"] if each != "random")
+    words = run.summary()["names"]["attacks"][arm]
+    for asked, wanted in ((arm, arm), (words, arm), ("random", "random"), (None, "random")):
+        assert {case.attack.key for case in run.cases(attack=asked)} == {wanted}
+    assert "The criterion is missed: " in str(run)
+
+
+def test_columns_have_their_types_without_values_and_without_rows_too(run, monkeypatch):
+    full, empty = run.results(), result_frame(())
+    assert empty.schema.items() <= full.schema.items()
+    assert (full["seed"].dtype, full["asr_valid"].dtype) == (polars.Int64, polars.Float64)
+    for name in ("trials", "items", "exchanges", "reviews", "explanations"):
+        full = run.table(name)
+        assert polars.Null not in full.schema.values()
+        monkeypatch.setitem(TABLES, name, lambda _: iter(()))
+        empty = run.table(name)
+        assert set(empty.columns) <= set(full.columns)
+        assert {"trial_id", "item_id"} & set(empty.columns)
+        for column in {"error", "seconds", "score_after", "seed"} & set(empty.columns):
+            assert empty[column].dtype == full[column].dtype
+
+
+def test_the_last_line_of_a_cell_is_not_flooded(run, tmp_path):
+    page = run.report(to=tmp_path / "r.html")
+    assert page.lower().startswith("<!doctype html>")
+    assert len(repr(page)) < 80
+    made = run.figures(tmp_path / "figures", formats=("svg",))
+    assert made[0].name in repr(made)
+    assert len(repr(made)) < 2000
+    assert list(made)
+
+
 def test_without_pandas_the_extra_is_named(run, monkeypatch, said):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ms.UsageError) as error:
@@ -203,14 +242,28 @@ def notebook(monkeypatch):
 
 def test_a_notebook_sees_a_bar_that_ends_with_all_trials(bench, notebook):
     bench.tables["attack"] = [bench.attack("random")]
+    bench.tables["experiment"]["controls"] = ["no_op"]
     run = ms.run(bench.write(), bench.out)
     n = len(run.rows())
     assert f"{n} of {n} trials" in notebook[-1]
     assert 'value="1.0000"' in notebook[-1]
     assert any("careful" in each for each in notebook)
+    rows = [row for row in run.rows() if row.arm == "attack"]
+    flipped, held = (sum(row.verdict == each for row in rows) for each in ("flipped", "held"))
+    assert f", {flipped}/{flipped + held} flipped" in notebook[-1]
     notebook.clear()
     ms.run(bench.write(), bench.out, quiet=True)
     assert notebook == []
+
+
+def test_a_bar_that_ends_early_promises_nothing(notebook, monkeypatch):
+    now = iter(range(0, 1000, 10))
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: float(next(now)))
+    with progress.watching(None, None) as watcher:
+        watcher.progress(Progress(n_planned=4, n_done=1))
+        assert "left" in notebook[-1]
+    assert "1 of 4 trials" in notebook[-1]
+    assert "left" not in notebook[-1]
 
 
 def test_elsewhere_nothing_is_drawn_unless_asked(bench, capsys):

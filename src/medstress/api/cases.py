@@ -149,7 +149,8 @@ def chosen_cases(
         run: the run.
         folder: where it is.
         verdict: how they ended; None: anyhow.
-        controls: whether cases of control arms are among them.
+        controls: whether cases of control arms are among them; those of one that `attack` names
+            always are.
         wanted: `attack`, `victim`, `dataset`, `group`: a key or a name in words; None: any.
 
     Raises:
@@ -161,7 +162,12 @@ def chosen_cases(
         hint = did_you_mean(str(verdict), known) or f" (known: {', '.join(known)})"
         raise UsageError(f"verdict = {verdict!r}: a case cannot end like this{hint}")
     names, ids = names_of(run.manifest), cases_of(run).ids
-    found = [row for row in trial_rows(run) if controls or row.arm == "attack"]
+    attack = wanted["attack"]
+    found = [
+        row
+        for row in trial_rows(run)
+        if controls or row.arm == "attack" or attack in _called("attack", row.attack, names)
+    ]
     for factor in _FACTORS:
         if (asked := wanted[factor]) is not None:
             found = _of(found, factor, asked, names)
@@ -173,7 +179,7 @@ def chosen_cases(
 
 def _of(rows: list[TrialRow], factor: str, asked: str, names: Names) -> list[TrialRow]:
     keys = dict.fromkeys(getattr(row, factor) for row in rows)
-    fitting = [key for key in keys if asked in (key, names.of(factor, key))]
+    fitting = [key for key in keys if asked in _called(factor, key, names)]
     if not fitting and keys:
         hint = did_you_mean(asked, keys)
         raise UsageError(
@@ -181,6 +187,11 @@ def _of(rows: list[TrialRow], factor: str, asked: str, names: Names) -> list[Tri
             f"{', '.join(keys)})"
         )
     return [row for row in rows if getattr(row, factor) in fitting]
+
+
+def _called(factor: str, key: str, names: Names) -> tuple[str, str]:
+    """Return what a value of a factor may be called."""
+    return key, names.of(factor, key)
 
 
 def one_case(run: StoredRun, case_id: str) -> Case:

@@ -12,8 +12,9 @@ from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from medstress.api.given import Answering
+from medstress.api.wording import say_as_asked
 from medstress.attacks.protocol import Attack
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.errors import MedstressError, UsageError, did_you_mean
 from medstress.experiment.file.table import TomlTable
 
 P = ParamSpec("P")
@@ -35,6 +36,8 @@ _SHORT.maxstring = _SHORT.maxother = 80
 def checked(function: Callable[P, T]) -> Callable[P, T]:
     """Let a function refuse arguments that are not of their annotated types.
 
+    What it refuses itself, it says as Python: messages are those of the command line too.
+
     Raises:
         UsageError: when called so: the argument, what was expected, and what came.
     """
@@ -49,7 +52,11 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         for name, kind in _types(function).items():
             if name in given:
                 check_argument(name, given[name], kind)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except MedstressError as error:
+            say_as_asked(error)
+            raise
 
     return call
 

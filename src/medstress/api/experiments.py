@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from medstress.api.checked import checked
-from medstress.api.given import Answering, entries, plain, tables_of
+from medstress.api.given import MAIN, Answering, entries, plain, tables_of
+from medstress.api.rebasing import from_folder
 from medstress.attacks.protocol import Attack as BuiltAttack
 from medstress.core.errors import UsageError
 from medstress.experiment.file import config
 from medstress.experiment.file.comparison_tables import PrimaryTable
 from medstress.experiment.file.reading import check_experiment
+from medstress.experiment.file.refusing import unknown
 from medstress.experiment.file.table import TomlTable
 from medstress.experiment.first.written import Key, Section, written
 from medstress.files.writing import write_text
@@ -33,10 +36,20 @@ class Experiment(config.Experiment):
     list of tables where a file may have several. Relative paths start from the working folder.
     """
 
+    if not TYPE_CHECKING:  # type checkers and editors see the arguments of `__init__`
+
+        def __new__(cls, *given: Any, **keys: Any) -> Any:
+            """Refuse unknown arguments with a suggestion."""
+            known = list(inspect.signature(cls.__init__).parameters)[1:]
+            for key in keys:
+                if key not in known:
+                    raise UsageError(f"Experiment: {unknown('argument', key, known)}")
+            return super().__new__(cls)
+
     def __init__(
         self,
         *,
-        dataset: Several[config.DatasetTable],
+        dataset: Several[config.DatasetTable] = (),
         name: str | None = None,
         entities: Several[config.EntitiesTable] = (),
         victim: Several[config.VictimTable | Callable[..., Any] | Answering] = (),
@@ -128,8 +141,9 @@ class Experiment(config.Experiment):
     def to_toml(self, to: str | Path | None = None) -> str:
         """Return the experiment as the text of a file with the keys that were given.
 
-        Relative paths stay as they are: in a file they start from its folder. A function of a
-        notebook cannot be found from there; put it into a module first.
+        Relative paths of a file start from its folder, so `to` in another folder changes them. A
+        function of a notebook or script cannot be found from a file: a comment says so; put it
+        into a module first.
 
         Args:
             to: a file to write it into as well; one that holds something else is left as it is.
@@ -137,30 +151,41 @@ class Experiment(config.Experiment):
         Raises:
             UsageError: the file exists with another text, or cannot be written.
         """
-        text = written(f"The experiment {self.experiment.name}.", list(_sections(plain(self))))
+        tables = plain(self)
         if to is not None:
-            _write(Path(to), text)
+            tables = from_folder(tables, Path(to).expanduser().parent)
+        text = written(f"The experiment {self.experiment.name}.", list(_sections(tables)))
+        if to is not None:
+            _write(Path(to).expanduser(), text)
         return text
 
 
 def _sections(tables: Mapping[str, Any]) -> Iterator[Section]:
-    """Yield the tables in the order of the docs; empty ones are left out."""
+    """Yield the tables in the order of the docs."""
     for table in config.Experiment.model_fields:
         found = tables.get(table)
-        if table == "role" and found:
+        if table == "role" and found is not None:
             for name, role in found.items():
                 several = role if isinstance(role, list) else None
                 for each in several or [role]:
                     yield _section(f"role.{name}", each, is_array=several is not None)
         elif isinstance(found, list):
             yield from (_section(table, each, is_array=True) for each in found)
-        elif found:
+        elif found is not None:  # an empty table, of defaults alone, means something too
             yield _section(table, found, is_array=False)
 
 
 def _section(name: str, keys: Mapping[str, Any], *, is_array: bool) -> Section:
     header = f"[[{name}]]" if is_array else f"[{name}]"
-    return Section(header=header, keys=[Key(name=key, value=keys[key]) for key in keys])
+    found = [Key(name=key, value=each, remark=_remark(key, each)) for key, each in keys.items()]
+    return Section(header=header, keys=found)
+
+
+def _remark(key: str, value: Any) -> str:
+    """Say of a function of this session that a file cannot name it."""
+    if key == "target" and str(value).startswith(f"{MAIN}:"):
+        return "of a notebook or script: put it into a module, and name it as file.py:function"
+    return ""
 
 
 def _write(path: Path, text: str) -> None:

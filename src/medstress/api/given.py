@@ -20,7 +20,7 @@ from medstress.core.hashing import content_hash
 from medstress.experiment.file.config import AttackTable
 from medstress.files.functions import source_hashes
 
-_MAIN = "__main__"
+MAIN = "__main__"
 """The module of a notebook's cells and of a script that is run."""
 
 
@@ -180,10 +180,10 @@ def _name_of(thing: Any) -> str | None:
         if found is thing or is_again:
             return f"{module}:{name}"
     # An object, or a function without a name of its own, that a cell has given a name.
-    main = vars(sys.modules[_MAIN])
+    main = vars(sys.modules[MAIN])
     names = (name for name, held in list(main.items()) if held is thing and name[:1] != "_")
     found = next(names, None)
-    return None if found is None else f"{_MAIN}:{found}"
+    return None if found is None else f"{MAIN}:{found}"
 
 
 def _hash_of_text(function: Any, target: str) -> str:

@@ -94,10 +94,11 @@ class _Lines:
             self._started = time.perf_counter()
         self._counts = counts
         if self._is_due():
-            self.draw(*self._trials(counts))
+            text, share = self._trials(counts)
+            self.draw(text + _left(counts, time.perf_counter() - self._started), share)
 
     def end(self) -> None:
-        """Show the last state."""
+        """Show the last state; nothing more is awaited, even if trials are left."""
         if self._counts is not None:
             self.draw(*self._trials(self._counts))
 
@@ -107,10 +108,7 @@ class _Lines:
 
     def _trials(self, counts: Progress) -> tuple[str, float]:
         done, seconds = counts.n_done + counts.n_skipped, time.perf_counter() - self._started
-        text = (
-            f"{done:,} of {plural(counts.n_planned, 'trial')}; {counts_line(counts, seconds)}"
-            f"{_left(counts, seconds)}"
-        )
+        text = f"{done:,} of {plural(counts.n_planned, 'trial')}; {counts_line(counts, seconds)}"
         return text, done / max(counts.n_planned, 1)
 
     def _is_due(self) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from medstress.api.checked import checked
-from medstress.api.frames import Library, as_frame, check_library, result_rows
+from medstress.api.frames import Library, as_frame, check_library, result_frame
 from medstress.core.errors import MedstressError, UsageError
 from medstress.files.writing import write_text
 from medstress.results.load import StoredRun, open_run
@@ -35,6 +35,30 @@ def report_of(run: StoredRun) -> str:
     from medstress.summary.summary import summarise_run
 
     return render_report(summarise_run(run), trial_rows(run), run.manifest, cases=cases_of(run))
+
+
+class Page(str):
+    """A page of HTML; a cell that ends with it shows how long it is, and not its text."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Say how long the page is."""
+        return f"<page of {len(self):,} characters>"
+
+
+class Figures(list["Made | Skipped"]):
+    """What `Run.figures` made, and what it skipped and why; shown by name."""
+
+    def __repr__(self) -> str:
+        """Name what was made, and what was not."""
+        from medstress.figures.outputs import Made
+        from medstress.results.formats import plural
+
+        made = [each.name for each in self if isinstance(each, Made)]
+        skipped = [each.name for each in self if not isinstance(each, Made)]
+        told = f"{plural(len(made), 'table or figure', 'tables and figures')}: {', '.join(made)}"
+        return f"<{told}>" if not skipped else f"<{told}; skipped: {', '.join(skipped)}>"
 
 
 @checked
@@ -109,10 +133,8 @@ class Run:
         in `asr_n`, `asr_low`, `asr_high`, `asr_method`; one that belongs to a control is called
         `asr_net_no_op`. Curves and other lists are JSON text. Control arms have rows of their own.
         """
-        from medstress.results.export import plain_frame
-
         check_library(library)
-        return as_frame(plain_frame(result_rows(self.summary()["pooled"])), library)
+        return as_frame(result_frame(self.summary()["pooled"]), library)
 
     @overload
     def table(self, name: str, library: Literal["polars"] = ...) -> polars.DataFrame: ...
@@ -149,7 +171,8 @@ class Run:
             victim: only those of this model.
             dataset: only those of this data set.
             group: only those of this entity group.
-            controls: whether cases of control arms are among them.
+            controls: whether cases of control arms are among them; an `attack` such as
+                `near / no_op` asks for those of one arm.
 
         Raises:
             UsageError: the run has no such attack, model, data set or group.
@@ -227,7 +250,7 @@ class Run:
                 raise UsageError(
                     f"cannot write {to}: {error.strerror}; give another `to`"
                 ) from error
-        return page
+        return Page(page)
 
     @checked
     def figures(
@@ -249,7 +272,7 @@ class Run:
         """
         from medstress.papers.write import write_figures
 
-        return self._read(lambda run: write_figures(run, Path(out), formats, paper))
+        return Figures(self._read(lambda run: write_figures(run, Path(out), formats, paper)))
 
     @checked
     def export(self, table: str, to: str | Path) -> int:

@@ -6,8 +6,9 @@ table: docs/schema.md.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 from medstress.api.checked import checked
 from medstress.api.given import Answering, function_keys, plain
@@ -27,6 +28,17 @@ class _Given(TomlTable):
     """A table that is given from Python."""
 
     _table: ClassVar[str]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Show the types of the keys without the limits of their values."""
+        types, signature = get_type_hints(cls), inspect.signature(cls)
+        cls.__signature__ = signature.replace(
+            parameters=[
+                each.replace(annotation=types.get(name, each.annotation))
+                for name, each in signature.parameters.items()
+            ]
+        )
 
     def __init__(self, **keys: Any) -> None:
         """Check the keys.

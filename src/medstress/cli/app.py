@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from medstress.api.wording import flags_are_said
 from medstress.cli.next_commands import with_next_command
 from medstress.cli.parser import build_parser
 from medstress.cli.stopping import INTERRUPTED, Stopping
@@ -54,7 +55,7 @@ def medstress_cli(arguments: Sequence[str], *, drain_seconds: float = DRAIN_SECO
         The exit code: 0 done, 1 a bug or too many failed trials, 2 an error the user can fix,
         130 interrupted.
     """
-    with Stopping(arguments, drain_seconds) as stop:
+    with Stopping(arguments, drain_seconds) as stop, flags_are_said():
         return _guarded(arguments, stop)
 
 

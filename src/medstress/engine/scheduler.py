@@ -171,8 +171,10 @@ class Scheduler:
     def _finish(self, running: RunningWork, result: Result) -> None:
         progress = self.progress
         progress.n_done += 1
-        progress.n_flipped += result.verdict is Verdict.FLIPPED
-        progress.n_eligible += result.verdict in (Verdict.FLIPPED, Verdict.HELD)
+        was_attacked = result.verdict in (Verdict.FLIPPED, Verdict.HELD)
+        if was_attacked and "control_of" not in running.work.attack_spec:
+            progress.n_eligible += 1
+            progress.n_flipped += result.verdict is Verdict.FLIPPED
         progress.n_failed += result.verdict in (Verdict.FAILED, InquiryVerdict.UNANSWERED)
         del self._running[running.row]
         self._outbox += running.take_unwritten()

@@ -21,6 +21,7 @@ from medstress.core.rows import NOT_SHOWN
 from medstress.files.spreadsheets import Writer
 from medstress.files.writing import atomic_stream, write_bytes
 from medstress.kinds import kind_of
+from medstress.results.column_types import typed, types_of
 from medstress.results.explanations import explanation_records
 from medstress.results.load import StoredRun, reviews_of
 from medstress.results.rows import trial_rows
@@ -75,7 +76,7 @@ def export(run: StoredRun, table: str, to: Path) -> int:
     rows = make(run)
     try:
         if form == "parquet":
-            return _write_parquet(rows, to)
+            return _write_parquet(rows, to, table)
         with atomic_stream(to) as file, TextIOWrapper(file, "utf-8", newline="") as stream:
             return (_write_jsonl if form == "jsonl" else _write_csv)(rows, stream)
     except OSError as error:
@@ -88,7 +89,7 @@ def table_frame(run: StoredRun, table: str) -> DataFrame:
     Raises:
         UsageError: an unknown table.
     """
-    return frame_of(_maker(table)(run))
+    return typed(frame_of(_maker(table)(run)), types_of(table))
 
 
 def _maker(table: str) -> Callable[[StoredRun], Iterator[Row]]:
@@ -274,8 +275,8 @@ def _write_csv(rows: Iterator[Row], stream: IO[str]) -> int:
     return n
 
 
-def _write_parquet(rows: Iterator[Row], to: Path) -> int:
-    frame = frame_of(rows)
+def _write_parquet(rows: Iterator[Row], to: Path, table: str) -> int:
+    frame = typed(frame_of(rows), types_of(table))
     write_frame(frame, to)
     return frame.height
 

@@ -15,6 +15,11 @@ KINDS = ("attack", "backend", "dataset")
 """What `medstress new` writes; the registry has each in the plural."""
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _LONGEST = 40
+_OF_TOOLS = {
+    "setup": "is the file that pip runs to install a package",
+    "conftest": "is a file of pytest's own settings",
+}
+"""Modules that the tools which install and test the package take for something else -> why."""
 _EXAMPLES = {"attack": "look_alike", "backend": "word_counts", "dataset": "aiken"}
 
 
@@ -90,6 +95,10 @@ def _taken(kind: str, name: str) -> str | None:
         return f"is already one of the {kind}s: {entry.summary}"
     if keyword.iskeyword(name) or keyword.issoftkeyword(name):
         return "is a word of the language Python"
+    if name in _OF_TOOLS:
+        return _OF_TOOLS[name]
+    if name.startswith("test_") or name.endswith("_test"):
+        return "is what pytest calls a file of tests"
     if name in sys.stdlib_module_names:
         return "is a module of Python"
     spec = find_spec(name)

@@ -16,6 +16,7 @@ import pytest
 import medstress as ms
 from medstress.api import tables
 from medstress.api.given import attack_keys, function_keys
+from medstress.api.wording import said_in_python
 from medstress.attacks.protocol import make_attack
 from medstress.core import registry
 from medstress.experiment.file import config
@@ -87,6 +88,80 @@ def test_a_file_holds_only_the_keys_that_were_given():
     }
 
 
+def test_a_table_of_defaults_alone_stays_in_the_file():
+    made = _sampled(test=ms.Significance(), tune=ms.Tune(), sensitivity={})
+    read = tomllib.loads(made.to_toml())
+    assert [read[table] for table in ("test", "tune", "sensitivity")] == [{}, {}, {}]
+
+
+def test_a_file_in_another_folder_names_the_same_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("q.csv", "f.py", "shots.jsonl", "p.jinja", "sub/w.txt", "mock", "sample"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("", "utf-8")
+    made = ms.Experiment(
+        name="sample",
+        dataset=[ms.Dataset(name="csv", path="q.csv"), ms.Dataset(name="sample")],
+        entities=ms.Entities(type="drugs", vocabulary="sub/w.txt", embedding="ngram"),
+        victim=[
+            {"backend": "python", "target": "f.py:answer", "shots_from": "medqa:shots.jsonl"},
+            {"backend": "mock", "prompt": {"sample": "p.jinja", "default": "qstab"}},
+            {"backend": "transformers", "model": "owner/model"},
+        ],
+        cache="answers",
+    )
+    found = tomllib.loads(made.to_toml("sub/x.toml"))
+    assert found["experiment"] == {"name": "sample", "cache": "../answers"}
+    assert found["dataset"] == [{"name": "csv", "path": "../q.csv"}, {"name": "sample"}]
+    assert found["entities"][0]["vocabulary"] == "w.txt"
+    first, second, third = found["victim"]
+    assert (first["target"], first["shots_from"]) == ("../f.py:answer", "medqa:../shots.jsonl")
+    assert second["prompt"] == {"sample": "../p.jinja", "default": "qstab"}
+    assert third["model"] == "owner/model"
+    assert tomllib.loads(made.to_toml("x.toml")) == tomllib.loads(made.to_toml())
+    assert tomllib.loads(made.to_toml())["dataset"][0]["path"] == "q.csv"
+
+
+def test_a_file_says_that_it_cannot_name_a_function_of_this_session():
+    victims = [{"backend": "python", "target": f"{where}:f", "version": "1"} for where in "mn"]
+    victims[0]["target"] = "__main__:f"
+    remarks = [line for line in _sampled(victim=victims).to_toml().splitlines() if "target" in line]
+    assert "put it into a module" in remarks[0]
+    assert "#" not in remarks[1]
+
+
+def test_signatures_show_types_without_limits():
+    for made in (*TABLES, ms.Experiment):
+        assert "FieldInfo" not in str(inspect.signature(made))
+        assert "MinLen" not in str(inspect.signature(made))
+    assert "limit: Optional[int] = None" in str(inspect.signature(ms.Dataset))
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("cannot write x; give another --to", "cannot write x; give another `to`"),
+        ("--entities: expected drugs, got 'x'", "entities: expected drugs, got 'x'"),
+        ("with --out, or away with --fresh", "with `out`, or away with fresh=True"),
+        ("--set 'x': expected a.b=c", 'overrides=["x"]: expected a.b=c'),
+        ("(--set experiment.max_usd=...) or", '(overrides=["experiment.max_usd=..."]) or'),
+        ("for a first run --data q.csv --model NAME", "for a first run data=q.csv model=NAME"),
+        ("--columns FIELD=COLUMN, or", "columns={FIELD: COLUMN}, or"),
+        ("type: medstress run x.toml --out DIR", "type: medstress run x.toml --out DIR"),
+        ("run it again; medstress run --fresh", "run it again; medstress run --fresh"),
+        ("a--b and -- c", "a--b and -- c"),
+    ],
+)
+def test_python_speaks_of_arguments_where_the_command_line_has_flags(message, said):
+    assert said_in_python(message) == said
+
+
+def test_a_refused_run_speaks_of_arguments(tmp_path):
+    with pytest.raises(ms.UsageError, match=r"^overrides=\[\"x\"\]: expected"):
+        ms.run(data="sample", model="mock", out=tmp_path / "r", overrides=["x"])
+
+
 def test_a_file_is_written_once_and_never_over_another(tmp_path, said):
     path = tmp_path / "x.toml"
     text = _sampled().to_toml(path)
@@ -129,6 +204,12 @@ def test_editors_see_the_keys_of_every_table(made):
         (lambda: _sampled(role={"atacker": {"backend": "mock"}}), "atacker"),
         (lambda: ms.Experiment(name="x", dataset=[]), "dataset"),
         (lambda: ms.Experiment(dataset={"name": "sample"}), "name"),
+        (lambda: ms.Experiment(nam="x"), "'nam'; did you mean 'name'"),
+        (lambda: ms.Experiment(name="x"), r"\[\[dataset\]\] is missing"),
+        (lambda: _sampled(role={"attacker": 3}), r"role.attacker.*expected a table.*got 3"),
+        (lambda: _sampled(slices={"by": "subject"}), "by = 'subject': expected a list"),
+        (lambda: ms.Experiment(name="a b", dataset={"name": "csv"}), "'a b': expected letters"),
+        (lambda: ms.Dataset(name="csv", columns={"question": 5}), r"columns\.question = 5"),
     ],
 )
 def test_what_is_wrong_is_a_usage_error_that_names_the_key(make, words):

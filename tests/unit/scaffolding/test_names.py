@@ -42,6 +42,9 @@ def test_all_names_come_from_one() -> None:
         ("dataset", "medqa", "'medqa'"),
         ("dataset", "json", "medstress new dataset my_json)"),
         ("attack", "lambda", "'lambda'"),
+        ("attack", "setup", "medstress new attack my_setup)"),
+        ("backend", "conftest", "medstress new backend my_conftest)"),
+        ("dataset", "test_me", "medstress new dataset my_test_me)"),
     ],
 )
 def test_other_names_are_refused_with_a_command_to_type(

@@ -47,6 +47,19 @@ TABLES_BUILT: dict[str, type[TomlTable]] = {
     "slices": SlicesTable,
 }
 
+_WORDS = {
+    "dict_type": "expected a table of keys and values",
+    "model_type": "expected a table of keys and values",
+    "tuple_type": "expected a list",
+    "too_short": "expected at least one value",
+    "string_pattern_mismatch": (
+        "expected letters, digits, '.', '_' and '-', with a letter or a digit first"
+    ),
+}
+"""Kind of error -> what is said of it, where the words of pydantic speak of Python or patterns. The
+one key with a pattern is the name of the experiment."""
+_TYPES = ("str", "int", "float", "bool", "tuple", "list", "dict")
+"""What pydantic calls the branch of a value that may have several types."""
 _LINES = {
     ("experiment", "name"): 'name = "first"',
     ("dataset", "name"): 'name = "sample"',
@@ -127,11 +140,25 @@ def _sentence(error: Any, where: Where) -> str:
         return f"{place}: {unknown('key', key, fields)}"
     if error["type"] == "missing" and len(rest) > 1:
         return f"{place}: {key}: expected more values, got {error['input']!r}"
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if not key:  # a check over several keys of the table
-        return f"{place}: {message}"
-    near = _near(error)
-    return f"{place}: {key} = {error['input']!r}: {message[0].lower()}{message[1:]}{near}"
+    message = _WORDS.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
+    if not key:  # a check over several keys of the table, or no table at all
+        is_table = isinstance(error["input"], Mapping)
+        return f"{place}: {message}" if is_table else f"{place}: {message}, got {error['input']!r}"
+    said = f"{message[0].lower()}{message[1:]}{_near(error)}"
+    return f"{place}: {'.'.join((key, *_keys_within(rest[1:])))} = {error['input']!r}: {said}"
+
+
+def _keys_within(parts: Sequence[str]) -> list[str]:
+    """Return the keys on the way to a value, without numbers and names of types.
+
+    >>> _keys_within(["answer", "str"]), _keys_within(["0", "constrained-str"])
+    (['answer'], [])
+    """
+    return [
+        part
+        for part in parts
+        if part not in _TYPES and not part.isdigit() and not re.search(r"[\[\]]|constrained-", part)
+    ]
 
 
 def _missing(error: Any, where: Where, table: str, index: int, rest: Sequence[str]) -> str:
