@@ -118,6 +118,10 @@ def _answers(
     backend, task, open_book = place["backend"], data.kind.task, data.has_passages
     if task in _ONLY:
         return {}, {}
+    if backend == "mock" and scores and task == "multiple_choice":
+        return {"answer_by": "letter", "prompt": "open_book" if open_book else "qstab"}, {
+            "answer_by": "the attack needs scores, which a letter alone has not"
+        }
     if backend in ("mock", "python"):
         return ({"prompt": "open_book"}, {}) if open_book else ({}, {})
     chat = "open_book_chat" if open_book else "chat"
