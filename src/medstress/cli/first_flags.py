@@ -72,12 +72,14 @@ def columns_of(given: list[str]) -> dict[str, str | tuple[str, ...]]:
 
     >>> columns_of(["question=stem", "options=opa,opb"])
     {'question': 'stem', 'options': ('opa', 'opb')}
+    >>> columns_of(["question=Question, text"])  # of options alone there are several columns
+    {'question': 'Question, text'}
     """
     found: dict[str, str | tuple[str, ...]] = {}
     for each in given:
         name, equals, column = (part.strip() for part in each.partition("="))
         if not (name and equals and column):
             raise UsageError(f"--columns {each!r}: expected FIELD=COLUMN, e.g. question=stem")
-        several = tuple(part.strip() for part in column.split(","))
+        several = tuple(part.strip() for part in column.split(",")) if name == "options" else ()
         found[name] = several if len(several) > 1 else column
     return found

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from medstress.core import registry
 from medstress.core.errors import MedstressError, UsageError, did_you_mean
+from medstress.datasets.forms import naming
 from medstress.datasets.forms.kinds import source_of
-from medstress.datasets.forms.naming import columns_of
+from medstress.datasets.forms.naming import called, columns_of
 from medstress.datasets.hub import is_hub_name, is_pubtator
 from medstress.datasets.tables.columnar import is_saved
 from medstress.datasets.tables.reading import read_table
@@ -28,6 +30,7 @@ TEXTS = {".iob": "iob", ".conll": "iob", ".bio": "iob", ".pubtator": "pubtator",
 ENDINGS = (*QUESTIONS, *(ending for ending in TEXTS if ending != ".txt"))
 """Endings that say that a file holds data; `.txt` may be anything."""
 _BC5CDR = {"train.tsv", "devel.tsv", "test.tsv"}
+_SPREADSHEETS = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 _TAGGED = re.compile(r"\S+\t(?:O|[BIESLU]-\S+)\s*")
 
 
@@ -50,7 +53,18 @@ def guess_dataset(given: str) -> dict[str, Any]:
         return {"name": given}
     if not path.exists() and is_hub_name(given):
         return {"name": "hub", "hub": given}
-    names = [*registry.installed("datasets"), *(str(each) for each in path.parent.glob("*"))]
+    if path.exists():
+        raise UsageError(f"{given}: {_unread(path)}")
+    files = [str(each) for each in path.parent.glob("*") if each.suffix.lower() in ENDINGS]
+    if given.endswith("/") or not path.parent.is_dir():
+        folder = path if given.endswith("/") else path.parent
+        raise UsageError(
+            f"{given}: there is no folder {folder}{did_you_mean(given, _folders(path))}"
+        )
+    if path.suffix.lower() in (*QUESTIONS, *TEXTS, *_SPREADSHEETS):
+        near = did_you_mean(given, files)
+        raise UsageError(f"{given}: there is no such file{near}")
+    names = [*registry.installed("datasets"), *files, *_folders(path)]
     known = ", ".join(dict.fromkeys([*QUESTIONS, *TEXTS]))
     raise UsageError(
         f"{given}: expected a file ending in {known}, a folder that `datasets` saved, a data set "
@@ -59,10 +73,57 @@ def guess_dataset(given: str) -> dict[str, Any]:
     )
 
 
+def _folders(path: Path) -> list[str]:
+    """Return the folders beside a path."""
+    return [str(each) for each in path.parent.glob("*") if each.is_dir()]
+
+
+def _unread(path: Path) -> str:
+    """Return what is wrong with a file or folder that no source reads, and what to do."""
+    known = ", ".join(dict.fromkeys([*QUESTIONS, *TEXTS]))
+    if path.is_dir():
+        return f"expected a folder with data, got one without a file ending in {known}"
+    ending = path.suffix.lower()
+    mend = "rename it to end in what it holds, such as .csv or .jsonl"
+    if ending in _SPREADSHEETS:
+        mend = "open it in a spreadsheet program and save it as .xlsx or .csv"
+    elif ending == ".arrow":
+        mend = f"give the folder that `datasets` saved: {path.parent}"
+    return f"expected a file ending in {known}, got {ending or 'no ending'}; {mend}"
+
+
+def _check_text(path: Path) -> None:
+    """Refuse a table under the ending .txt, which would be read as tagged tokens.
+
+    Raises:
+        UsageError: its first line is the header of a table of questions, or JSON.
+    """
+    with path.open(encoding="utf-8-sig", errors="replace") as stream:
+        first = stream.readline().strip()
+    tables = {
+        "jsonl": first.startswith("{"),
+        "tsv": _is_header(first.split("\t")),
+        "csv": _is_header(re.split("[,;|]", first)),
+    }
+    for ending, is_table in tables.items():
+        if is_table:
+            name = path.with_suffix(f".{ending}").name
+            raise UsageError(
+                f"{path}: expected tokens and labels, or PubTator, got a table; rename it to {name}"
+            )
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    keys = (*naming.ANSWERS, *naming.OPTION_LISTS)
+    return len(cells) > 2 and bool(called(cells, naming.QUESTIONS) and called(cells, keys))
+
+
 def _of_file(path: Path) -> str | None:
     ending = path.suffix.lower()
-    if ending == ".txt" and is_pubtator(path):
-        return "pubtator"
+    if ending == ".txt":
+        if is_pubtator(path):
+            return "pubtator"
+        _check_text(path)
     if ending not in QUESTIONS:
         return TEXTS.get(ending)
     if ending == ".tsv" and _is_tagged(path):

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Question
+from medstress.datasets.forms.documented import check_documented, documented_told
+from medstress.datasets.forms.headers import check_header
 from medstress.datasets.forms.kinds import source_of
 from medstress.datasets.forms.layout import Layout, Rows, content_id, understand
 from medstress.datasets.forms.naming import columns_of, filled_columns, is_nothing, renaming
@@ -112,6 +114,7 @@ def read_questions(
     """
     rows = _prepared(source, table, options)
     readable: Rows = [(place, row) for place, row in rows if isinstance(row, dict)]
+    check_header(table)
     layout = _layout(table, readable, options)
     if layout is not None:
         places = iter(_named(readable, table.names))
@@ -138,15 +141,13 @@ def read_questions(
             f"{table.path.name}: questions that stand in more than one row: {repeated}; each row "
             "is an item of its own",
         )
-    understood = ""
-    if layout is not None:
-        understood = told(table, len(questions), layout.told(options.columns))
+    how = documented_told(readable) if layout is None else layout.told(options.columns)
     return Loaded(
         questions=questions,
         skipped=skipped,
         source_hash=hash_files(table.path),
         notes=notes,
-        understood=understood,
+        understood=told(table, len(questions), how) if how else "",
     )
 
 
@@ -189,7 +190,7 @@ def _layout(table: Table, rows: Rows, options: DatasetOptions) -> Layout | None:
     )
     n = 0 if special else sum(_fits(question_from_row, row) for _, row in rows)
     if not rows or (not special and n >= len(rows) / 2):
-        _check_positions(table.path, rows)
+        check_documented(table.path, rows)
         return None
     named = _named(rows, table.names)
     try:
@@ -234,26 +235,6 @@ def _fits(read: Callable[[Row], object], row: Row) -> bool:
     except DataError:
         return False
     return True
-
-
-def _check_positions(path: Path, rows: Rows) -> None:
-    """Refuse positions in `answer_idx` that can only count from 1."""
-    numbers = [
-        (place, index, len(row.get("options") or ()))
-        for place, row in rows
-        if isinstance(index := row.get("answer_idx"), int)
-        and not isinstance(index, bool)
-        and isinstance(row.get("options"), list | dict)
-    ]
-    if len(numbers) <= len(rows) / 2 or any(index == 0 for _, index, _ in numbers):
-        return
-    for place, index, n in numbers:
-        if index == n:
-            raise DataError(
-                f"{path}, {place}: field 'answer_idx': expected a position from 0 to {n - 1}, got "
-                f"{n} of {n} options, and no row has 0; give answer_base = 1 if the positions "
-                "count from 1, else answer_base = 0"
-            )
 
 
 def _named(rows: Rows, names: Mapping[str, Sequence[str]]) -> Rows:

@@ -138,12 +138,17 @@ def _options(row: Mapping[str, Any]) -> tuple[str, ...]:
                 f"field 'options': expected texts, got {shown(text)} as option {letter}"
             )
     if not 2 <= len(value) <= len(LETTERS):
-        raise DataError(f"field 'options': expected 2 to 10 options, got {len(value)}")
+        raise DataError(
+            f"field 'options': expected 2 to 10 options, got {len(value)}; change their number, or "
+            'leave such rows out with on_bad_row = "skip"'
+        )
     return tuple(value)
 
 
 def _lettered(options: Mapping[Any, Any]) -> list[Any]:
     letters = sorted(map(str, options))
+    while len(letters) > 2 and not str(options.get(letters[-1]) or "").strip():
+        letters.pop()  # a file for five options with a question of four
     if letters != list(LETTERS[: len(letters)]) and len(letters) <= len(LETTERS):
         raise DataError(
             f"field 'options': expected the letters {', '.join(LETTERS[: len(letters)])}, "

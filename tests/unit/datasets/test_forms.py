@@ -60,7 +60,8 @@ def keys(loaded):
         (["B", "D"], "BD", "letters"),
         (["b", "(D)", "C.", "[a]", "Option B"], "BDCAB", "letters"),
         (["B. x", "D) z"], "BD", "letters"),
-        (["0", "3", "1"], "ADB", "numbers from 0"),
+        (["0", "3", "0", "1"], "ADAB", "numbers from 0"),
+        (["1", "2", "3", "0"], "BCDA", "numbers from 0 (0 only in line 5)"),
         (["1", "4", "2.0"], "ADB", "numbers from 1"),
         (["x", "Z ", "w"], "BDA", "texts of options"),
     ],
@@ -280,7 +281,10 @@ def test_ids_from_the_content_survive_another_order_and_stay_apart(read):
 
 def test_an_id_that_comes_twice_is_a_bad_row(read, refusal):
     text = "id,question,A,B,answer\n1,One?,x,y,A\n2,Two?,x,y,B\n1,Three?,x,y,A\n"
-    assert refusal(text) == (", line 4: field 'id': expected a unique id, got '1' as in line 2")
+    assert refusal(text) == (
+        ", line 4: field 'id': expected a unique id, got '1' as in line 2; give each row an id of "
+        "its own"
+    )
     assert len(read(text, on_bad_row="skip").questions) == 2
 
 
@@ -434,15 +438,167 @@ def test_the_original_file_of_headqa_is_read_exam_by_exam(read):
     ]
 
 
-def test_a_test_split_without_answers_is_refused(refusal):
-    rows = [{**row, "cop": -1} for row in PUBLIC["medmcqa"][0]]
-    assert "field 'cop': expected letters, numbers or texts" in refusal(rows, "q.jsonl")
-
-
 def test_the_documented_format_is_read_silently(read, row):
-    loaded = read([row(), row(id="q2", answer_idx=2)], "q.jsonl")
+    loaded = read([row(), row(id="q2", answer_idx="C")], "q.jsonl")
     assert (loaded.understood, keys(loaded)) == ("", "AC")
     assert loaded.source_hash.startswith("blake2b")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "more"),
+    [((0, 2), ""), ((1, 2), " (no row has 0; answer_base = 1 if it counts from 1)")],
+)
+def test_numbers_of_the_documented_format_count_from_0_and_say_so(read, row, numbers, more):
+    loaded = read([row(id=f"q{n}", answer_idx=n) for n in numbers], "q.jsonl")
+    assert keys(loaded) == "".join("ABC"[n] for n in numbers)
+    assert loaded.understood == (
+        f"q.jsonl: 2 questions; the documented format, answer_idx counts from 0{more}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "keyed"),
+    [
+        (["O", "A", "B", "AB"], "A", {"answer_idx": "A", "answer_text": "B"}),
+        (["2", "3", "4", "1"], "3", {"answer_text": "B"}),
+    ],
+)
+def test_an_answer_of_the_documented_format_that_fits_twice_is_refused(
+    read, refusal, row, options, answer, keyed
+):
+    fine = [row(id=f"f{n}", answer_idx=..., answer="aspirin") for n in range(options[0] == "O")]
+    rows = [*fine, row(options=options, answer_idx=..., answer=answer)]
+    said = refusal(rows, "q.jsonl")
+    assert f"got the text {answer!r} in line {len(rows)}, which fits as one of the" in said
+    for name, key in keyed.items():
+        assert f'columns = {{{name} = "answer"}}' in said
+        assert keys(read(rows[-1:], "q.jsonl", columns={name: "answer"})) == key
+    both = [*fine, row(options=options, answer_idx="B", answer=options[1])]
+    assert keys(read(both, "q.jsonl")).endswith("B")
+
+
+def test_one_row_whose_answer_is_a_letter_and_an_option_needs_a_second_column(read, refusal):
+    text = table("A", "C", "D") + "Anti-B?,O,A,B,AB,A\n"
+    assert 'columns = {answer_idx = "answer"}' in refusal(text)
+    assert keys(read(text, columns={"answer_idx": "answer"})) == "ACDA"
+    lines = text.replace("answer", "answer,answer_index").splitlines()
+    numbered = [lines[0], *(f"{line},{'ABCD'.index(line[-1])}" for line in lines[1:])]
+    assert keys(read("\n".join(numbered))) == "ACDA"
+
+
+@pytest.mark.parametrize(
+    ("weak", "values", "other"),
+    [
+        ("label", "0101", "ground_truth"),
+        ("correct", "0110", "Right letter"),
+        ("target", "ABAB", "Antwort"),
+        ("key", "1234", "Right letter"),
+    ],
+)
+def test_a_flag_or_number_of_a_row_is_no_answer_beside_a_column_that_fits(
+    read, refusal, weak, values, other
+):
+    rows = "".join(
+        f"Case {n}?,w,x,y,z,{good},{flag}\n"
+        for n, (good, flag) in enumerate(zip("DCBA", values, strict=True))
+    )
+    text = f"question,A,B,C,D,{other},{weak}\n{rows}"
+    said = refusal(text)
+    assert f"got {weak!r} and {other!r}" in said
+    assert f'columns = {{answer = "{other}"}}' in said
+    assert keys(read(text, columns={"answer": other})) == "DCBA"
+
+
+def test_a_weak_name_beside_answers_that_most_rows_lack_is_refused(refusal):
+    text = table("A,0", ",1", ",0", ",1", head=HEAD + ",label")
+    assert 'columns = {answer = "answer"}' in refusal(text)
+    assert "got 'label' and 'answer'" in refusal(text)
+
+
+def test_a_weak_name_is_the_answer_beside_what_fits_worse_or_says_the_same(read):
+    head = "id,question,A,B,C,D,label,year,letter\n"
+    rows = [f"{n},Case {n}?,w,x,y,z,{n},2024,{'ABCD'[n]}\n" for n in range(4)]
+    assert keys(read(head + "".join(rows))) == "ABCD"
+
+
+@pytest.mark.parametrize(
+    ("answer", "key"), [("A", "aspirin"), ("B. codeine", "codeine"), ("codeine", "codeine")]
+)
+@pytest.mark.parametrize("marks", ["BAC", "ABC"])
+def test_letters_before_the_options_say_which_is_which(read, answer, key, marks):
+    texts = {"A": "aspirin", "B": "codeine", "C": "heparin"}
+    rows = [
+        {"question": f"{order}?", "choices": [f"{m}. {texts[m]}" for m in order], "answer": answer}
+        for order in (marks, "CBA")
+    ]
+    loaded = read(rows, "q.jsonl")
+    assert [item.key_text for item in loaded.questions] == [key, key]
+    assert "without their letters" in loaded.understood
+
+
+def test_letters_in_another_order_are_refused_where_they_cannot_be_read(refusal, row):
+    mixed = ["B. codeine", "A. aspirin"]
+    rows = [{"question": "One?", "choices": c, "answer": "A"} for c in (mixed, ["x", "y"])]
+    assert 'write an object, such as {"A": "aspirin", ' in refusal(rows, "q.jsonl")
+    said = refusal([row(), row(id="q2", options=mixed)], "q.jsonl")
+    assert said.startswith(", line 2: field 'options': expected the letters before the options in")
+
+
+PARTS = "He smokes a lot.,Which?,x,y,A\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "stem"),
+    [
+        ("vignette,question", PARTS, "question"),
+        ("case,question", PARTS, "question"),
+        ("scenario,question", PARTS, "question"),
+        ("vignette,lead_in", PARTS, "lead_in"),
+        ("Question,Text", "1,Which of these is it?,x,y,A\n", "Text"),
+    ],
+)
+def test_a_question_in_two_columns_is_refused_as_two(read, refusal, head, row, stem):
+    text = f"{head},A,B,answer\n{row}"
+    context = head.split(",")[0]
+    parts = {"context": context, "stem": stem}
+    said = refusal(text)
+    assert f'columns = {{question = "{stem}"}}' in said
+    assert f'columns = {{context = "{context}", stem = "{stem}"}}' in said
+    assert read(text, columns={"question": stem}).questions[0].context == ""
+    assert read(text, columns=parts).questions[0].context == row.split(",")[0]
+
+
+def test_a_name_of_a_row_beside_the_question_is_no_part_of_it(read):
+    (item,) = read("question,case,A,B,answer\nWhich?,Case 7,x,y,A\n").questions
+    assert item.metadata == {"case": "Case 7"}
+
+
+@pytest.mark.parametrize("name", ["q.jsonl", "q.json"])
+def test_an_object_that_has_a_name_twice_is_a_bad_row(read, refusal, name):
+    rows = [
+        '{"question": "One?", "options": {"A": "x", "B": "y", "A": "z"}, "answer": "A"}',
+        '{"question": "Two?", "options": {"A": "x", "B": "y"}, "answer": "B"}',
+    ]
+    text = "\n".join(rows) if name == "q.jsonl" else f"[{', '.join(rows)}]"
+    assert (
+        refusal(text, name)[1:]
+        .lstrip()
+        .endswith(" 1: expected each name of an object once, got 'A' twice; rename one")
+    )
+    loaded = read(text, name, on_bad_row="skip")
+    assert (keys(loaded), len(loaded.skipped)) == ("B", 1)
+    twice = f'{{"1": {rows[1]}, "1": {rows[1]}}}'
+    assert "got '1' twice" in refusal(twice, "p.json")
+
+
+@pytest.mark.parametrize("nothing", ["", " ", None])
+@pytest.mark.parametrize("key", [{}, {"id": "q"}])
+def test_an_empty_option_at_the_end_of_an_object_is_none(read, refusal, nothing, key):
+    options = {"A": "x", "B": "y", "C": nothing}
+    rows = [{"question": "One?", "options": options, "answer": "B", **key}]
+    assert read(rows, "q.jsonl").questions[0].options == ("x", "y")
+    gap = [{**rows[0], "options": {"A": "x", "B": nothing, "C": "z"}}]
+    assert "got A, C" in refusal(gap, "q.jsonl")
 
 
 def test_positions_of_the_documented_format_that_count_from_1_are_refused(read, refusal, row):
@@ -491,3 +647,82 @@ def test_a_wrong_name_in_columns_is_refused(read, said):
     with pytest.raises(MedstressError) as caught:
         read(table("A"), columns={"questoin": "question"})
     said(str(caught.value), "'questoin'", "'question'")
+
+
+TEXTS = ["w", "x", "y", "z"]
+
+
+def arc(labels, answer):
+    return {"choices": {"text": TEXTS, "label": list(labels)}, "answerKey": answer}
+
+
+@pytest.mark.parametrize(
+    ("rows", "key"),
+    [
+        ([arc("1234", "2"), arc("ABCD", "C")], "BC"),
+        ([arc("1234", "1"), *[arc("ABCD", "D")] * 3], "ADDD"),
+        ([{"answers": {"aid": [1, 2, 3, 4], "atext": TEXTS}, "ra": n} for n in (2, 3)], "BC"),
+        ([{"choices": TEXTS, "context": "", "answer": [text]} for text in "xz"], "BD"),
+        ([{"choices": TEXTS, "answer": [n]} for n in (0, 3)], "AD"),
+        ([{"options": {"i": "w", "ii": "x", "iii": "y"}, "answer": a} for a in ("iii", "I")], "CA"),
+        ([{"options": [True, False], "answer": a} for a in (False, True)], "BA"),
+        ([{"options": ["TRUE", "FALSE"], "answer": a} for a in (False, True)], "BA"),
+    ],
+)
+def test_published_and_usual_forms_are_read(read, rows, key):
+    rows = [{"question": f"Which {n}?", **row} for n, row in enumerate(rows)]
+    assert keys(read(rows, "q.jsonl")) == key
+
+
+@pytest.mark.parametrize(
+    ("row", "source", "words"),
+    [
+        (
+            {"question": "Which?", **dict(zip(("opa", "opb"), "xy", strict=True)), "cop": -1},
+            "jsonl",
+            "field 'cop': expected the right options, got -1 in every row",
+        ),
+        (
+            {"question": "Which?", **dict(zip(("opa", "opb"), "xy", strict=True))},
+            "jsonl",
+            "published without answers, take train or validation",
+        ),
+        (
+            {"pubid": 1, "question": "Is it?", "context": {"contexts": ["It is."]}},
+            "nli",
+            "published without answers; take one with labels",
+        ),
+        (
+            {"id": "1", "QUESTION": "Is it?", "CONTEXTS": ["It is."]},
+            "nli",
+            "published without answers; take one with labels",
+        ),
+    ],
+)
+def test_a_split_without_answers_is_said_to_be_one(read, row, source, words):
+    with pytest.raises(MedstressError) as caught:
+        read([row, row], "q.jsonl", source=source)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("1,Which?,w,x,y,z,A", "give each row an id of its own"),
+        ("2,Which?,w,x,w,z,A", "make them different"),
+    ],
+)
+def test_a_bad_row_is_said_with_its_mend(refusal, row, words):
+    assert words in refusal(f"id,{HEAD}\n1,Who?,w,x,y,z,A\n{row}\n")
+
+
+def test_eleven_options_are_refused_with_the_mend(refusal):
+    row = {"question": "Which?", "options": list("abcdefghijk"), "answer": "A"}
+    assert "leave such rows out with on_bad_row" in refusal([row, row], "q.jsonl")
+
+
+def test_numbers_for_true_and_false_are_settled_by_the_base_alone(read, refusal):
+    text = "question,A,B,answer\nOne?,TRUE,FALSE,1\nTwo?,TRUE,FALSE,0\n"
+    assert "which may be the number of an option, or 1 for TRUE" in refusal(text)
+    assert keys(read(text, answer_base=0)) == "BA"
+    assert keys(read(text.replace("TRUE,FALSE", "FALSE,TRUE"))) == "BA"

@@ -21,6 +21,9 @@ CONTENT = {
     "biosses.tsv": ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t3\n", "biosses"),
     "tokens.jsonl": ('{"tokens": ["a"], "ner_tags": ["O"]}\n', "bigbio"),
     "set.jsonl": ('{"frozen": 1, "medstress": "0"}\n', "frozen"),
+    "pqau.json": ('{"1": {"QUESTION": "?", "CONTEXTS": [], "MESHES": []}}', "nli"),
+    "tags.txt": (",\tO\nAspirin\tB-Drug\n", "iob"),
+    "words.txt": ("Answers\tO\nQuestion\tO\n", "iob"),
     "broken.jsonl": ("{\n", "jsonl"),
 }
 
@@ -50,3 +53,24 @@ def test_other_names_are_sources_and_data_sets_of_the_hub(tmp_path, said):
     with pytest.raises(UsageError) as caught:
         guess_dataset(str(tmp_path / "question.csv"))
     said(str(caught.value), "questions.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "mend"),
+    [
+        ("old.xls", "x", "save it as .xlsx or .csv"),
+        ("noext", "x", "rename it to end in what it holds"),
+        ("all/data-0.arrow", "x", "give the folder that `datasets` saved: "),
+        ("q.txt", "question,A,B,answer\n", "rename it to q.csv"),
+        ("q.txt", "Question\tA\tB\tAnswer\n", "rename it to q.tsv"),
+        ("q.txt", '{"question": "?"}\n', "rename it to q.jsonl"),
+    ],
+)
+def test_a_file_that_no_source_reads_is_told_what_to_do_with(tmp_path, name, content, mend):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        guess_dataset(str(path))
+    assert mend in str(caught.value)
+    assert "did you mean" not in str(caught.value)

@@ -116,7 +116,8 @@ def test_a_skipped_row_does_not_shift_the_annotations(files):
     assert [item.id for item in loaded.questions] == ["m1", "m3"]
     assert loaded.questions[1].mentions[0] == Mention(field="A", start=0, end=1, type="T047")
     assert loaded.skipped == (
-        f"{path}, row 2: item 'm2', field 'options': A and D are both 'aspirin'",
+        f"{path}, row 2: item 'm2', field 'options': A and D are both 'aspirin'; "
+        "make them different",
     )
 
 

@@ -5,6 +5,7 @@ import json
 from io import BytesIO
 
 import openpyxl
+import polars
 import pyarrow
 import pytest
 
@@ -128,6 +129,12 @@ def test_tsv_has_no_quotation_marks_unless_all_of_it_fits_them(write):
     assert loaded.questions[0].stem == '"Which" is it?'
     quoted = read(write(f'{head}\n"Which\tis ""it""?"\tw\t"x"\ty\tz\tB\n', "q.tsv"))
     assert (quoted.questions[0].stem, quoted.questions[0].key_text) == ('Which\tis "it"?', "x")
+    wrapped = f'{head}\n"Which\nis it?"\tw\tx\ty\tz\tB\n'
+    assert read(write(wrapped, "q.tsv")).questions[0].stem == "Which\nis it?"
+    broken = write(wrapped + '"Who" is it?\tw\tx\ty\tz\tB\n', "q.tsv")
+    assert refusal(broken, on_bad_row="skip").startswith(
+        ", line 2: expected 6 fields as in the header, got 1 and a quotation mark that closes on"
+    )
 
 
 def book(*rows, merge=None, formats=(), sheets=()):
@@ -273,3 +280,80 @@ def test_a_folder_of_files_is_read_by_split(tmp_path):
     (tmp_path / "data" / "train-0.csv").write_text(f"{HEAD}\n{ROW}\n{ROW}\n", encoding="utf-8")
     assert len(read(tmp_path, "hub", split="test").questions) == 1
     assert "choose one with split" in refusal(tmp_path, "hub")
+
+
+def test_the_parts_of_a_table_are_read_together(tmp_path):
+    parts = [tmp_path / f"test-{n:05}-of-00002.csv" for n in range(2)]
+    parts[0].write_text(f"{HEAD}\n{ROW}\n", encoding="utf-8")
+    assert "copy that file too" in refusal(tmp_path, "hub")
+    parts[1].write_text(f"{HEAD}\n{ROW.replace('é', 'a')}\nx\n", encoding="utf-8")
+    assert "test-*-of-00002.csv, part 2, line 3: " in refusal(tmp_path, "hub")
+    loaded = read(tmp_path, "hub", on_bad_row="skip")
+    assert [item.stem for item in loaded.questions] == ["Which é?", "Which a?"]
+    assert "2 files" in loaded.understood
+    first = loaded.source_hash
+    parts[1].write_text(f"{HEAD}\n{ROW}\n", encoding="utf-8")
+    assert read(tmp_path, "hub").source_hash != first
+
+
+def test_the_parts_of_labelled_pairs_are_read_together(tmp_path):
+    for n, label in enumerate(["yes", "no"]):
+        row = {"text_a": "One.", "text_b": f"Two {n}.", "label": label}
+        polars.DataFrame([row]).write_parquet(tmp_path / f"{n:04}.parquet")
+    assert [item.label for item in read(tmp_path, "hub").items] == ["yes", "no"]
+
+
+def test_a_cell_may_be_long(write):
+    text = "word " * 60_000
+    loaded = read(write(f'{HEAD}\n{ROW}\n"{text}",w,x,y,z,A\n'))
+    assert loaded.questions[1].stem == text.strip()
+
+
+TITLED = (["Exam 2024"], HEAD.split(","), GOOD)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("q.xlsx", book(*TITLED)),
+        ("q.xlsx", book(TITLED[0], [], *TITLED[1:])),
+        ("q.xlsx", book(*TITLED, merge="A1:F1")),
+        ("q.csv", f"Exam 2024\n{HEAD}\n{ROW}\n"),
+        ("q.csv", f"Exam 2024,,,,,\n{HEAD}\n{ROW}\n"),
+        ("q.tsv", f"Exam 2024\n\n{HEAD}\n{ROW}\n".replace(",", "\t")),
+    ],
+)
+def test_a_title_above_the_header_is_refused(write, name, content):
+    said = refusal(write(content, name))
+    assert "got 'Exam 2024' alone; delete what stands above the header" in said
+
+
+@pytest.mark.parametrize("name", ["q.csv", "q.tsv", "q.xlsx"])
+@pytest.mark.parametrize("options", [{}, {"columns": {"answer": "B"}}])
+def test_a_table_without_a_header_loses_no_question(write, name, options):
+    rows = [["Paget disease affects", "w", "x", "y", "z", "B"], ["Which?", "w", "x", "y", "z", "A"]]
+    text = "\n".join(map(",".join, rows)).replace(",", "\t" if name == "q.tsv" else ",")
+    said = refusal(write(book(*rows) if name == "q.xlsx" else text, name), **options)
+    assert said.endswith("add a first row such as question,A,B,C,D,answer")
+
+
+ROWS = [
+    {"question": f"Which {n}?", "options": ["w", "x", "y"], "answer": key}
+    for n, key in enumerate("AB")
+]
+
+
+@pytest.mark.parametrize(
+    "by",
+    [
+        lambda name: [row[name] for row in ROWS],
+        lambda name: {str(n): row[name] for n, row in enumerate(ROWS, start=3)},
+    ],
+)
+def test_json_by_columns_is_read(write, by):
+    path = write(json.dumps({name: by(name) for name in ROWS[0]}), "q.json")
+    loaded = read(path, "jsonl")
+    assert [(item.stem, item.key) for item in loaded.questions] == [
+        ("Which 0?", "A"),
+        ("Which 1?", "B"),
+    ]

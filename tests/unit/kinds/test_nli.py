@@ -68,6 +68,13 @@ def test_usual_names_and_other_tables_are_read_and_told(tmp_path: Path) -> None:
     )
 
 
+def test_documented_names_are_told_as_well(tmp_path: Path) -> None:
+    rows = [{"context": "A.", "question": "B?", "label": x} for x in ("no", "yes")]
+    assert read(tmp_path, rows).understood == (
+        "pairs.jsonl: 2 labelled pairs; text_a in 'context', text_b in 'question', label in 'label'"
+    )
+
+
 def test_pubmedqa_is_read_as_one_object_by_pubmed_id(tmp_path: Path) -> None:
     entry = {"QUESTION": "Does it?", "CONTEXTS": ["It", "does."], "LONG_ANSWER": "Yes, it does."}
     path = tmp_path / "ori_pqal.json"

@@ -7,14 +7,14 @@ most of them. A form that fits as well and says otherwise makes the file ambiguo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from medstress.core.errors import DataError
 from medstress.core.items import LETTERS
 from medstress.datasets.forms.naming import is_nothing, plain_name
-from medstress.datasets.forms.options import Options
+from medstress.datasets.forms.options import Options, are_letters
 from medstress.datasets.values import shown
 
 _LETTER = re.compile(
@@ -22,6 +22,9 @@ _LETTER = re.compile(
 )
 _WITH_TEXT = re.compile(r"\(?([A-Ja-j])[).:\-]\s*(\S.*)", re.DOTALL)
 _NUMBER = re.compile(r"\(?\s*(-?\d{1,9})(?:\.0+)?\s*[).]?")
+
+_YES_FIRST = (("true", "false"), ("yes", "no"))
+"""Two options of which the first, number 0, is what 1 often stands for."""
 
 Form = Literal["label", "letter", "text", "number"]
 _TOLD: dict[Form, str] = {
@@ -44,6 +47,10 @@ class Case:
     """Its options."""
 
 
+class Unsettled(DataError):
+    """More than one reading of a column of answers fits; the message names the key."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerForm:
     """How one column says the answer."""
@@ -54,11 +61,16 @@ class AnswerForm:
     """What its cells hold."""
     base: int = 0
     """The number of the first option."""
+    shown_by: str = ""
+    """The place of the only 0, where numbers count from 0 for it alone."""
+    doubt: Unsettled | None = None
+    """What a few rows leave open, unless another column says the same as this one."""
 
     @property
     def told(self) -> str:
         """In words."""
         of = f" from {self.base}" if self.form == "number" else ""
+        of += f" (0 only in {self.shown_by})" if self.shown_by else ""
         return f"answers in {self.column!r} as {_TOLD[self.form]}{of}"
 
     def position(self, value: Any, options: Options) -> int:
@@ -83,17 +95,13 @@ class AnswerForm:
             "letter": f"one of the letters {', '.join(letters)}",
             "number": f"a number from {self.base} to {self.base + n - 1}",
             "text": "the text of one option",
-            "label": f"one of {', '.join(options.labels)}",
+            "label": f"one of {', '.join(options.labels or letters)}",
         }[self.form]
         raise DataError(
             f"field {self.column!r}: expected {expected}, as the file's other answers are "
             f"{_TOLD[self.form]}, got {shown(value)}; fix the row, or leave such rows out with "
             'on_bad_row = "skip"'
         )
-
-
-class Unsettled(DataError):
-    """More than one reading of a column of answers fits; the message names the key."""
 
 
 def find_form(
@@ -135,16 +143,39 @@ def find_form(
         forms = [form for form in forms if form != "number"]  # the options' own numbers
     leading = next(form for form in forms if fits[form] == best)
     rivals = [form for form in forms if form != leading]
-    first = 0
+    first, shown_by = 0, ""
     if "number" in forms:
         others = [form for form in forms if form != "number"]
         first = _base(column, filled, read["number"], others)
+        zeros = [c.place for c, n in zip(filled, read["number"], strict=True) if n == 0]
+        shown_by = zeros[0] if len(zeros) == 1 and leading == "number" else ""
         read["number"] = [None if n is None else n - first for n in read["number"]]
     for rival in rivals:
         for case, a, b in zip(filled, read[leading], read[rival], strict=True):
             if a is not None and b is not None and a != b:
                 raise _two_readings(column, case, leading, rival)
-    return AnswerForm(column=column, form=leading, base=first)
+    return AnswerForm(
+        column=column,
+        form=leading,
+        base=first,
+        shown_by=shown_by,
+        doubt=_doubt(column, filled, leading, read),
+    )
+
+
+def _doubt(
+    column: str, cases: Sequence[Case], leading: Form, read: Mapping[Form, Sequence[int | None]]
+) -> Unsettled | None:
+    """Return the error about a text that names one option in the file's form, and is another.
+
+    Only of cells that are texts: a number of a JSON file is no text of an option.
+    """
+    rival: Form = "letter" if leading == "text" else "text"
+    if rival in read:
+        for case, a, b in zip(cases, read[leading], read[rival], strict=True):
+            if isinstance(case.value, str) and a is not None and b is not None and a != b:
+                return _two_readings(column, case, leading, rival)
+    return None
 
 
 def _base(
@@ -156,6 +187,14 @@ def _base(
         Unsettled: it shows neither, or both.
     """
     pairs = [(case, n) for case, n in zip(cases, numbers, strict=True) if n is not None]
+    if all(tuple(map(_same, case.options.texts)) in _YES_FIRST for case, _ in pairs):
+        case, n = pairs[0]
+        raise Unsettled(
+            f"field {column!r}: expected the texts {' and '.join(case.options.texts)}, got {n} in "
+            f"{case.place}, which may be the number of an option, or 1 for "
+            f"{case.options.texts[0]}; write the texts, or give answer_base = 0 or answer_base = "
+            "1 if it is the number"
+        )
     zero = next((case for case, n in pairs if n == 0), None)
     top = next((case for case, n in pairs if n == len(case.options.texts)), None)
     if rivals and (zero is None) == (top is None):
@@ -194,7 +233,9 @@ def _two_readings(column: str, case: Case, one: Form, other: Form) -> Unsettled:
 
 
 def _label(value: Any, options: Options) -> int | None:
-    """The position of an option by what the file calls it."""
+    """The position of an option by what the file calls it, a letter where it calls it nothing."""
+    if not options.labels:
+        return _letter(value, options)
     names = [plain_name(label) for label in options.labels]
     name = plain_name(str(value)) if isinstance(value, str | int) else ""
     return names.index(name) if name and names.count(name) == 1 else None
@@ -203,10 +244,13 @@ def _label(value: Any, options: Options) -> int | None:
 def _letter(value: Any, options: Options) -> int | None:
     if not isinstance(value, str):
         return None
+    own = options.labels if are_letters(options.labels) else LETTERS
     if match := _LETTER.fullmatch(value):
-        return LETTERS.index(match[1].upper())
+        letter = match[1].upper()
+        return own.index(letter) if letter in own else LETTERS.index(letter)
     if match := _WITH_TEXT.fullmatch(value.strip()):
-        at = LETTERS.index(match[1].upper())
+        letter = match[1].upper()
+        at = own.index(letter) if letter in own else len(options.texts)
         if at < len(options.texts) and _same(options.texts[at]) == _same(match[2]):
             return at
     return None
@@ -224,7 +268,7 @@ def _number(value: Any, options: Options) -> int | None:
 
 
 def _text(value: Any, options: Options) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if not isinstance(value, str | int | float):  # of true and false too: TRUE is Excel's True
         return None
     text = str(value)
     if options.texts.count(text) == 1:

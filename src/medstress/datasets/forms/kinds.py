@@ -12,6 +12,8 @@ Source = Literal["questions", "nli", "pairs", "bigbio", "frozen"]
 _TOKENS = {"tokens"}
 _TAGS = {"labels", "nertags", "tags"}
 _LABELS = {"label", "goldlabel"}
+_UNLABELLED = {"pubid", "context", "longanswer"}
+"""PubMedQA where its labels are left out."""
 _TEXTS = (
     {"texta", "textb"},
     {"premise", "hypothesis"},
@@ -34,7 +36,7 @@ def source_of(columns: Iterable[str]) -> Source:
         return "bigbio"
     if {"text_1", "text_2"} <= set(given):
         return "bigbio"
-    if "finaldecision" in names:
+    if "finaldecision" in names or names >= {"contexts", "meshes"} or names >= _UNLABELLED:
         return "nli"
     if any(texts <= names for texts in _TEXTS):
         return "nli" if names & _LABELS else "pairs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from medstress.core.items import LETTERS
 from medstress.datasets.forms.answers import AnswerForm, Case, Form, Unsettled, find_form
 from medstress.datasets.forms.naming import (
     ANSWERS,
+    CASES,
+    FLAGS,
     IDS,
     QUESTIONS,
     WEAK_ANSWERS,
@@ -28,6 +31,8 @@ from medstress.datasets.source import DatasetOptions
 from medstress.datasets.tables.table import Row
 from medstress.datasets.values import shown
 
+_WITHHELD = "-1"
+"""What published test splits hold instead of answers."""
 _AGREE = 0.8
 """A second column of answers is one if it agrees with the first in this share of rows."""
 _GIVEN: dict[str, frozenset[Form] | None] = {
@@ -83,9 +88,9 @@ class Layout:
         """
         context, stem = self.question
         options = self.options.read(given)
-        position = self.answer.position(given.get(self.answer.column), options)
+        position = self.answer.position(_answer(given, self.answer.column), options)
         for other in self.others:
-            value = given.get(other.column)
+            value = _answer(given, other.column)
             if not is_nothing(value) and other.position(value, options) != position:
                 raise DataError(
                     f"field {other.column!r}: expected option {LETTERS[position]} as in "
@@ -101,6 +106,8 @@ class Layout:
             **({"context": given.get(context)} if context else {}),
             ("stem" if context or plain_name(stem) == "stem" else "question"): _text(given, stem),
         }
+        if not context and is_nothing(found.get("context")):
+            found.pop("context", None)  # empty in all rows, as in BigBIO's question answering
         if isinstance(mentions := found.get("mentions"), str):
             found["mentions"] = parsed(mentions, "mentions") if mentions.strip() else None
         return found
@@ -134,6 +141,9 @@ def _understood(rows: Rows, options: DatasetOptions) -> Layout:
     cases = _readable(rows, options_form)
     taken = {*question, *options_form.columns}
     answer, others = _answers(cases, [c for c in common if c not in taken], options)
+    if not set(_GIVEN) & set(given):
+        rest = [c for c in filled if c not in taken and c not in {o.column for o in others}]
+        _check_flag(answer, cases, rest)
     return Layout(
         question=question,
         options=options_form,
@@ -147,6 +157,12 @@ def content_id(row: Row) -> str:
     """Return an id made from the content of a row in the documented format."""
     names = ("context", "stem", "question", "passage", "options", "answer_idx")
     return content_hash([row.get(name) for name in names]).rpartition(":")[2][:12]
+
+
+def _answer(row: Row, column: str) -> Any:
+    """Return a cell with an answer; a list of one answer is that answer."""
+    value = row.get(column)
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _text(row: Row, column: str) -> str:
@@ -186,13 +202,20 @@ def _question(rows: Sequence[Row], columns: Sequence[str], given: Any) -> tuple[
             "expected a header with a column such as 'question', got the columns "
             f'{", ".join(columns)}; name it with columns = {{question = "..."}}'
         )
+    beside = [c for c in called(texts, WEAK_QUESTIONS) if c not in found and _is_prose(rows, c)]
+    found = [*found, *beside]
     different = [c for c in found[1:] if any(row.get(c) != row.get(found[0]) for row in rows)]
     context = next(iter(called(texts, ("context",))), None)
     if different and not (context and {"question", "stem"} >= {*map(plain_name, found)}):
+        case = next(iter(called(found, CASES)), None)
+        rest = [c for c in found if c != case]
+        asked = next((c for c in rest if _is_prose(rows, c)), rest[0])
+        first_part = case or next(c for c in rest if c != asked)
         raise DataError(
             f"expected one column that holds the question, got {found[0]!r} and "
             f"{', '.join(map(repr, different))}; choose with columns = "
-            f'{{question = "{found[0]}"}}'
+            f'{{question = "{asked}"}}, or, if it has two parts, columns = {{context = "'
+            f'{first_part}", stem = "{asked}"}}'
         )
     if context is None:
         return "", found[0]
@@ -206,6 +229,12 @@ def _question(rows: Sequence[Row], columns: Sequence[str], given: Any) -> tuple[
     return context, stem or found[0]
 
 
+def _is_prose(rows: Sequence[Row], column: str) -> bool:
+    """Return whether most cells hold three words or more, as no number or name of a row does."""
+    cells = [row.get(column) for row in rows if not is_nothing(row.get(column))]
+    return sum(isinstance(cell, str) and len(cell.split()) > 2 for cell in cells) > len(cells) / 2
+
+
 def _answers(
     cases: Sequence[tuple[str, Row, Any]], columns: Sequence[str], options: DatasetOptions
 ) -> tuple[AnswerForm, tuple[AnswerForm, ...]]:
@@ -216,13 +245,9 @@ def _answers(
     """
     given = [(name, only) for name, only in _GIVEN.items() if name in options.columns]
     candidates = given or [(name, None) for name in called(columns, ANSWERS)]
+    of = partial(_cases, cases)
     found: list[AnswerForm] = []
     unsettled: list[tuple[str, Unsettled]] = []
-
-    def of(column: str) -> list[Case]:
-        return [
-            Case(place=place, value=row.get(column), options=read) for place, row, read in cases
-        ]
 
     for column, only in candidates:
         try:
@@ -248,7 +273,53 @@ def _answers(
                 f"{other.column!r}, which say different things; choose with columns = "
                 f'{{answer = "{first.column}"}}'
             )
+    if first.doubt is not None and not others:
+        raise first.doubt
     return first, tuple(others)
+
+
+def _cases(cases: Sequence[tuple[str, Row, Any]], column: str) -> list[Case]:
+    return [
+        Case(place=place, value=_answer(row, column), options=read) for place, row, read in cases
+    ]
+
+
+def _check_flag(
+    answer: AnswerForm, cases: Sequence[tuple[str, Row, Any]], columns: Sequence[str]
+) -> None:
+    """Refuse a column of answers with a weak name beside another that could be the answers.
+
+    Args:
+        answer: the form of the column.
+        cases: the rows with their options.
+        columns: all columns with a value that hold nothing else of a question.
+    """
+    if plain_name(answer.column) not in FLAGS:
+        return
+
+    of = partial(_cases, cases)
+
+    def fits(form: AnswerForm) -> int:
+        return sum(_position(form, case) is not None for case in of(form.column))
+
+    for column in columns:
+        if column == answer.column or plain_name(column) in IDS:
+            continue
+        try:
+            other = find_form(column, of(column), None)
+        except Unsettled:
+            other = _closest(column, answer, of)
+        if other is None:
+            continue
+        # One with a better name is here because most of its cells are empty.
+        named = plain_name(column) in ANSWERS and plain_name(column) not in FLAGS
+        same = _agreement(answer, other, of(answer.column), of(column)) >= _AGREE
+        if named or (fits(other) >= fits(answer) and not same):
+            raise DataError(
+                f"expected one column that holds the answer, got {answer.column!r} and "
+                f"{column!r}, whose values fit as well; choose with columns = "
+                f'{{answer = "{column}"}} or columns = {{answer = "{answer.column}"}}'
+            )
 
 
 def _closest(column: str, first: AnswerForm, of: Callable[[str], list[Case]]) -> AnswerForm:
@@ -287,7 +358,13 @@ def _no_answer(
     if not candidates:
         return DataError(
             "expected a column with the right option, such as 'answer', got besides question and "
-            f"options {', '.join(columns) or 'no column'}; {mend}"
+            f"options {', '.join(columns) or 'no column'}; {mend}, or, if these are questions of a "
+            "test split that is published without answers, take train or validation"
+        )
+    if all(str(row.get(candidates[0])) == _WITHHELD for _, row, _ in cases):
+        return DataError(
+            f"field {candidates[0]!r}: expected the right options, got {_WITHHELD} in every row: "
+            "this split is published without answers; take train or validation"
         )
     place, row, _ = next(
         (case for case in cases if not is_nothing(case[1].get(candidates[0]))), cases[0]

@@ -33,8 +33,22 @@ QUESTIONS = (
     "qtext",
     "sent1",
 )
-WEAK_QUESTIONS = ("questions", "q", "problem", "item", "vignette", "case", "text", "input")
-"""Names that hold the question only if no column of `QUESTIONS` is there."""
+WEAK_QUESTIONS = (
+    "questions",
+    "q",
+    "problem",
+    "item",
+    "vignette",
+    "casevignette",
+    "case",
+    "scenario",
+    "leadin",
+    "text",
+    "input",
+)
+"""Names that hold the question, or a part of it beside a column of `QUESTIONS`."""
+CASES = ("vignette", "casevignette", "case", "scenario")
+"""Names of the first part of a question."""
 OPTION_LISTS = (
     "options",
     "choices",
@@ -82,6 +96,8 @@ ANSWERS = (
 )
 WEAK_ANSWERS = ("target", "label", "key", "solution", "gold", "goldlabel")
 """Names that may as well hold something else than the answer."""
+FLAGS = (*WEAK_ANSWERS, "correct")
+"""Names that hold the answer only if no other column could."""
 IDS = (
     "id",
     "questionid",

@@ -29,6 +29,7 @@ _SPOKEN = {"|": "vertical bars", ";": "semicolons", "\n": "line ends"}
 _LABELS = ("key", "label", "letter", "aid", "id", "option_id", "option", "name")
 _TEXTS = ("value", "text", "atext", "content", "answer", "option")
 _MOST = len(LETTERS)
+_ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,21 +248,25 @@ def parsed(text: str, column: str) -> Any:
 
 
 def _from_object(value: Mapping[Any, Any], column: str) -> Options:
-    texts, labels = value.get("text"), value.get("label")
-    if isinstance(texts, list) and isinstance(labels, list):
+    texts = next((value[key] for key in _TEXTS if isinstance(value.get(key), list)), None)
+    labels = next((value[key] for key in _LABELS if isinstance(value.get(key), list)), None)
+    if texts is not None and labels is not None:
         if len(texts) != len(labels):
             raise DataError(
                 f"field {column!r}: expected as many labels as texts, got {len(labels)} and "
                 f"{len(texts)}; fix the row"
             )
         return _labelled(list(map(str, labels)), [option_text(text) for text in texts])
-    present = {str(label).strip(): text for label, text in value.items() if text is not None}
+    present = {str(label).strip(): text for label, text in value.items() if not is_nothing(text)}
     if all(label.isdigit() for label in present):
         ordered = sorted(present, key=int)
         numbers = list(map(int, ordered))
         contiguous = (
             numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else True
         )
+    elif {plain_name(label) for label in present} == set(_ROMAN[: len(present)]):
+        ordered = sorted(present, key=lambda label: _ROMAN.index(plain_name(label)))
+        contiguous = True
     else:
         ordered = sorted(present, key=plain_name)
         marks = [plain_name(label) for label in ordered]
@@ -345,20 +350,50 @@ def _as_toml(columns: Sequence[str]) -> str:
 
 
 def _without_labels(rows: Sequence[Row], form: OptionsForm) -> OptionsForm:
-    """Drop "A. " before each option, if every option of every row has its letter there."""
+    """Drop "A. " before each option, if every option of every row has its letter there.
+
+    Raises:
+        DataError: some rows have letters in another order, and some have none.
+    """
     readings = [texts for row in rows if (texts := _texts(form, row)) is not None]
-    if not readings or not all(map(_are_labelled, readings)):
+    letters = list(map(letters_before, readings))
+    if not letters or not all(letters):
+        mixed = next((texts for texts in readings if is_reordered(texts)), None)
+        if mixed is not None:
+            raise DataError(
+                f"field {form.columns[0]!r}: expected the letters before the options in the order "
+                f"A, B, C, ..., or in every row, got {shown(list(mixed))} and rows without; write "
+                'an object, such as {"A": "aspirin", "B": "codeine"}'
+            )
         return form
 
     def read(row: Row) -> Options:
         options = form.read(row)
         texts = tuple(_LABELLED.sub(r"\2", text.strip(), count=1) for text in options.texts)
+        if is_reordered(options.texts):
+            return Options(texts=texts, labels=tuple(letters_before(options.texts)))
         return Options(texts=texts, labels=options.labels)
 
     return OptionsForm(columns=form.columns, told=f"{form.told}, without their letters", read=read)
 
 
-def _are_labelled(texts: Sequence[str]) -> bool:
+def letters_before(texts: Sequence[str]) -> str:
+    """Return the letters before the options of a row, such as those of "A. "; "" if not all.
+
+    >>> letters_before(["B. codeine", "A) aspirin"]), letters_before(["A. codeine", "aspirin"])
+    ('BA', '')
+    """
     found = [_LABELLED.fullmatch(text.strip()) for text in texts]
     letters = "".join(match[1].upper() if match else "-" for match in found)
-    return letters == LETTERS[: len(letters)]
+    return letters if are_letters(letters) else ""
+
+
+def are_letters(labels: Sequence[str]) -> bool:
+    """Return whether labels are A, B, C, ..., in any order."""
+    return bool(labels) and sorted(labels) == list(LETTERS[: len(labels)])
+
+
+def is_reordered(texts: Sequence[str]) -> bool:
+    """Return whether the letters before the options of a row stand in another order."""
+    letters = letters_before(texts)
+    return letters != LETTERS[: len(letters)]

@@ -22,6 +22,8 @@ from medstress.datasets.tables.table import Row, RowOrError, Table
 _SEPARATORS = (",", ";", "\t", "|")
 _SPOKEN = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _EXCEL = re.compile(r"sep=(.)\r?\n")
+_LONGEST = 2**31 - 1
+"""Characters of a cell; Python's own limit is 131,072."""
 _PEEKED = 200
 """Records from which the separator is told."""
 
@@ -55,8 +57,38 @@ def read_delimited(path: Path, encoding: str | None) -> Table:
             told.append(f"separated by {_SPOKEN.get(separator, repr(separator))}")
         first = 2 if stated else 1
         records = list(_quoted(path, text, separator, first_line=first))
+    _check_first(path, records)
     rows = tuple(rows_under_header(path, records))
     return Table(path=path, rows=rows, told=", ".join(told))
+
+
+def _check_first(path: Path, records: Sequence[Record]) -> None:
+    filled = [
+        (place, [field for field in fields if field])
+        for place, fields in islice(records, _PEEKED)
+        if isinstance(fields, list) and any(fields)
+    ]
+    if len(filled) > 1:
+        check_no_title(path, filled[0][0], filled[0][1], len(filled[1][1]))
+
+
+def check_no_title(path: Path, place: str, first: Sequence[str], n_second: int) -> None:
+    """Refuse a title above the header.
+
+    Args:
+        path: the file.
+        place: where the first row with content stands.
+        first: its filled cells.
+        n_second: the number of filled cells in the next row.
+
+    Raises:
+        DataError: one cell stands above three or more.
+    """
+    if len(first) == 1 and n_second > 2:
+        raise DataError(
+            f"{path}, {place}: expected a header with the names of the columns, got {first[0]!r} "
+            "alone; delete what stands above the header"
+        )
 
 
 def rows_under_header(path: Path, records: Sequence[Record]) -> Iterator[tuple[str, RowOrError]]:
@@ -122,6 +154,7 @@ def _separator(path: Path, text: str) -> str:
 
 
 def _quoted(path: Path, text: str, separator: str, first_line: int = 1) -> Iterator[Record]:
+    csv.field_size_limit(_LONGEST)
     reader = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
     while True:
         start = reader.line_num + first_line
@@ -132,7 +165,7 @@ def _quoted(path: Path, text: str, separator: str, first_line: int = 1) -> Itera
         except csv.Error as error:
             said = str(error)
             # The field took in all that follows, good rows among it: nothing to skip over.
-            if "unexpected end" in said or "field larger" in said:
+            if "unexpected end" in said:
                 raise DataError(
                     f"{path}, line {start}: expected every quotation mark to be closed, got one "
                     "that is not; close it, or write it twice inside a text"
@@ -149,7 +182,7 @@ def _tabbed(path: Path, text: str) -> Iterator[Record]:
         for n, line in enumerate(lines, start=1)
     ]
     fields = [record for _, record in records if isinstance(record, list)]
-    if any(len(one) > 1 and one[0] == one[-1] == '"' for record in fields for one in record):
+    if any(one.startswith('"') for record in fields for one in record):
         try:
             quoted = list(_quoted(path, text, "\t"))
         except DataError:
@@ -159,4 +192,22 @@ def _tabbed(path: Path, text: str) -> Iterator[Record]:
             len(next(record for record in fields if any(record)))
         }:
             return iter(quoted)
+        _check_halves(path, records)
     return iter(records)
+
+
+def _check_halves(path: Path, records: Sequence[Record]) -> None:
+    """Refuse a file in which a line ends inside a text in quotation marks.
+
+    Its second half would pass as a row of its own.
+    """
+    rows = [(place, fields) for place, fields in records if isinstance(fields, list)]
+    n = len(next(fields for _, fields in rows if any(fields)))
+    for place, fields in rows:
+        last = fields[-1]
+        if len(fields) < n and last.startswith('"') and (last == '"' or not last.endswith('"')):
+            raise DataError(
+                f"{path}, {place}: expected {n} fields as in the header, got {len(fields)} and a "
+                "quotation mark that closes on another line, though other rows do not fit that; "
+                "write each row on one line, or save the file as CSV"
+            )

@@ -15,6 +15,8 @@ from medstress.files.reading import check_json, read_bytes, reading
 
 _LISTS = ("data", "rows", "questions", "items", "examples")
 """Keys under which a JSON object keeps its list of rows."""
+_TWICE = "\0twice"
+"""Stands in an object for the name that came twice."""
 _MARKED = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 
 
@@ -55,7 +57,7 @@ def parse_line(line: bytes) -> Row:
         DataError: not UTF-8, not JSON, or not an object.
     """
     try:
-        row = check_json(json.loads(line.decode("utf-8")))
+        row = check_json(json.loads(line.decode("utf-8"), object_pairs_hook=_object))
     except UnicodeDecodeError as error:
         byte = line[error.start]
         raise DataError(
@@ -69,7 +71,32 @@ def parse_line(line: bytes) -> Row:
         raise DataError(f"expected one JSON object, got malformed JSON ({reason})") from error
     if not isinstance(row, dict):
         raise DataError(f"expected one JSON object, got {shown(row)}")
+    _check_names(row)
     return row
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; one with a name twice says so under the name `_TWICE`."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        found[_TWICE] = next(name for name in names if names.count(name) > 1)
+    return found
+
+
+def _check_names(value: Any) -> None:
+    """Refuse a value with an object that has a name twice: one of the two would be lost."""
+    if isinstance(value, dict):
+        if _TWICE in value:
+            raise DataError(
+                f"expected each name of an object once, got {value[_TWICE]!r} twice; rename one"
+            )
+        value = value.values()
+    elif not isinstance(value, list):
+        return
+    for part in value:
+        if isinstance(part, dict | list):
+            _check_names(part)
 
 
 def jsonl_rows(path: Path) -> Iterator[tuple[str, RowOrError]]:
@@ -111,22 +138,28 @@ def _whole(path: Path, data: bytes) -> list[tuple[str, RowOrError]] | None:
         lambda why: f"{path}: expected a JSON list of objects, got malformed JSON ({why}); mend it",
         DataError,
     ):
-        value = check_json(json.loads(start.decode("utf-8")))
+        value = check_json(json.loads(start.decode("utf-8"), object_pairs_hook=_object))
+    if isinstance(value, dict) and _TWICE in value:
+        raise DataError(
+            f"{path}: expected each name of an object once, got {value[_TWICE]!r} twice; rename one"
+        )
     if isinstance(value, dict):
         value = _listed(value)
     if not isinstance(value, list):
         raise DataError(
             f"{path}: expected a JSON list of objects, or one object a line, got {shown(value)}"
         )
-    return [
-        (
-            f"row {n}",
-            row
-            if isinstance(row, dict)
-            else DataError(f"expected a JSON object, got {shown(row)}; fix the row"),
-        )
-        for n, row in enumerate(value, start=1)
-    ]
+    return [(f"row {n}", _checked(row)) for n, row in enumerate(value, start=1)]
+
+
+def _checked(row: Any) -> RowOrError:
+    if not isinstance(row, dict):
+        return DataError(f"expected a JSON object, got {shown(row)}; fix the row")
+    try:
+        _check_names(row)
+    except DataError as error:
+        return error
+    return row
 
 
 def _is_object(text: bytes) -> bool:
@@ -144,6 +177,26 @@ def _is_list_of_objects(text: bytes) -> bool:
     return isinstance(value, list) and any(isinstance(row, dict) for row in value)
 
 
+def _columns(value: Row) -> dict[str, list[Any]]:
+    """Return the columns of a table that is stored by column; nothing for another object.
+
+    A column is a list, or, as pandas writes it, an object whose names are the numbers of the rows.
+    """
+    found: dict[str, list[Any]] = {}
+    places: set[tuple[str, ...]] = set()
+    for name, column in value.items():
+        if isinstance(column, dict) and all(map(str.isdigit, column)):
+            found[name] = list(column.values())
+            places.add(tuple(column))
+        elif isinstance(column, list):
+            found[name] = column
+    is_whole = (
+        len(places) < 2 and len(found) == len(value) > 1 and len({*map(len, found.values())}) == 1
+    )
+    has_text = any(isinstance(cell, str) for column in found.values() for cell in column)
+    return found if is_whole and has_text else {}
+
+
 def _listed(value: Row) -> Any:
     """Return the rows that one JSON object holds, or the object if it holds none."""
     if isinstance(exams := value.get("exams"), dict):  # HeadQA, where ids are unique in an exam
@@ -154,6 +207,9 @@ def _listed(value: Row) -> Any:
             for row in exam["data"]
             if isinstance(row, dict)
         ]
+    if columns := _columns(value):
+        names, cells = list(columns), zip(*columns.values(), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in cells]
     for key in _LISTS:
         if isinstance(value.get(key), list):
             return value[key]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from medstress.core.errors import DataError, UsageError
 from medstress.datasets.tables.columnar import is_saved, read_parquet, read_saved, saved_split
 from medstress.datasets.tables.delimited import read_delimited
 from medstress.datasets.tables.objects import read_objects
+from medstress.datasets.tables.parts import parts_of
 from medstress.datasets.tables.sheets import read_sheet
 from medstress.datasets.tables.table import Table
 from medstress.files.reading import read_bytes
@@ -29,7 +30,7 @@ def read_table(
     """Read the rows of a file, or of a folder that `datasets` saved.
 
     Args:
-        path: the file or folder.
+        path: the file or folder, or the pattern of a table's parts, which are read together.
         encoding: of text files; None: UTF-8, or what a byte order mark says.
         sheet: of Excel files.
         split: of saved folders with several.
@@ -40,6 +41,9 @@ def read_table(
         DataError: a file of another format, or without rows.
     """
     ending = ending or path.suffix.lower()
+    if parts := parts_of(path):
+        tables = [read_table(p, encoding=encoding, sheet=sheet, ending=ending) for p in parts]
+        return _joined(path, tables)
     read = _READERS.get(ending)
     if is_saved(path):
         table = read_saved(saved_split(path, split))
@@ -59,6 +63,17 @@ def read_table(
         content = "an empty file" if is_empty else "none"
         raise DataError(f"{path}: expected at least one row, got {content}; give a file with rows")
     return table
+
+
+def _joined(path: Path, tables: Sequence[Table]) -> Table:
+    """Return the rows of all parts; their places begin with the part's number."""
+    rows = tuple(
+        (f"part {n}, {place}", row)
+        for n, table in enumerate(tables, start=1)
+        for place, row in table.rows
+    )
+    told = dict.fromkeys([f"{len(tables)} files", *(t.told for t in tables if t.told)])
+    return Table(path=path, rows=rows, names=tables[0].names, told=", ".join(told))
 
 
 _READERS: dict[str, Callable[[Path, str | None], Table]] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.core.errors import DataError, UsageError, did_you_mean, missing_extra
-from medstress.datasets.tables.delimited import checked_header
+from medstress.datasets.tables.delimited import check_no_title, checked_header
 from medstress.datasets.tables.table import Row, RowOrError, Table
 from medstress.files.reading import loading, read_bytes
 
@@ -84,6 +84,8 @@ def _rows(path: Path, stored: Worksheet, written: Worksheet) -> Iterator[tuple[s
                 yield place, _merged(merged[number])
             continue
         if header is None:
+            titled = [str(_value(cell)) for cell in cells if _value(cell) is not None]
+            check_no_title(path, place, titled, _n_filled(written, number + 1))
             if number in merged:
                 raise DataError(f"{path}, {place}: {_merged(merged[number])}")
             titles = ["" if _value(cell) is None else str(_value(cell)) for cell in cells]
@@ -94,6 +96,13 @@ def _rows(path: Path, stored: Worksheet, written: Worksheet) -> Iterator[tuple[s
             yield place, _merged(merged[number])
         else:
             yield place, _row(header, cells, formulas)
+
+
+def _n_filled(sheet: Worksheet, start: int) -> int:
+    """Return the number of filled cells in the first row with any, from a row on."""
+    rows = sheet.iter_rows(min_row=start, values_only=True)
+    counts = (sum(value is not None for value in row) for row in rows)
+    return next((n for n in counts if n), 0)
 
 
 def _row(header: list[str], cells: Any, formulas: Any) -> RowOrError:

@@ -34,6 +34,7 @@ from medstress.datasets.source import (
     single_columns,
 )
 from medstress.datasets.tables.columnar import is_saved, with_names
+from medstress.datasets.tables.parts import parts_of
 from medstress.datasets.tables.reading import ENDINGS, read_table
 from medstress.datasets.tables.table import Row, RowOrError, Table, raise_error
 from medstress.datasets.values import plain, shown
@@ -67,7 +68,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
             ``error``.
     """
     check_keys("nli", options, "path", "columns", "encoding", "sheet")
-    if options.path is None or not is_saved(options.path):
+    if options.path is None or not (is_saved(options.path) or parts_of(options.path)):
         required_file("nli", "path", options.path)
     path = options.path or Path()
     if path.suffix.lower() not in ENDINGS and not path.is_dir():
@@ -89,6 +90,7 @@ def read_labelled(table: Table, options: DatasetOptions) -> LoadedTexts:
         (place, with_names([row], table.names)[0] if isinstance(row, dict) else row)
         for place, row in table.rows
     ]
+    _check_answered(path, [row for _, row in rows if isinstance(row, dict)], columns)
     recognised = _recognised([row for _, row in rows if isinstance(row, dict)])
     columns = {**recognised, **columns}
     numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
@@ -108,8 +110,19 @@ def read_labelled(table: Table, options: DatasetOptions) -> LoadedTexts:
         items=tuple(replace(item, labels=labels) for item in items),
         skipped=skipped,
         source_hash=hash_files(path),
-        understood=_told(table, len(items), recognised),
+        understood=_told(table, len(items), columns),
     )
+
+
+def _check_answered(path: Path, rows: Sequence[Row], columns: Mapping[str, str]) -> None:
+    """Refuse PubMedQA where it is published without labels."""
+    found = set(columns_of(rows))
+    is_pubmedqa = {"QUESTION", "CONTEXTS"} <= found or {"pubid", "question", "context"} <= found
+    if is_pubmedqa and "label" not in columns and not {"label", "final_decision"} & found:
+        raise DataError(
+            f"{path}: expected the field 'final_decision', got {', '.join(columns_of(rows))}: this "
+            "split is published without answers; take one with labels, such as pqa_labeled"
+        )
 
 
 def _recognised(rows: Sequence[Row]) -> dict[str, str]:
@@ -123,13 +136,13 @@ def _recognised(rows: Sequence[Row]) -> dict[str, str]:
     return {name: columns[0] for name, columns in usual.items() if len(columns) == 1}
 
 
-def _told(table: Table, n: int, recognised: Mapping[str, str]) -> str:
-    """Return what was understood, in one line; nothing if the names are the documented ones."""
-    if not recognised and not table.told:
-        return ""
+def _told(table: Table, n: int, columns: Mapping[str, str]) -> str:
+    """Return what was understood, in one line."""
+    row = next(row for _, row in table.rows if isinstance(row, dict))
     how = f" ({table.told})" if table.told else ""
-    names = ", ".join(f"{name} in {own!r}" for name, own in recognised.items())
-    return f"{table.path.name}{how}: {n:,} labelled pairs" + (f"; {names}" if names else "")
+    found = _names(row, columns).items()
+    names = ", ".join(f"{name} in {own!r}" for name, own in found if name != "id" or own in row)
+    return f"{table.path.name}{how}: {n:,} labelled pair{'s' * (n != 1)}; {names}"
 
 
 def pair_from_row(
