@@ -192,14 +192,33 @@ def test_the_estimate_of_money_is_near_what_a_run_costs(bench, medstress, kind):
     assert "(assumed)" in first
     assert f"calls in {bench.out})" in second
     assert ("uncertain: this model may reason" in first) == (kind == "reasons")
+    assert ("uncertain: up to" in first) == (kind not in ("reasons", "by letter"))
     assert "uncertain" not in second
+
+
+def test_a_model_that_explains_its_answers_is_within_the_range_that_is_told(bench, medstress):
+    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+    from fault_server import FaultServer
+
+    explained = "Let me think about this question. " * 12
+    with FaultServer(answer=lambda prompt: explained + of_case(prompt), counts=True) as server:
+        served(bench, server, answer_by="generate", price_in=1, price_out=8)
+        first = dry(bench, medstress)
+        assert medstress(*bench.arguments()).code == 0
+        second = dry(bench, medstress, "--out", str(bench.root / "other"))
+    paid = bench.summary()["performance"]["usd"]
+    about = number(r"money: about \$([\d,.]+) \(estimate\)", first)
+    assert about < paid < number(r"up to \$([\d,.]+) if every answer takes max_new", first)
+    assert paid < number(r"--set experiment.max_usd=([\d.]+) would", first)
+    assert "uncertain: up to 128 a query if it explains its answers" in first
+    assert "up to" not in second, "measured"
 
 
 @pytest.mark.parametrize(
     ("max_usd", "words"),
     [
         (1e-6, "queries; the same command with a higher max_usd goes on from there"),
-        (0.01, "; the estimate does not reach it"),
+        (0.01, "; the estimate does not reach it, but long answers would"),
         (100, "; it is not below the bound, so nothing is left out"),
     ],
 )
@@ -268,7 +287,9 @@ def test_without_max_usd_a_dry_run_proposes_one(priced, medstress):
     told = dry(priced, medstress)
     proposed = number(r"no max_usd: nothing .* --set experiment.max_usd=([\d.]+) would", told)
     about = number(r"money: about \$([\d,.]+) \(estimate\)", told)
-    assert about < proposed < 3 * about
+    most = number(r"up to \$([\d,.]+) if every answer takes max_new_tokens", told)
+    assert about < proposed
+    assert proposed == pytest.approx(most, rel=0.06), "long answers do not stop the run"
 
 
 def test_answers_of_the_cache_cost_nothing(bench, medstress):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from pathlib import Path
 from textwrap import fill
@@ -24,6 +25,7 @@ from medstress.experiment.first.attackable import count_attackable
 from medstress.experiment.first.choices import Choices
 from medstress.experiment.first.compose import Composed, compose
 from medstress.experiment.first.data import FirstData, read_data
+from medstress.experiment.first.model_check import check_model, listed_models
 
 _ASKED = {
     "data": "a file ({endings}), a folder, a data set of `medstress list datasets`, or "
@@ -38,6 +40,8 @@ _ASKED = {
 """Flag -> what is asked, in the order of the questions."""
 _MODEL = "mock"
 """Stands for the victim until it is named."""
+_MOST_NAMES = 12
+"""Models of a server that are shown."""
 
 
 class EndOfAnswers(MedstressError):
@@ -73,7 +77,7 @@ class Asker:
         """
         data = self._data()
         find_attack(self._choices(), data)  # flags that do not fit end it now
-        composed = self._ask("model", data, _MODEL)
+        composed = self._ask("model", data, self._usual_model())
         usual = default_attack(data.kind)
         if not composed.attack.groups:
             self._fixed("entities", f"{composed.attack.table['name']} draws no names")
@@ -101,10 +105,21 @@ class Asker:
                 data = read_data(self._choices(), self._base, self._args.set)
             except (UsageError, DataError) as error:
                 print(f"! {error}")
+                if flag := re.search(r"\(here: (--[a-z-]+ \S+)", str(error)):
+                    print(f"  type it behind the data, as in: {self._args.data} {flag[1]}")
                 vars(self._args).update(before)
             else:
                 print(f"  {data.sentence}")
                 return data
+
+    def _usual_model(self) -> str:
+        """Return the first model of the server that a flag names, after showing all; or mock."""
+        if self._args.base_url is None or self._args.model is not None:
+            return _MODEL
+        names = listed_models(self._args.base_url, self._args.api_key_env)
+        shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+        print(fill(f"the server lists: {shown or 'no models'}", 80, subsequent_indent="  "))
+        return names[0] if names else _MODEL
 
     def _ask(self, name: str, data: FirstData, usual: str, **shown: str) -> Composed:
         """Ask for one value, and return the experiment with it."""
@@ -121,6 +136,8 @@ class Asker:
 
     def _checked(self, name: str, data: FirstData) -> Composed:
         composed = compose(self._choices(), self._base, self._args.set, data)
+        if name == "model" and (remark := check_model(composed.victim.table, self._base)):
+            print(f"! {remark}")
         if name in ("entities", "attack"):
             found = count_attackable(composed)
             if found is not None and name == "entities":

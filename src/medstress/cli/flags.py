@@ -73,7 +73,9 @@ def check_limit(args: argparse.Namespace) -> None:
     from medstress.core.errors import UsageError
 
     if args.limit is not None and args.limit < 1:
-        raise UsageError(f"--limit: expected at least 1, got {args.limit}")
+        raise UsageError(f"--limit: expected at least 1, got {args.limit}").with_flag(
+            "--limit", None
+        )
 
 
 def settings_flag(command: argparse.ArgumentParser) -> None:

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from medstress.core.errors import OtherRunError, UsageError, command_of
+from medstress.core.errors import OtherRunError, UsageError, command_of, flag_of
 
 _MAKES_A_FOLDER = ("demo", "run", "tune", "train")
 """Commands that take the folder of a new run by --out."""
-_MENDABLE = ("demo", "run", "tune", "train", "annotate", "perturb", "check")
+_MENDABLE = ("demo", "run", "tune", "train", "annotate", "perturb", "check", "init")
 """Commands that read a file of the user's, which can be mended before they are typed again."""
 _CORRECTED = re.compile(r"did you mean '([^']+)'")
 _INSTALL = re.compile(r"pip install (?:--no-deps )?(?:'[^']+'|[\w.=<>-]+)")
@@ -50,6 +50,9 @@ def with_next_command(
 
 def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) -> tuple[str, str]:
     """Return how the command is introduced, and the command."""
+    if (mended := flag_of(error)) is not None:
+        line = _with_flag(arguments, *mended)
+        return "once mended" if line == list(arguments) else "next", _line(line)
     if (corrected := _corrected(sentence, arguments)) is not None:
         return "next", _line(corrected)
     if (command := command_of(error)) is not None:
@@ -57,7 +60,7 @@ def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) 
     if (install := _INSTALL.search(sentence)) is not None:
         return "next", install[0]
     if isinstance(error, OtherRunError) and arguments[:1] and arguments[0] in _MAKES_A_FOLDER:
-        return "next", _line([*_without_folder(arguments), "--out", str(free(error.folder))])
+        return "next", _line(_with_flag(arguments, "--out", str(free(error.folder)), "--fresh"))
     is_mendable = "--experiment" in arguments or (arguments[:1] and arguments[0] in _MENDABLE)
     if _ABOUT_A_FLAG.match(sentence) or (isinstance(error, UsageError) and not is_mendable):
         return "next", _line([*arguments[:1], "--help"])
@@ -79,20 +82,39 @@ def _corrected(sentence: str, arguments: Sequence[str]) -> list[str] | None:
         if Path(right).name == right and Path(word).name != word:
             right = str(Path(word).with_name(right))  # a message corrects the name alone
         is_named = re.search(rf"(?<![\w./-]){re.escape(word)}(?![\w/-]|\.\w)", before)
-        if is_named and word != right and get_close_matches(word, [right], n=1, cutoff=0.6):
+        is_near = right.startswith(word) if i else False
+        is_near = is_near or bool(get_close_matches(word, [right], n=1, cutoff=0.6))
+        if is_named and word != right and is_near:
             return [*arguments[:i], right, *arguments[i + 1 :]]
     return None
 
 
-def _without_folder(arguments: Sequence[str]) -> list[str]:
-    """Return a command line without --out and --fresh."""
+def _with_flag(arguments: Sequence[str], flag: str, value: str | None, *dropped: str) -> list[str]:
+    """Return a command line with another value of a flag; None: without the flag.
+
+    Args:
+        arguments: the command line.
+        flag: takes one value; `--set`, which is repeatable, is added to those that are there.
+        value: its value.
+        dropped: flags without a value that are left out.
+
+    >>> _with_flag(["run", "--limit", "0", "--set=a.b=1"], "--limit", None)
+    ['run', '--set=a.b=1']
+    >>> _with_flag(["run", "--set", "a.b=1"], "--set", "a.c=2")
+    ['run', '--set', 'a.b=1', '--set', 'a.c=2']
+    """
     kept: list[str] = []
-    skips = False
-    for word in arguments:
-        if not skips and word not in ("--out", "--fresh") and not word.startswith("--out="):
+    words = iter(word for word in arguments if word not in dropped)
+    is_there = False
+    for word in words:
+        if flag == "--set" or not (word == flag or word.startswith(f"{flag}=")):
             kept.append(word)
-        skips = word == "--out" and not skips
-    return kept
+            continue
+        if word == flag:
+            next(words, None)
+        kept += [] if value is None or is_there else [flag, value]
+        is_there = True
+    return kept if value is None or is_there else [*kept, flag, value]
 
 
 def free(folder: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from medstress.cli.first_flags import choices_of, used_flags
@@ -13,6 +14,7 @@ from medstress.core.errors import UsageError
 from medstress.experiment.file.sources import Source
 from medstress.experiment.first.attackable import count_attackable
 from medstress.experiment.first.compose import Composed, compose
+from medstress.experiment.first.model_check import check_model
 from medstress.files.writing import Access, write_text
 
 
@@ -44,11 +46,11 @@ def init_cli(args: argparse.Namespace) -> int:
     path = Path(args.to)
     if not args.to.strip():
         raise UsageError("--to: expected a file, got an empty text")
+    choices = None if sys.stdin.isatty() else choices_of(args)
     if path.exists():
         raise UsageError(
-            f"--to {path}: it exists already and is never overwritten; choose another name: "
-            f"medstress init --to {path.with_stem(path.stem + '-2')}"
-        )
+            f"--to {path}: it exists already and is never overwritten; choose another name"
+        ).with_flag("--to", str(_free(path)))
     if not path.parent.is_dir():
         raise UsageError(
             f"--to {path}: there is no folder {path.parent}; make it, or choose another"
@@ -58,12 +60,14 @@ def init_cli(args: argparse.Namespace) -> int:
             f"--set {others[0]!r}: init takes dataset.KEY=VALUE, which says how data are read; "
             "change all else in the file that it writes"
         )
-    if sys.stdin.isatty():
+    if choices is None:
         with suppress(ImportError):
             import readline  # noqa: F401 - arrow keys and Tab in the answers
         composed = Asker(args, path.parent).composed()
     else:
-        composed = compose(choices_of(args), path.parent, args.set)
+        composed = compose(choices, path.parent, args.set)
+        if remark := check_model(composed.victim.table, path.parent):
+            print(f"! {remark}")
     count_attackable(composed)  # a file is only written if it runs
     _write(composed, path)
     return 0
@@ -76,3 +80,9 @@ def _write(composed: Composed, path: Path) -> None:
         raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
     print(f"data: {composed.data.sentence}")
     print(f"experiment: {path}   next: medstress run {path} --dry-run")
+
+
+def _free(path: Path) -> Path:
+    """Return the first of x-2.toml, x-3.toml, ... that does not exist."""
+    names = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+    return next(name for name in names if not name.exists())

@@ -21,9 +21,11 @@ class MedstressError(Exception):
     Attributes:
         command: the command to type next, where the place that raises the error knows it better
             than the command line, which otherwise names the mended command.
+        flag: a flag of the command line and the value that mends it; None: without the flag.
     """
 
     command: str | None = None
+    flag: tuple[str, str | None] | None = None
 
     def with_command(self, command: str) -> Self:
         """Return the error with the next command to type, unless it has one.
@@ -32,6 +34,15 @@ class MedstressError(Exception):
         'medstress init'
         """
         self.command = self.command or command
+        return self
+
+    def with_flag(self, flag: str, value: str | None) -> Self:
+        """Return the error with the flag that mends the command line, unless it has one.
+
+        >>> UsageError("no file q.cvs").with_flag("--data", "q.csv").flag
+        ('--data', 'q.csv')
+        """
+        self.flag = self.flag or (flag, value)
         return self
 
     def _render_traceback_(self) -> list[str]:
@@ -140,6 +151,15 @@ def command_of(error: BaseException | None) -> str | None:
     while error is not None:
         if isinstance(error, MedstressError) and error.command is not None:
             return error.command
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def flag_of(error: BaseException | None) -> tuple[str, str | None] | None:
+    """Return the flag that an error, or one that it was made of, puts right."""
+    while error is not None:
+        if isinstance(error, MedstressError) and error.flag is not None:
+            return error.flag
         error = error.__cause__ or error.__context__
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.protocol import Attack, AttackTraits, SearchOn
@@ -77,6 +77,8 @@ class _Tokens:
     """Expected queries."""
     about_in: float = 0.0
     about_out: float = 0.0
+    long_out: float | None = None
+    """Tokens written if every answer were as long as allowed; None if their length is known."""
     most_in: int | None = 0
     """None if an attack writes texts without a bound."""
     most_out: int = 0
@@ -240,7 +242,7 @@ def _growth(part: AttackPart, group: GroupPart) -> int | None:
 
 def _tokens(victim: Victim, by_item: list[_ItemQueries], usual: Usual) -> _Tokens:
     total, model = _Tokens(), victim.backend.identity.name
-    about_calls = 0.0
+    about_calls = long_out = 0.0
     for each in by_item:
         on_dataset = victim.on(each.dataset)
         task = _task(on_dataset)
@@ -254,6 +256,7 @@ def _tokens(victim: Victim, by_item: list[_ItemQueries], usual: Usual) -> _Token
         about_calls += about * size.about_calls
         total.about_in += about * size.about_in
         total.about_out += about * size.about_out
+        long_out += about * size.most_out
         total.most_out += n * size.most_out
         for growth, times in ((0, each.clean), *each.edited.items()):
             if growth is None or total.most_in is None:
@@ -264,6 +267,8 @@ def _tokens(victim: Victim, by_item: list[_ItemQueries], usual: Usual) -> _Token
         total.about_in = about_calls * usual.tokens_in
     if usual.tokens_out is not None:
         total.about_out = about_calls * usual.tokens_out
+    elif _writes(victim):
+        total.long_out = long_out
     return total
 
 
@@ -275,16 +280,29 @@ def _assumptions(victim: Victim, usual: Usual, tokens: _Tokens) -> str:
         f"by each: {written:,.3g}), if {usual.accuracy * 100:.0f} % of the questions are right at "
         f"first and an edit flips {usual.flips * 100:.0f} % of them ({usual.source})"
     )
-    if usual.tokens_out is None and _may_reason(victim):
+    if tokens.long_out is None or not tokens.about_queries:
+        return line
+    most = tokens.long_out / tokens.about_queries
+    if _may_reason(victim):
         line += "; uncertain: this model may reason, and its thoughts have no usual length"
-    return line
+        return f"{line} (at most {most:,.3g} a query)"
+    return f"{line}; uncertain: up to {most:,.3g} a query if it explains its answers"
+
+
+def _spec(victim: Victim) -> dict[str, Any]:
+    """Return what a victim's own task is, below its wrappers."""
+    spec = victim.task.spec()
+    while "task" in spec:
+        spec = spec["task"]
+    return spec
+
+
+def _writes(victim: Victim) -> bool:
+    return _spec(victim).get("answer_by") == AnswerBy.GENERATE
 
 
 def _may_reason(victim: Victim) -> bool:
-    task = victim.task.spec()
-    if task.get("answer_by") != AnswerBy.GENERATE:
-        return False
-    most, _ = task["decoding"]
+    most, _ = _spec(victim)["decoding"]
     return reasons(victim.backend.identity.name, most)
 
 
@@ -342,9 +360,12 @@ def _money(
     prices = prices_of(prepared.experiment.victim)
     priced_roles = all_prices(prepared.experiment).keys() - prices.keys()
     most: float | None = None if priced_roles else 0.0  # what roles read has no bound
+    longer = 0.0
     for label, price in prices.items():
         each = tokens[label]
         about += price.usd(each.about_in, each.about_out)
+        if each.long_out is not None:
+            longer += price.usd(0, max(each.long_out - each.about_out, 0.0))
         if most is not None:
             unbounded = each.most_in is None
             most = None if unbounded else most + price.usd(each.most_in or 0, each.most_out)
@@ -352,6 +373,7 @@ def _money(
         Spent(
             about=about,
             most=most,
+            if_long=about + longer if longer else None,
             n_queries=sum(each.about_queries for each in tokens.values()),
             free=[label for label in tokens if label not in prices],
         ),

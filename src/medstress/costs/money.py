@@ -23,6 +23,9 @@ class Spent:
     """US dollars, estimated; roles included."""
     most: float | None
     """Their bound; None if there is none."""
+    if_long: float | None = None
+    """What it would be if every written answer were as long as `max_new_tokens` allows; None if its
+    length is measured or known."""
     n_queries: float
     """Expected queries of all victims."""
     free: Sequence[str]
@@ -43,7 +46,10 @@ def money_lines(spent: Spent, prepared: Prepared, folder: Path | None) -> Iterat
         return
     bound = "no bound" if spent.most is None else f"at most ${_up(spent.most):,.2f} (bound)"
     without = f"; without {', '.join(spent.free)}, which have no price" if spent.free else ""
-    yield f"money: about {dollars(spent.about)} (estimate); {bound}{without}"
+    long = ""
+    if spent.if_long is not None:
+        long = f", up to {dollars(spent.if_long)} if every answer takes max_new_tokens"
+    yield f"money: about {dollars(spent.about)} (estimate){long}; {bound}{without}"
     so_far = 0.0 if folder is None else usd_of(spent_in(folder), prices)
     yield _limit(spent, prepared.experiment.experiment.max_usd, so_far)
 
@@ -52,7 +58,7 @@ def _limit(spent: Spent, max_usd: float | None, so_far: float) -> str:
     """Say what happens at `max_usd`."""
     already = f", {dollars(so_far)} of it spent already" if so_far else ""
     if max_usd is None:
-        proposed = _rounded(_ROOM * spent.about)
+        proposed = _rounded(max(_ROOM * spent.about, spent.if_long or 0.0))
         until = (
             "nothing stops this" if spent.most is None else "nothing stops this before the bound"
         )
@@ -62,7 +68,10 @@ def _limit(spent: Spent, max_usd: float | None, so_far: float) -> str:
     if spent.most is not None and spent.most <= max_usd:
         return f"{stops}; it is not below the bound, so nothing is left out"
     if max_usd >= spent.about:
-        return f"{stops}; the estimate does not reach it"
+        perhaps = ""
+        if spent.if_long is not None and spent.if_long > max_usd:
+            perhaps = ", but long answers would"
+        return f"{stops}; the estimate does not reach it{perhaps}"
     share = max_usd / spent.about
     part = f"about {share * 100:.0f} % of the estimate, {share * spent.n_queries:,.0f} of "
     return (

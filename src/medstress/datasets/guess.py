@@ -55,13 +55,27 @@ def guess_dataset(given: str) -> dict[str, Any]:
         return {"name": "hub", "hub": given}
     if path.exists():
         raise UsageError(f"{given}: {_unread(path)}")
-    names = [*registry.installed("datasets"), *(str(each) for each in path.parent.glob("*"))]
+    files = [str(each) for each in path.parent.glob("*") if each.suffix.lower() in ENDINGS]
+    if given.endswith("/") or not path.parent.is_dir():
+        folder = path if given.endswith("/") else path.parent
+        raise UsageError(
+            f"{given}: there is no folder {folder}{did_you_mean(given, _folders(path))}"
+        )
+    if path.suffix.lower() in (*QUESTIONS, *TEXTS, *_SPREADSHEETS):
+        near = did_you_mean(given, files)
+        raise UsageError(f"{given}: there is no such file{near}")
+    names = [*registry.installed("datasets"), *files, *_folders(path)]
     known = ", ".join(dict.fromkeys([*QUESTIONS, *TEXTS]))
     raise UsageError(
         f"{given}: expected a file ending in {known}, a folder that `datasets` saved, a data set "
         f"of `medstress list datasets`, or owner/name on the Hugging Face hub"
         f"{did_you_mean(given, names) or '; see `medstress list datasets`'}"
     )
+
+
+def _folders(path: Path) -> list[str]:
+    """Return the folders beside a path."""
+    return [str(each) for each in path.parent.glob("*") if each.is_dir()]
 
 
 def _unread(path: Path) -> str:

@@ -91,6 +91,7 @@ def test_each_kind_of_data_gets_an_attack_that_takes_it(data):
     ("data", "given", "expected"),
     [
         ("q.jsonl", {"model": "mock"}, ("mock", None, "qstab")),
+        ("q.jsonl", {"model": "mock", "attack": "discrete_zoo"}, ("mock", "letter", "qstab")),
         ("q.jsonl", {"model": "own.py:answer"}, ("python", None, "qstab")),
         ("q.jsonl", {"model": "causal"}, ("transformers", "letter", "qstab")),
         ("q.jsonl", {"model": "head"}, ("transformers", "head", "question")),

@@ -31,6 +31,7 @@ _SUFFIX = re.compile(
     r")(?![a-z0-9])",
     re.I,
 )
+_NUMBER = re.compile(r"\d+")
 _ALIAS = re.compile(r"[-:]latest$", re.I)
 
 
@@ -94,22 +95,54 @@ def _added(rest: str) -> dict[str, str] | None:
     return dict(sorted(added.items(), reverse=True))
 
 
+def bare(name: str) -> str:
+    """Return a name without its path, suffixes and dates.
+
+    >>> bare("org/Qwen-7B-AWQ:latest")
+    'qwen-7b'
+    """
+    last = name.casefold().rsplit("/", 1)[-1]
+    return next((last[:i] for i in range(1, len(last)) if _added(last[i:])), last)
+
+
+def suggested(requested: str, names: Sequence[str]) -> str:
+    """Return a suggestion for a name that a server does not list; never a model of another size.
+
+    >>> suggested("qwen-7b-AWQ", ["org/qwen-70b", "org/qwen-7b:latest"])
+    "; did you mean 'org/qwen-7b:latest'?"
+    >>> suggested("qwen-7b", ["qwen-70b"])
+    ''
+    """
+    wanted = bare(requested)
+    for name in names:
+        if additions(name, requested) is not None or bare(name) == wanted:
+            return f"; did you mean {name!r}?"
+    numbers = _NUMBER.findall(wanted)
+    return did_you_mean(
+        requested, [name for name in names if _NUMBER.findall(bare(name)) == numbers]
+    )
+
+
 class AnsweringModel:
     """The name that a server's answers bear: the requested one, and always the same.
 
     Args:
         server: the server, with the requested name.
         match: what may be taken for that name.
+        listed: all models that the server lists; empty if that is not known.
 
     Attributes:
         name: the name of the first answer, or of an earlier process; None before.
     """
 
-    def __init__(self, server: Server, match: MatchModel = MatchModel.LOOSE) -> None:
+    def __init__(
+        self, server: Server, match: MatchModel = MatchModel.LOOSE, listed: Sequence[str] = ()
+    ) -> None:
         self.name: str | None = None
         self._server = server
         self._match = match
         self._lock = Lock()
+        self._listed = tuple(listed)
 
     def describe(self) -> dict[str, Any]:
         """Return the name and, if it is not the requested one, what it adds to it."""
@@ -132,10 +165,14 @@ class AnsweringModel:
                 self.name = name
             known = self.name
         if known is None:
+            ways = [f"set model = {name!r} if that is the one you mean"]
+            if self._listed and name not in self._listed:
+                ways = []  # the list would refuse it
+            ways.append('match_model = "any" if the server calls the requested model so')
             raise ServerTrouble(
                 f"{self._server.where} was asked for the model {self._server.model!r} and answered "
-                f"as {name!r}: set model = {name!r} if that is the one you mean, or "
-                'match_model = "any" if the server calls the requested model so',
+                f"as {name!r}: {', or '.join(ways)} ("
+                "--set victim.match_model=any)",
                 Then.STOP,
             )
         if name != known:
@@ -145,20 +182,17 @@ class AnsweringModel:
                 Then.STOP,
             )
 
-    def check_listed(
-        self, names: Sequence[str], described: Callable[[], str | None] = lambda: None
-    ) -> None:
+    def check_listed(self, described: Callable[[], str | None] = lambda: None) -> None:
         """Check the requested name against the server's whole list, before anything is charged.
 
         Args:
-            names: what the server lists.
             described: asks the server for the name of the requested model, which it may know
                 without listing it.
 
         Raises:
             UsageError: the list has no such model; suggests one that it has.
         """
-        server = self._server
+        server, names = self._server, self._listed
         if not names or any(map(self._is_requested, names)):
             return
         if server.model.startswith("/"):
@@ -166,14 +200,13 @@ class AnsweringModel:
         known = described()
         if known is not None and self._is_requested(known):
             return
-        close = [name for name in names if additions(name, server.model) is not None]
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        hint = hint or did_you_mean(server.model, names[:_MAX_NAMES])
+        hint = suggested(server.model, names[:_MAX_NAMES])
         more = ", ..." if len(names) > _SHOWN else ""
         raise UsageError(
             f"{server.where} lists no model {server.model!r}{hint} (it lists: "
             f"{', '.join(names[:_SHOWN])}{more}); set model to one of these, or match_model = "
-            '"any" if it also answers to names that it does not list'
+            '"any" (--set victim.match_model=any) if it also answers to names '
+            "that it does not list"
         )
 
     def _is_requested(self, name: str) -> bool:

@@ -13,6 +13,7 @@ from medstress.backends.options import BackendOptions
 from medstress.backends.server.address import address_of, key_of
 from medstress.backends.server.connection import Connection
 from medstress.backends.server.errors import Server, ServerTrouble, Then
+from medstress.backends.server.first_request import FirstRequest
 from medstress.backends.server.model_names import AnsweringModel, MatchModel
 from medstress.backends.server.rate_limits import RateLimits
 from medstress.backends.server.replies import (
@@ -62,6 +63,7 @@ class OpenAiBackend(Backend):
         version: distinguishes what the model's name does not, such as a quantisation.
         structured: whether to send a call's schema to the server.
         match: which answering model is taken for the requested one.
+        listed: all models that the server lists; empty if that is not known.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class OpenAiBackend(Backend):
         version: str | None = None,
         structured: bool = True,
         match: MatchModel = MatchModel.LOOSE,
+        listed: Sequence[str] = (),
     ) -> None:
         self._connection = connection
         self._server = connection.server
@@ -85,7 +88,8 @@ class OpenAiBackend(Backend):
         self.traits = BackendTraits(
             calls=frozenset({"generate", "score"}), workers=max_in_flight, structured=structured
         )
-        self._answering = AnsweringModel(self._server, match)
+        self._answering = AnsweringModel(self._server, match, listed)
+        self._first = FirstRequest()
         self._n_scored = 0
         self._schemas = SchemaWatch(connection.server)
         self._n_top = _TOP
@@ -135,17 +139,20 @@ class OpenAiBackend(Backend):
 
     def _answer(self, call: Call) -> Reply:
         try:
-            match call:
-                case Generate():
-                    return self._generate(call)
-                case Score(first_token=True):
-                    return self._letters(call)
-                case Score():
-                    return self._texts(call)
+            return self._first.then(lambda: self._answered(call))
         except ServerTrouble as trouble:
             if trouble.then is Then.STOP:
                 raise UsageError(str(trouble)) from None
             return Failure(error=str(trouble))
+
+    def _answered(self, call: Call) -> Reply:
+        match call:
+            case Generate():
+                return self._generate(call)
+            case Score(first_token=True):
+                return self._letters(call)
+            case Score():
+                return self._texts(call)
         return Failure(error=f"the openai back end cannot answer {call.kind!r} calls")
 
     # -- the three kinds of request ----------------------------------------------------------
@@ -357,8 +364,8 @@ def open_backend(options: BackendOptions) -> OpenAiBackend:
     match = MatchModel(options.match_model or MatchModel.LOOSE)
     try:
         listing = connection.greet()
-        if listing.is_whole:
-            AnsweringModel(server, match).check_listed(listing.names, connection.described)
+        listed = listing.names if listing.is_whole else ()
+        AnsweringModel(server, match, listed).check_listed(connection.described)
     except BaseException:
         connection.close()
         raise
@@ -368,6 +375,7 @@ def open_backend(options: BackendOptions) -> OpenAiBackend:
         version=options.version,
         structured=options.structured,
         match=match,
+        listed=listed,
     )
 
 

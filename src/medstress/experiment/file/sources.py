@@ -46,7 +46,8 @@ def find_source(experiment: str | Path | Source) -> Source:
         known = [p.name for p in path.parent.glob("*.toml")]
         if path.parent == Path():
             known += recipes.names()
-        near = did_you_mean(path.name, known)
+        named = f"{path.name}.toml"
+        near = f"; did you mean {named!r}?" if named in known else did_you_mean(path.name, known)
         raise UsageError(f"there is no experiment file {path}{near}").with_command(
             shlex.join(["medstress", "init", "--to", str(path)])
         )

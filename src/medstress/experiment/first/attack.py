@@ -81,9 +81,11 @@ def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
             raise UsageError(
                 f"--budget {choices.budget}: {name} asks about a fixed number of perturbed copies "
                 "of an item; leave --budget out"
-            )
+            ).with_flag("--budget", None)
         if choices.budget < 1:
-            raise UsageError(f"--budget: expected at least 1, got {choices.budget}")
+            raise UsageError(f"--budget: expected at least 1, got {choices.budget}").with_flag(
+                "--budget", None
+            )
         parameters[key] = choices.budget
         if choices.budget > 1 and "search" in _parameters(name):
             parameters["search"] = "greedy"  # noise asks about one copy, or searches
@@ -166,7 +168,9 @@ def _groups(
 ) -> tuple[tuple[dict[str, Any], ...], dict[str, str]]:
     if not attack.traits.needs_entities:
         if choices.entities is not None:
-            raise UsageError(f"--entities: {name} draws no names; leave --entities out")
+            raise UsageError(f"--entities: {name} draws no names; leave --entities out").with_flag(
+                "--entities", None
+            )
         return (), {}
     wanted = GROUPS if choices.entities is None else tuple(dict.fromkeys(choices.entities))
     if not wanted:

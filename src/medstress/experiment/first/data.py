@@ -20,6 +20,8 @@ from medstress.kinds import Kind
 _PATHS = ("path", "annotations", "documents")
 _SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme")
 """Keys of `[[dataset]]` that the message about unclear rows names."""
+_LACKS = re.compile(r"^dataset '\w+' needs the key '(\w+)'")
+"""A named data set of which the user has the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,10 @@ def read_table(table: Mapping[str, Any], base: Path, overrides: Sequence[str] = 
     try:
         parts = load_datasets(tables, base, None)
     except (UsageError, DataError) as error:
-        raise type(error)(f"{error}{_settled_by(str(error), table)}") from error
+        told = type(error)(f"{error}{_settled_by(str(error), table)}")
+        if lacking := _LACKS.search(str(error)):
+            told.with_flag("--set", f"dataset.{lacking[1]}=FILE")
+        raise told from error
     return FirstData(table=raw["dataset"][0], part=parts[0], kind=kind_of_datasets(parts))
 
 

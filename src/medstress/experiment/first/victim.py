@@ -22,6 +22,10 @@ EXPECTED = (
     "--base-url the name that the server knows"
 )
 """What the name of a model may be."""
+_OWN = ("mock", *EMBEDDED)
+"""Models that come with medstress."""
+_MOST_LISTED = 5
+"""Functions of a file that a message names."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _ONLY = {
     "ner": ("python", "mock", "transformers", "spacy"),
@@ -96,7 +100,7 @@ def _place(choices: Choices, base: Path, task: str) -> dict[str, Any]:
     if path.is_dir():
         return {"backend": _folder_backend(path, task), "model": from_base(given, base)}
     if path.suffix.lower() == ".gguf":
-        _require_file(path)
+        _require_file(path, given)
         return {"backend": _gguf_backend(), "model": from_base(given, base)}
     if path.suffix == ".py" or ".py:" in given:
         return {"backend": "python", "target": _function_file(given, base)}
@@ -105,7 +109,7 @@ def _place(choices: Choices, base: Path, task: str) -> dict[str, Any]:
         return {"backend": "python", "target": given}
     if task == "ner" and _is_module(given) and find_spec("spacy") is not None:
         return {"backend": "spacy", "model": given}
-    if _HUB_ID.fullmatch(given) and not path.is_file():
+    if _HUB_ID.fullmatch(given) and not path.is_file() and not _is_mistyped(given, path):
         local = {"similarity": "sentence_transformers"}.get(task, "transformers")
         return {"backend": local, "model": given}
     raise UsageError(f"--model {given}: expected {EXPECTED}{_hint(given, path)}")
@@ -118,6 +122,10 @@ def _answers(
     backend, task, open_book = place["backend"], data.kind.task, data.has_passages
     if task in _ONLY:
         return {}, {}
+    if backend == "mock" and scores and task == "multiple_choice":
+        return {"answer_by": "letter", "prompt": "open_book" if open_book else "qstab"}, {
+            "answer_by": "the attack needs scores, which a letter alone has not"
+        }
     if backend in ("mock", "python"):
         return ({"prompt": "open_book"}, {}) if open_book else ({}, {})
     chat = "open_book_chat" if open_book else "chat"
@@ -175,46 +183,73 @@ def _function_file(given: str, base: Path) -> str:
     name, colon, function = given.rpartition(":")
     file, function = (name, function) if colon and name.endswith(".py") else (given, "")
     path = Path(file).expanduser()
-    _require_file(path)
+    _require_file(path, given)
     try:
         tree = ast.parse(read_text(path), str(path))
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"--model {given}: {path} is not valid Python: {reason(error)}") from error
-    names = _top_names(tree)
-    listed = ", ".join(f"{file}:{each}" for each in names[:5])
+        raise UsageError(f"--model {given}: {path} is not valid Python: {reason(error)}").with_flag(
+            "--model", given
+        ) from error
+    made, others = _top_names(tree)
+    offered = [f"{file}:{each}" for each in made if not each.startswith("_")]
+    listed = ", ".join(offered[:_MOST_LISTED]) + (", ..." if len(offered) > _MOST_LISTED else "")
     if not function:
-        raise UsageError(
+        error = UsageError(
             f"--model {given}: expected file.py:function"
-            + (f"; give one of {listed}" if names else f", and {path} defines no function")
+            + (f"; give one of {listed}" if offered else f", and {path} defines no function")
         )
-    if function.partition(".")[0] not in names and "*" not in names:
-        raise UsageError(
-            f"--model {given}: {path} has no {function!r}{did_you_mean(function, names)}"
-            + (f" (it has: {listed})" if names else "")
+        raise error.with_flag("--model", offered[0]) if offered else error
+    if function.partition(".")[0] not in (*made, *others) and "*" not in others:
+        near = did_you_mean(f"{file}:{function}", [f"{file}:{each}" for each in (*made, *others)])
+        error = UsageError(
+            f"--model {given}: {path} has no {function!r}{near}"
+            + (f" (it has: {listed})" if offered else "")
         )
+        raise error if near or not offered else error.with_flag("--model", offered[0])
     return f"{from_base(file, base)}:{function}"
 
 
-def _top_names(tree: ast.Module) -> list[str]:
-    """Return the names of a module, functions and classes first; `*` where imports hide some."""
+def _top_names(tree: ast.Module) -> tuple[list[str], list[str]]:
+    """Return a module's functions and classes, and its other names; `*` where imports hide some."""
     made: list[str] = []
     others: list[str] = []
-    for node in ast.walk(tree):
+    left: list[ast.AST] = list(tree.body)
+    while left:
+        node = left.pop(0)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            if node in tree.body:
-                made.append(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
+            made.append(node.name)
+            continue  # names within it are not the module's
+        if isinstance(node, ast.Import | ast.ImportFrom):
             others += [(each.asname or each.name).partition(".")[0] for each in node.names]
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             others.append(node.id)
-    return list(dict.fromkeys([*made, *others]))
+        left += ast.iter_child_nodes(node)
+    return list(dict.fromkeys(made)), list(dict.fromkeys(others))
 
 
-def _require_file(path: Path) -> None:
+def _require_file(path: Path, given: str) -> None:
     if path.is_file():
         return
-    near = [each.name for each in path.parent.glob(f"*{path.suffix}")]
-    raise UsageError(f"--model: there is no file {path}{did_you_mean(path.name, near)}")
+    file = given.rpartition(":")[0] if ".py:" in given else given
+    near = [str(Path(file).with_name(each.name)) for each in path.parent.glob(f"*{path.suffix}")]
+    if path.suffix == ".py":
+        near = [f"{each}{given.removeprefix(file)}" for each in near]
+    place = (
+        f"there is no file {path}" if path.parent.is_dir() else f"there is no folder {path.parent}"
+    )
+    if hint := did_you_mean(given, near):
+        raise UsageError(f"--model {given}: {place}{hint}")
+    raise UsageError(f"--model {given}: {place}").with_flag("--model", given)
+
+
+def _is_mistyped(given: str, path: Path) -> bool:
+    """Return whether a short name is no model's here and nearly one, or a file without its ending.
+
+    The hub's short names are few; the long one, `owner/name`, is always taken as it is.
+    """
+    if "/" in given or _hub_config(given) is not None:
+        return False
+    return bool(did_you_mean(given, _OWN)) or path.with_name(f"{path.name}.py").is_file()
 
 
 def _is_module(name: str) -> bool:
@@ -232,8 +267,10 @@ def _hint(given: str, path: Path) -> str:
         return f"; if a server knows {given!r}, add --base-url http://127.0.0.1:11434/v1"
     if path.is_file():
         return f"; {path} is a file of another kind"
-    near = [str(each) for each in path.parent.iterdir()] if path.parent.is_dir() else []
-    return did_you_mean(given, [*near, "mock", *EMBEDDED])
+    if near := did_you_mean(given, _OWN):
+        return near
+    near_files = [str(each) for each in path.parent.iterdir()] if path.parent.is_dir() else []
+    return did_you_mean(given, near_files)
 
 
 def _architectures(config: Path | None) -> list[str]:
@@ -251,6 +288,15 @@ def _config(place: Mapping[str, Any], base: Path) -> Path | None:
     if path.is_dir():
         return path / "config.json"
     return _hub_config(place["model"]) if not path.is_file() else None
+
+
+def is_on_the_hub_only(table: Mapping[str, Any], base: Path) -> bool:
+    """Return whether the model of a victim is a hub id of which this machine has no copy."""
+    given = table.get("model")
+    if table["backend"] not in ("transformers", "sentence_transformers") or given in EMBEDDED:
+        return False
+    is_here = (base / Path(str(given)).expanduser()).exists()
+    return not is_here and _hub_config(str(given)) is None
 
 
 def _hub_config(name: str) -> Path | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from fault_server import FaultServer
 from medstress.backends.options import BackendOptions
-from medstress.backends.server.model_names import additions
+from medstress.backends.server.model_names import additions, suggested
 from medstress.core.calls import Score, Scored
 from medstress.core.errors import UsageError
 
@@ -205,4 +206,31 @@ def test_the_answering_name_is_matched_as_the_experiment_says(
         else:
             with pytest.raises(UsageError, match=f"answered as '{answers_as}'"):
                 backend.answer([LETTER])
+        backend.close()
+
+
+@pytest.mark.parametrize(
+    ("requested", "listed", "meant"),
+    [
+        ("qwen-7b-AWQ", ["org/qwen-70b", "org/qwen-7b:latest"], "org/qwen-7b:latest"),
+        ("qwen-7b", ["qwen-70b", "qwen-72b"], ""),
+        ("gpt-mni", ["gpt-mini"], "gpt-mini"),
+    ],
+)
+def test_a_suggested_model_is_never_one_of_another_size(requested, listed, meant) -> None:
+    assert suggested(requested, listed) == (f"; did you mean {meant!r}?" if meant else "")
+
+
+@pytest.mark.parametrize(("listed", "may_be_set"), [(["m"], False), (["m", "m-large"], True)])
+def test_a_server_that_answers_as_another_model_is_asked_once(listed, may_be_set) -> None:
+    with FaultServer(model="m", answers_as="m-large", lists=listed) as server:
+        backend = opened(server, "m")
+        with ThreadPoolExecutor(8) as threads:
+            found = [threads.submit(backend.answer, [LETTER]) for _ in range(8)]
+        told = {str(each.exception()) for each in found}
+        assert len(server.log) == 1
+        assert len(told) == 1
+        sentence = told.pop()
+        assert "--set victim.match_model=any" in sentence
+        assert ("set model = 'm-large'" in sentence) is may_be_set, "a list that refuses it"
         backend.close()

@@ -267,7 +267,8 @@ def test_another_model_stops_the_run_with_the_way_out() -> None:
         assert stop(server) == (
             f"the server at {server.url} was asked for the model 'fault-model' and answered as "
             "'another-model': set model = 'another-model' if that is the one you mean, or "
-            'match_model = "any" if the server calls the requested model so'
+            'match_model = "any" if the server calls the requested model so '
+            "(--set victim.match_model=any)"
         )
 
 
