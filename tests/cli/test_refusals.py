@@ -191,6 +191,14 @@ def test_a_command_that_an_error_was_made_of_is_kept():
     assert told == "line 3: no such thing; next: medstress list attacks"
 
 
+def test_errors_that_were_made_of_each_other_end():
+    first, second = UsageError("row 2: two readings"), UsageError("two readings")
+    first.__cause__, second.__context__ = second, first
+    assert with_next_command("no", ["check", "q.csv"], first) == (
+        "no; once mended: medstress check q.csv"
+    )
+
+
 def test_a_line_that_installs_is_the_next_command():
     told = with_next_command("install it with: pip install 'medstress[vllm]'", ["run", "e.toml"])
     assert told == "install it with: pip install 'medstress[vllm]'"
