@@ -79,7 +79,7 @@ class Scheduler:
             with rare_collections():
                 self._loop(plan)
                 self._write(everything=True)
-            if self.progress.n_failed == self.progress.n_done == n_planned:
+            if not (self.progress.n_computed or self.progress.n_skipped):
                 # Fewer batches than stop a run early: data of a few rows.
                 for queue in self._queues.values():
                     queue.check_answered()
