@@ -6,10 +6,14 @@ import shlex
 
 import pytest
 
+from medstress.backends.server.address import address_of
 from medstress.cli.app import COMMANDS
 from medstress.cli.next_commands import with_next_command
 from medstress.core.errors import OtherRunError, UsageError
+from medstress.core.hashing import content_hash
 from medstress.experiment.file.refusing import TABLES_BUILT, missing_key
+from medstress.experiment.plan.changes import Changes
+from medstress.experiment.plan.manifest import differences
 
 
 @pytest.fixture
@@ -254,3 +258,73 @@ def test_one_answer_keeps_the_run(bench, refused):
     assert "attack 'random' changed (budget was 3, is 2)" in told.err
     assert told.next.endswith(f"--out {bench.out}-2")
     assert len(bench.received()) == n
+
+
+# -- mistakes in the command itself ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sentence", "typed", "command"),
+    [
+        (
+            "--set attack.bugdet: unknown key 'bugdet' of pdws; did you mean 'budget'?",
+            "run e.toml --set attack.bugdet=3",
+            "run e.toml --set attack.budget=3",
+        ),
+        (
+            "--set experiment.max_usd: max_usd = 'abc': expected a number",
+            "run e.toml --set experiment.max_usd=abc",
+            "run e.toml --set experiment.max_usd=VALUE",
+        ),
+        (
+            "columns: expected fields of answer, got 'answr'; did you mean 'answer'?",
+            "check q.csv --columns answr=Key --limit 3",
+            "check q.csv --columns answer=Key --limit 3",
+        ),
+        (
+            "give answer_base = 0 or answer_base = 1 (here: --answer-base 0 or 1)",
+            "check q.csv --limit 3",
+            "check q.csv --limit 3 --answer-base 0 (or 1)",
+        ),
+    ],
+)
+def test_a_wrong_command_is_not_repeated(sentence, typed, command):
+    told = with_next_command(sentence, typed.split(), UsageError(sentence))
+    assert told.endswith(f"ext: medstress {command}")
+
+
+@pytest.mark.parametrize(
+    ("typed", "command"),
+    [
+        ("run --data q.csv", "run --data q.csv --model my_model.py:answer"),
+        ("run e.toml --data q.csv --model mock", "run e.toml"),
+    ],
+)
+def test_flags_that_are_missing_or_too_many_are_put_right(medstress, typed, command):
+    told = medstress(*typed.split())
+    assert told.code == 2
+    assert (told.next or told.err.rstrip()).endswith(f"medstress {command}")
+
+
+def test_an_address_without_http_is_put_right():
+    with pytest.raises(UsageError) as caught:
+        address_of("localhost:8000")
+    assert caught.value.flag == ("--base-url", "http://localhost:8000/v1")
+
+
+def test_a_key_that_was_set_is_cited_as_typed_and_not_a_line(bench, refused):
+    told = refused("--set", "attack.bugdet=3")
+    assert "--set attack.bugdet: unknown key 'bugdet'" in told.err
+    assert ", line" not in told.err
+    assert told.next == shlex.join(["medstress", *bench.arguments("--set", "attack.budget=3")])
+
+
+def test_items_that_changed_with_a_dropped_group_are_not_named():
+    kept = content_hash(["q", "1"])
+    old = {"seeds": [], "settings": {}, "items": {"d/drugs": [kept]}, "victims": {}, "attacks": {}}
+    old |= {"groups": {"drugs": 1, "diseases": 2}}
+    new = old | {"groups": {"drugs": 1}, "items": {"d/drugs": [content_hash(["q", "2"])]}}
+    same = Changes(stored=[("d", "q", "1")], items={"d": ["q"]})
+    assert differences(old, new, same) == ["entity group 'diseases' is missing"]
+    gone = Changes(stored=[("d", "q", "1")], items={"d": []})
+    assert any("missing: 'q'" in each for each in differences(old, new, gone))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 
 from medstress.core.errors import UsageError
 from medstress.experiment.first.choices import Choices
@@ -36,11 +37,11 @@ def choices_of(args: argparse.Namespace) -> Choices:
     """
     missing = [f"--{name}" for name in ("data", "model") if getattr(args, name) is None]
     if missing:
+        data, model = args.data or "questions.csv", args.model or "my_model.py:answer"
+        command = shlex.join(["medstress", args.command, "--data", data, "--model", model])
         raise UsageError(
-            f"{args.command}: {' and '.join(missing)} missing; give for example: medstress "
-            f"{args.command} --data {args.data or 'questions.csv'} --model "
-            f"{args.model or 'my_model.py:answer'}"
-        )
+            f"{args.command}: {' and '.join(missing)} missing; give for example: {command}"
+        ).with_command(command)
     entities = args.entities
     return Choices(
         data=args.data,

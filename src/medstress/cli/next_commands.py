@@ -19,6 +19,8 @@ _MAKES_A_FOLDER = ("demo", "run", "tune", "train")
 _MENDABLE = ("demo", "run", "tune", "train", "annotate", "perturb", "check", "init")
 """Commands that read a file of the user's, which can be mended before they are typed again."""
 _CORRECTED = re.compile(r"did you mean '([^']+)'")
+_WRONG = re.compile(r"'([^']+)'[^']*; did you mean '")
+_SET = re.compile(r"--set ([\w.-]+):")
 _INSTALL = re.compile(r"pip install (?:--no-deps )?(?:'[^']+'|[\w.=<>-]+)")
 _ENDS_WITH_ONE = re.compile(r": medstress [a-z][^;:]*$")
 _ABOUT_A_FLAG = re.compile(r"--[a-z]")
@@ -50,6 +52,8 @@ def with_next_command(
 
 def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) -> tuple[str, str]:
     """Return how the command is introduced, and the command."""
+    if "--answer-base 0 or 1" in sentence and not _has_file(arguments):
+        return "next", f"{_line(_with_flag(arguments, '--answer-base', '0'))} (or 1)"
     if (mended := flag_of(error)) is not None:
         line = _with_flag(arguments, *mended)
         return "once mended" if line == list(arguments) else "next", _line(line)
@@ -61,10 +65,23 @@ def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) 
         return "next", install[0]
     if isinstance(error, OtherRunError) and arguments[:1] and arguments[0] in _MAKES_A_FOLDER:
         return "next", _line(_with_flag(arguments, "--out", str(free(error.folder)), "--fresh"))
+    if (place := _SET.match(sentence)) is not None:
+        target = place[1]
+        named = [f"{target}=VALUE" if _sets(word, target) else word for word in arguments]
+        return "next", _line(named)
     is_mendable = "--experiment" in arguments or (arguments[:1] and arguments[0] in _MENDABLE)
     if _ABOUT_A_FLAG.match(sentence) or (isinstance(error, UsageError) and not is_mendable):
         return "next", _line([*arguments[:1], "--help"])
     return "once mended", _line(arguments)
+
+
+def _has_file(arguments: Sequence[str]) -> bool:
+    """Return whether the command reads an experiment file, which has no flags for its data."""
+    return any(word.endswith(".toml") for word in arguments) or arguments[:1] == ["tune"]
+
+
+def _sets(word: str, target: str) -> bool:
+    return word.removeprefix("--set=").partition("=")[0].strip() == target
 
 
 def _line(arguments: Sequence[str]) -> str:
@@ -86,6 +103,12 @@ def _corrected(sentence: str, arguments: Sequence[str]) -> list[str] | None:
         is_near = is_near or bool(get_close_matches(word, [right], n=1, cutoff=0.6))
         if is_named and word != right and is_near:
             return [*arguments[:i], right, *arguments[i + 1 :]]
+    # Else a word within a value, such as --set attack.bugdet=3.
+    wrong = _WRONG.search(sentence)
+    token = re.compile(rf"(?<![\w-]){re.escape(wrong[1])}(?![\w-])") if wrong else None
+    for i, word in enumerate(arguments):
+        if token is not None and "=" in word and token.search(word):
+            return [*arguments[:i], token.sub(lambda _: found[1], word), *arguments[i + 1 :]]
     return None
 
 

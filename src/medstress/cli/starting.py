@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from contextlib import suppress
 from itertools import count
@@ -37,7 +38,7 @@ def given_experiment(args: argparse.Namespace) -> Path | Source:
         raise UsageError(
             f"run: give EXPERIMENT.toml or {used[0]}, not both; to change a key of the file: "
             "--set TABLE.KEY=VALUE"
-        )
+        ).with_command(shlex.join(["medstress", "run", str(args.experiment)]))
     return Path(args.experiment)
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 
 class Where:
-    """Finds the line of a table or key in the file's text, for messages."""
+    """Finds the line of a table or key in the file's text, or its --set, for messages."""
 
-    def __init__(self, file: str, text: str) -> None:
+    def __init__(self, file: str, text: str, overrides: Sequence[str] = ()) -> None:
         self.file = file
+        self._set = {}
+        for target in (each.partition("=")[0] for each in overrides):
+            parts = [part.strip() for part in target.split(".")]
+            self._set[parts[0], parts[-1]] = f"--set {target.strip()}"
         self.used: dict[str, list[int]] = {}
         self._lines = text.splitlines()
 
@@ -24,6 +29,8 @@ class Where:
 
     def key(self, table: str, key: str, index: int) -> str:
         """Return the place of a key in the index-th entry of a table."""
+        if (table, key) in self._set:
+            return self._set[table, key]
         header = self._header(table, index)
         if header is None:
             return f"{self.file}, [{table}]"

@@ -54,7 +54,7 @@ def read_experiment(
     raw = parse_toml(source.text, source.name if isinstance(path, Source) else str(path))
     apply_overrides(raw, overrides)
     complete(raw)
-    return check_experiment(raw, Where(source.name, source.text), needs)
+    return check_experiment(raw, Where(source.name, source.text, overrides), needs)
 
 
 def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:

@@ -49,7 +49,10 @@ class Changes:
         keys = list(differing(was, now))
         yield from keys
         if old.get("target_hash", new.get("target_hash")) != new.get("target_hash"):
-            yield f"the file of {new['model']} was edited"
+            yield (
+                f'the file of {new["model"]} was edited: a function with version = "1" from its '
+                "first answer on may be edited and the run goes on"
+            )
         elif kind == "groups" and not keys:
             yield from differing(_without_hashes(old), _without_hashes(new))
             if old.get("vocabulary_hash") != new.get("vocabulary_hash"):
@@ -68,16 +71,23 @@ class Changes:
             dataset: the data set's label.
             lost: hashes of (id, content) that the experiment lacks.
         """
-        gone = set(lost)
-        told = defaultdict(list)
-        now = set(self.items.get(dataset, ()))
-        for owner, item, hash_ in self.stored:
-            if owner == dataset and content_hash([item, hash_]) in gone:
-                told["changed" if item in now else "missing"].append(item)
+        told = self._told(dataset, lost)
         parts = [f"{what}: {_some(ids)}" for what, ids in sorted(told.items())]
         old, new = (_table(m, "datasets", dataset) for m in (self.known, self.new))
         parts += differing(_identity(old), _identity(new))
         return f" ({'; '.join(parts)})" if parts else ""
+
+    def are_all_there(self, dataset: str, lost: Iterable[str]) -> bool:
+        """Return whether the experiment has the items of these hashes, with another content."""
+        return list(self._told(dataset, lost)) == ["changed"]
+
+    def _told(self, dataset: str, lost: Iterable[str]) -> dict[str, list[str]]:
+        gone, now = set(lost), set(self.items.get(dataset, ()))
+        told = defaultdict(list)
+        for owner, item, hash_ in self.stored:
+            if owner == dataset and content_hash([item, hash_]) in gone:
+                told["changed" if item in now else "missing"].append(item)
+        return told
 
     def _part(self, manifest: Mapping[str, Any], kind: str, label: str) -> dict[str, Any]:
         found: dict[str, Any] = (manifest.get(kind) or {}).get(label, {})
