@@ -23,6 +23,7 @@ from medstress.experiment.first.choices import Choices
 from medstress.results.formats import listed, plural, shorten
 from medstress.results.table import Column, Format, Table, as_row
 from medstress.running.check_data import (
+    ATTACKER,
     Attackable,
     DataCheck,
     Reason,
@@ -82,7 +83,8 @@ def next_command(found: DataCheck, args: argparse.Namespace) -> str:
     named = [each for each in found.attackable if each.draws_names]
     groups = [each.group for each in named if each.n]
     if named and not groups:
-        others = [each.attack for each in found.attackable if each.n and not each.needs]
+        ready = [each for each in found.attackable if each.n and each.needs != ATTACKER]
+        others = [each.attack for each in sorted(ready, key=lambda each: each.needs)]
         if not others:
             return "medstress list attacks"
         words += ["--attack", others[0]]

@@ -52,6 +52,8 @@ ATTACKS: tuple[dict[str, Any], ...] = (
     {"name": "medfuzz"},
 )
 """The attacks that are tried: one of each sort, and every probe of the passage that reads it."""
+ATTACKER = "an attacker model"
+"""What an attack needs that not every victim can be."""
 NOTHING_TO_CHANGE = "nothing in it can be changed like that"
 _PLACE = re.compile(r"^.*, (?=\w+ \d)")
 """The file in `FILE, row 3`."""
@@ -236,7 +238,7 @@ def _attackable(
 
 def _needs(attack: AttackPart) -> str:
     if attack.traits.roles:
-        return "an attacker model"
+        return ATTACKER
     return 'a victim with prompt = "open_book"' if "passage" in attack.traits.edits_only else ""
 
 
