@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from os import sep
 from pathlib import Path
 from traceback import FrameSummary, extract_tb
@@ -148,20 +148,28 @@ def command_of(error: BaseException | None) -> str | None:
     >>> command_of(told)
     'medstress doctor'
     """
-    while error is not None:
-        if isinstance(error, MedstressError) and error.command is not None:
-            return error.command
-        error = error.__cause__ or error.__context__
-    return None
+    return next((each.command for each in _made_of(error) if each.command is not None), None)
 
 
 def flag_of(error: BaseException | None) -> tuple[str, str | None] | None:
-    """Return the flag that an error, or one that it was made of, puts right."""
-    while error is not None:
-        if isinstance(error, MedstressError) and error.flag is not None:
-            return error.flag
+    """Return the flag that an error, or one that it was made of, puts right.
+
+    >>> first, second = DataError("a"), DataError("b")
+    >>> first.__cause__, second.__cause__ = second, first  # a circle, as some code makes
+    >>> flag_of(first) is None
+    True
+    """
+    return next((each.flag for each in _made_of(error) if each.flag is not None), None)
+
+
+def _made_of(error: BaseException | None) -> Iterator[MedstressError]:
+    """Yield our errors among an error and those that it was made of."""
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, MedstressError):
+            yield error
         error = error.__cause__ or error.__context__
-    return None
 
 
 def is_panic(error: BaseException) -> bool:
