@@ -96,7 +96,7 @@ def _corrected(sentence: str, arguments: Sequence[str]) -> list[str] | None:
     before = sentence[: found.start()]
     for i, word in enumerate(arguments):
         right = found[1]
-        if Path(right).name == right and Path(word).name != word:
+        if "://" not in word and Path(right).name == right and Path(word).name != word:
             right = str(Path(word).with_name(right))  # a message corrects the name alone
         is_named = re.search(rf"(?<![\w./-]){re.escape(word)}(?![\w/-]|\.\w)", before)
         is_near = right.startswith(word) if i else False

@@ -148,18 +148,22 @@ def command_of(error: BaseException | None) -> str | None:
     >>> command_of(told)
     'medstress doctor'
     """
-    found = (each.command for each in _made_of(error))
-    return next((command for command in found if command is not None), None)
+    return next((each.command for each in _made_of(error) if each.command is not None), None)
 
 
 def flag_of(error: BaseException | None) -> tuple[str, str | None] | None:
-    """Return the flag that an error, or one that it was made of, puts right."""
-    found = (each.flag for each in _made_of(error))
-    return next((flag for flag in found if flag is not None), None)
+    """Return the flag that an error, or one that it was made of, puts right.
+
+    >>> first, second = DataError("a"), DataError("b")
+    >>> first.__cause__, second.__cause__ = second, first  # a circle, as some code makes
+    >>> flag_of(first) is None
+    True
+    """
+    return next((each.flag for each in _made_of(error) if each.flag is not None), None)
 
 
 def _made_of(error: BaseException | None) -> Iterator[MedstressError]:
-    """Yield an error and those that it was made of, ours alone; they may form a circle."""
+    """Yield our errors among an error and those that it was made of."""
     seen = set[int]()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

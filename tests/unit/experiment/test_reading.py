@@ -501,7 +501,10 @@ class TestSet:
                 "--set attack.goal: entity_substitution: goal = 'Z': expected 'untargeted', "
                 "'replaced' or an option letter from A to J",
             ),
-            ("dataset.limit=two", "--set dataset.limit: limit = 'two': input should be a valid integer"),
+            (
+                "dataset.limit=two",
+                "--set dataset.limit: limit = 'two': input should be a valid integer",
+            ),
             ("victim.use=false", "e.toml, line 9: every [[victim]] entry has use = false"),
         ],
     )
