@@ -137,7 +137,17 @@ def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
     assert found["next"].endswith("--set dataset.on_bad_row=skip")
     shown = medstress("check", "data.jsonl").out
     assert "! 3 rows cannot be read" in shown
-    assert "! 2 rows, such as " in shown
+    assert "! 2 rows: " in shown
+    assert "; also line 9" in shown
+    skipping = medstress("check", "data.jsonl", "--set", 'dataset.on_bad_row="skip"').out
+    assert "a run leaves them out" in skipping
+    assert "stops there" not in skipping
+
+
+def test_the_next_command_proposes_no_attack_that_needs_a_model_of_its_own(checked):
+    numbers = [question(f"q{n}", ("1", "2", "3", "4"), stem="1 + 1?") for n in range(3)]
+    assert attackable(checked(numbers))[("medfuzz", "all")] == 3
+    assert checked(numbers)["next"] == "medstress list attacks"
 
 
 @pytest.mark.parametrize(

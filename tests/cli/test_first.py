@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from fault_server import FaultServer
 from medstress import Run
 from medstress.experiment.file.reading import read_experiment
 
@@ -109,6 +110,82 @@ def test_a_run_without_enough_is_refused_with_what_to_type(medstress, said, argu
     told = medstress("run", *arguments)
     assert told.code == 2
     said(told.err, word)
+
+
+RUN = "medstress run --data q.jsonl --model"
+ON = "medstress run --model mock --data"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "following"),
+    [
+        (("q.jsonl", "own.py:answr"), f"{RUN} own.py:answer"),
+        (("q.jsonl", "own.py"), f"{RUN} own.py:answer"),
+        (("q.jsonl", "own.py:options"), f"{RUN} own.py:answer"),
+        (("q.jsonl", "owm.py:answer"), f"{RUN} own.py:answer"),
+        (("q.jsonl", "broken.py:answer"), f"{RUN} broken.py:answer"),
+        (("q.jsonl", "no.gguf"), f"{RUN} no.gguf"),
+        (("q.jsonl", "mok"), f"{RUN} mock"),
+        (("q.jsonl", "smollm"), f"{RUN} smollm2"),
+        (("q.jsonl", "mock", "--budget", "0"), f"{RUN} mock"),
+        (("q.jsonl",), f"{RUN} my_model.py:answer"),
+        (("qq.jsonl", "mock"), "medstress run --data q.jsonl --model mock"),
+        (("two", "mock"), "medstress run --data two/a.csv --model mock"),
+        (("medqa", "mock"), "medstress run --data medqa --model mock --set dataset.path=FILE"),
+    ],
+    ids=str,
+)
+def test_the_next_command_is_the_mended_one(medstress, here, arguments, following):
+    (here / "own.py").write_text(f"import re\n{OWN}    options = 1\n", "utf-8")
+    (here / "broken.py").write_text("def answer(:\n", "utf-8")
+    (here / "two").mkdir()
+    for name in ("a.csv", "b.csv"):
+        (here / "two" / name).write_text("question,A,B,answer\nWhich?,x,y,A\n", "utf-8")
+    words = [word for pair in zip(("--data", "--model"), arguments, strict=False) for word in pair]
+    told = medstress("run", *words, *arguments[2:])
+    assert (told.code, told.next) == (2, following), told
+
+
+def test_the_functions_of_a_file_are_listed_without_its_other_names(medstress, here):
+    (here / "own.py").write_text(f"import re\n{OWN}    options = 1\n", "utf-8")
+    told = medstress("run", "--data", "q.jsonl", "--model", "own.py")
+    assert "own.py:answer" in told.err
+    assert "own.py:re" not in told.err
+    assert "own.py:options" not in told.err
+
+
+def test_init_offers_the_models_of_a_server_and_asks_again_for_another(medstress, answers, here):
+    with FaultServer() as server:
+        left = answers(f"{server.model}x", "", "", "", "")
+        told = medstress("init", "--data", "q.jsonl", "--base-url", server.url)
+    assert (told.code, left) == (0, []), told
+    assert f"did you mean '{server.model}'?" in told.out
+    (victim,) = read_experiment(here / "experiment.toml").victim
+    assert victim.model == server.model
+
+
+@pytest.mark.usefixtures("no_terminal")
+def test_init_writes_no_file_for_a_server_that_lists_no_such_model(medstress, here):
+    with FaultServer() as server:
+        given = ("--data", "q.jsonl", "--base-url", server.url, "--model")
+        told = medstress("init", *given, f"{server.model}x")
+    assert told.code == 2
+    assert told.next == " ".join(["medstress init", *given, server.model])
+    assert not (here / "experiment.toml").exists()
+
+
+@pytest.mark.usefixtures("no_terminal")
+def test_init_says_that_a_hub_model_is_not_here(medstress):
+    told = medstress("init", "--data", "q.jsonl", "--model", "no-such-model")
+    assert told.code == 0, told.err
+    assert "! no-such-model is not on this machine" in told.out
+
+
+def test_unclear_answers_come_with_the_flag_to_type_behind_the_data(medstress, answers, here):
+    text = "question,A,B,C,answer\n" + "".join(f"Which {n}?,x{n},y{n},z{n},{n}\n" for n in (1, 2))
+    (here / "n.csv").write_text(text, "utf-8")
+    answers("n.csv")
+    assert "as in: n.csv --answer-base 0" in medstress("init").out
 
 
 def test_init_asks_five_questions_and_writes_a_file_that_runs(medstress, answers, here):
@@ -216,7 +293,8 @@ def test_init_never_overwrites(medstress, here, said):
     (here / "experiment.toml").write_text("mine", "utf-8")
     told = medstress("init", "--data", "q.jsonl", "--model", "mock")
     assert told.code == 2
-    said(told.err, "--to experiment-2.toml")
+    said(told.err, "--to experiment.toml")
+    assert told.next == "medstress init --data q.jsonl --model mock --to experiment-2.toml"
     assert (here / "experiment.toml").read_text("utf-8") == "mine"
 
 

@@ -114,7 +114,12 @@ def test_what_is_usual_in_toml_is_said(medstress, tmp_path, line, hint):
         (["run", "nothing_like_it.toml"], "medstress init --to nothing_like_it.toml"),
         (["run", "items.csv"], "medstress check items.csv"),
         (["run", "items.csv", "--limt", "3"], "medstress run items.csv --limit 3"),
-        (["run", "experiment.toml", "--limit", "0"], "medstress run --help"),
+        (["run", "experiment.toml", "--limit", "0"], "medstress run experiment.toml"),
+        (["run", "experiment"], "medstress run experiment.toml"),
+        (
+            ["run", "experiment.toml", "--set", "atack.budget=3"],
+            "medstress run experiment.toml --set attack.budget=3",
+        ),
         (["run", "."], "medstress init"),
         (["run", "experiment.toml", "--set", "victim.backend=zz"], "medstress list backends"),
         (["run", "experiment.toml", "--set", "dataset.name=zz"], "medstress list datasets"),

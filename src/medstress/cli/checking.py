@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -22,6 +23,7 @@ from medstress.experiment.first.choices import Choices
 from medstress.results.formats import listed, plural, shorten
 from medstress.results.table import Column, Format, Table, as_row
 from medstress.running.check_data import (
+    ATTACKER,
     Attackable,
     DataCheck,
     Reason,
@@ -38,7 +40,9 @@ _EXAMPLE = 60
 """Characters of an example."""
 _SHARE = "attackable"
 _MOST_REASONS = 3
-"""Reasons that are printed for rows, and for each attack; `--json` has all."""
+"""Reasons that are printed for each attack; `--json` has all."""
+_MOST_PLACES = 4
+"""Further rows that are named for each reason; `--json` has all."""
 
 
 def check_cli(args: argparse.Namespace) -> int:
@@ -63,7 +67,7 @@ def check_cli(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"format": FORMAT, **asdict(found), "next": following}, indent=1))
     else:
-        _show(found, screen())
+        _show(found, screen(), is_skipping=_is_skipping(args))
         print(f"next: {following}")
     return 0
 
@@ -79,18 +83,25 @@ def next_command(found: DataCheck, args: argparse.Namespace) -> str:
     named = [each for each in found.attackable if each.draws_names]
     groups = [each.group for each in named if each.n]
     if named and not groups:
-        others = sorted((each for each in found.attackable if each.n), key=lambda each: each.needs)
-        words += [word for each in others[:1] for word in ("--attack", each.attack)]
+        ready = [each for each in found.attackable if each.n and each.needs != ATTACKER]
+        others = [each.attack for each in sorted(ready, key=lambda each: each.needs)]
+        if not others:
+            return "medstress list attacks"
+        words += ["--attack", others[0]]
     elif len(groups) < len(named) or (named and args.entities):
         words += ["--entities", ",".join(groups)]
     words += [word for each in args.columns for word in ("--columns", each)]
     words += [] if args.answer_base is None else ["--answer-base", str(args.answer_base)]
     words += [word for each in args.set for word in ("--set", each)]
-    words += ["--set", SKIP] if found.n_skipped and SKIP not in args.set else []
+    words += ["--set", SKIP] if found.n_skipped and not _is_skipping(args) else []
     return shlex.join(words)
 
 
-def _show(found: DataCheck, out: Screen) -> None:
+def _is_skipping(args: argparse.Namespace) -> bool:
+    return any(re.sub(r"[\s\"']", "", each) == SKIP for each in args.set)
+
+
+def _show(found: DataCheck, out: Screen, *, is_skipping: bool) -> None:
     out.say(f"understood: {found.understood or 'the format that medstress documents'}")
     out.say(_counted(found))
     for note in found.notes:
@@ -98,14 +109,20 @@ def _show(found: DataCheck, out: Screen) -> None:
     out.print_lines(_items(found.first, out.look))
     if found.n_skipped:
         out.print_lines([Line(text="", kind=Kind.SAID)])
-        out.say(
-            f"! {plural(found.n_skipped, 'row')} cannot be read, and a run stops there: mend the "
-            f"file, or leave them out with --set {SKIP}"
-        )
-        for reason in found.skipped[:_MOST_REASONS]:
-            like = ": " if reason.n == 1 else ", such as "
-            out.say(f"! {plural(reason.n, 'row')}{like}{reason.example}")
-        _say_more(found.skipped, out)
+        cannot = f"! {plural(found.n_skipped, 'row')} cannot be read"
+        if is_skipping:
+            out.say(f'{cannot}, and a run leaves them out, as on_bad_row = "skip" is set')
+        else:
+            out.say(
+                f"{cannot}, and a run stops there: mend the file, or leave them out with "
+                f"--set {SKIP}"
+            )
+        for reason in found.skipped:
+            others = ", ".join(reason.places[1 : 1 + _MOST_PLACES])
+            n_more = reason.n - 1 - _MOST_PLACES
+            also = f"; also {others}" if others else ""
+            also += f" and {n_more:,} more" if n_more > 0 else ""
+            out.say(f"! {plural(reason.n, 'row')}: {reason.example}{also}")
     out.print_lines([Line(text="", kind=Kind.SAID)])
     out.show(_table(found.attackable), Shape(bar=_SHARE))
     out.print_lines(_why_not(found.attackable, out.look))
@@ -180,11 +197,6 @@ def _why_not(attackable: Sequence[Attackable], look: Look) -> Iterator[Line]:
         if len(reasons) > _MOST_REASONS:
             n_more = plural(len(reasons) - _MOST_REASONS, "more reason")
             yield Line(text=f"  {n_more}: --json has all", kind=Kind.NOTE)
-
-
-def _say_more(reasons: Sequence[Reason], out: Screen) -> None:
-    if len(reasons) > _MOST_REASONS:
-        out.say(f"! {plural(len(reasons) - _MOST_REASONS, 'more reason')}: --json has all")
 
 
 def _remarks(found: DataCheck) -> Iterator[str]:

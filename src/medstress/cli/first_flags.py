@@ -36,11 +36,14 @@ def choices_of(args: argparse.Namespace) -> Choices:
     """
     missing = [f"--{name}" for name in ("data", "model") if getattr(args, name) is None]
     if missing:
-        raise UsageError(
-            f"{args.command}: {' and '.join(missing)} missing; give for example: medstress "
-            f"{args.command} --data {args.data or 'questions.csv'} --model "
-            f"{args.model or 'my_model.py:answer'}"
+        usual = {"--data": "questions.csv", "--model": "my_model.py:answer"}
+        example = " ".join(f"{flag} {usual[flag]}" for flag in missing)
+        error = UsageError(
+            f"{args.command}: {' and '.join(missing)} missing; give for example {example}"
         )
+        if len(missing) > 1:
+            raise error.with_command(f"medstress {args.command} {example}")
+        raise error.with_flag(missing[0], usual[missing[0]])
     entities = args.entities
     return Choices(
         data=args.data,

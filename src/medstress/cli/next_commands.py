@@ -19,6 +19,7 @@ _MAKES_A_FOLDER = ("demo", "run", "tune", "train")
 _MENDABLE = ("demo", "run", "tune", "train", "annotate", "perturb", "check", "init")
 """Commands that read a file of the user's, which can be mended before they are typed again."""
 _CORRECTED = re.compile(r"did you mean '([^']+)'")
+_UNKNOWN = re.compile(r"unknown \w+ '([^']+)'")
 _INSTALL = re.compile(r"pip install (?:--no-deps )?(?:'[^']+'|[\w.=<>-]+)")
 _ENDS_WITH_ONE = re.compile(r": medstress [a-z][^;:]*$")
 _ABOUT_A_FLAG = re.compile(r"--[a-z]")
@@ -77,9 +78,15 @@ def _corrected(sentence: str, arguments: Sequence[str]) -> list[str] | None:
     if found is None:
         return None
     before = sentence[: found.start()]
+    wrong = _UNKNOWN.search(before)
     for i, word in enumerate(arguments):
+        if wrong is not None and i and arguments[i - 1] == "--set":
+            target, equals, value = word.partition("=")
+            parts = [found[1] if part == wrong[1] else part for part in target.split(".")]
+            if (mended := ".".join(parts)) != target:
+                return [*arguments[:i], f"{mended}{equals}{value}", *arguments[i + 1 :]]
         right = found[1]
-        if Path(right).name == right and Path(word).name != word:
+        if "://" not in word and Path(right).name == right and Path(word).name != word:
             right = str(Path(word).with_name(right))  # a message corrects the name alone
         is_named = re.search(rf"(?<![\w./-]){re.escape(word)}(?![\w/-]|\.\w)", before)
         is_near = right.startswith(word) if i else False

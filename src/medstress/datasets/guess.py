@@ -49,33 +49,28 @@ def guess_dataset(given: str) -> dict[str, Any]:
     name = _of_folder(path) if path.is_dir() else _of_file(path) if path.is_file() else None
     if name is not None:
         return {"name": name, "path": given}
-    if not path.exists() and given in registry.installed("datasets"):
-        return {"name": given}
-    if not path.exists() and is_hub_name(given):
-        return {"name": "hub", "hub": given}
     if path.exists():
         raise UsageError(f"{given}: {_unread(path)}")
+    if given in registry.installed("datasets"):
+        return {"name": given}
+    folders = [str(each) for each in path.parent.glob("*") if each.is_dir()]
     files = [str(each) for each in path.parent.glob("*") if each.suffix.lower() in ENDINGS]
-    if given.endswith("/") or not path.parent.is_dir():
-        folder = path if given.endswith("/") else path.parent
-        raise UsageError(
-            f"{given}: there is no folder {folder}{did_you_mean(given, _folders(path))}"
-        )
-    if path.suffix.lower() in (*QUESTIONS, *TEXTS, *_SPREADSHEETS):
-        near = did_you_mean(given, files)
-        raise UsageError(f"{given}: there is no such file{near}")
-    names = [*registry.installed("datasets"), *files, *_folders(path)]
+    is_file = ":" not in given and path.suffix.lower() in (*QUESTIONS, *TEXTS, *_SPREADSHEETS)
+    if given.endswith("/") or (is_file and not path.parent.is_dir()):
+        folder = path.parent if is_file else path
+        near = did_you_mean(given, folders)
+        raise UsageError(f"{given}: there is no folder {folder}{near}")
+    if is_file:
+        raise UsageError(f"{given}: there is no such file{did_you_mean(given, files)}")
+    if is_hub_name(given):
+        return {"name": "hub", "hub": given}
+    names = [*registry.installed("datasets"), *files, *folders]
     known = ", ".join(dict.fromkeys([*QUESTIONS, *TEXTS]))
     raise UsageError(
         f"{given}: expected a file ending in {known}, a folder that `datasets` saved, a data set "
         f"of `medstress list datasets`, or owner/name on the Hugging Face hub"
         f"{did_you_mean(given, names) or '; see `medstress list datasets`'}"
     )
-
-
-def _folders(path: Path) -> list[str]:
-    """Return the folders beside a path."""
-    return [str(each) for each in path.parent.glob("*") if each.is_dir()]
 
 
 def _unread(path: Path) -> str:

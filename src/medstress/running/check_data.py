@@ -48,7 +48,11 @@ ATTACKS: tuple[dict[str, Any], ...] = (
     {"name": "medfuzz"},
 )
 """The attacks that are tried: one of each sort, and every probe of the passage that reads it."""
+ATTACKER = "an attacker model"
+"""What an attack needs that not every victim can be."""
 NOTHING_TO_CHANGE = "nothing in it can be changed like that"
+_PLACE = re.compile(r"^.*, (?=\w+ \d)")
+"""The file in `FILE, row 3`."""
 _ITEM = re.compile(r"^item '.*?', ")
 
 
@@ -62,6 +66,8 @@ class Reason:
     """Items or rows."""
     example: str
     """One of them: an item's id, or the whole sentence about a row."""
+    places: tuple[str, ...] = ()
+    """Where the rows are, such as `row 3`; empty for items."""
     looks: str = ""
     """What there is of that item."""
 
@@ -228,7 +234,7 @@ def _attackable(
 
 def _needs(attack: AttackPart) -> str:
     if attack.traits.roles:
-        return "an attacker model"
+        return ATTACKER
     return 'a victim with prompt = "open_book"' if "passage" in attack.traits.edits_only else ""
 
 
@@ -288,7 +294,12 @@ def _row_reasons(skipped: Sequence[str]) -> tuple[Reason, ...]:
         _, _, error = sentence.partition(": ")
         by_reason[_ITEM.sub("", error).partition(", got ")[0] or sentence].append(sentence)
     return _sorted(
-        Reason(text=text, n=len(sentences), example=sentences[0])
+        Reason(
+            text=text,
+            n=len(sentences),
+            example=sentences[0],
+            places=tuple(_PLACE.sub("", each.partition(": ")[0]) for each in sentences),
+        )
         for text, sentences in by_reason.items()
     )
 

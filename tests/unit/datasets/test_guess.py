@@ -46,6 +46,22 @@ def test_a_folder_is_guessed_by_its_files(tmp_path, file, source):
     assert guess_dataset(str(tmp_path)) == {"name": source, "path": str(tmp_path)}
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("nofile.csv", "there is no such file"),
+        ("parqet.parquet", "there is no such file"),
+        ("nowhere/x.csv", "there is no folder nowhere"),
+        ("nowhere/", "there is no folder nowhere"),
+    ],
+)
+def test_what_is_missing_is_said_to_be_missing(tmp_path, monkeypatch, given, told):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        guess_dataset(given)
+    assert str(caught.value) == f"{given}: {told}"
+
+
 def test_other_names_are_sources_and_data_sets_of_the_hub(tmp_path, said):
     assert guess_dataset("sample") == {"name": "sample"}
     assert guess_dataset("owner/name") == {"name": "hub", "hub": "owner/name"}

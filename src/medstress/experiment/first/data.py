@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.core.errors import DataError, UsageError
-from medstress.datasets.guess import guess_dataset
+from medstress.datasets.guess import ENDINGS, guess_dataset
 from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.first.choices import Choices
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
@@ -22,6 +22,10 @@ _SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme")
 """Keys of `[[dataset]]` that the message about unclear rows names."""
 _LACKS = re.compile(r"^dataset '\w+' needs the key '(\w+)'")
 """A named data set of which the user has the file."""
+_SEVERAL = "expected one file of"
+"""In the message about a folder with several tables."""
+_MOST_FILES = 3
+"""Tables of a folder that the message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,9 @@ def read_table(table: Mapping[str, Any], base: Path, overrides: Sequence[str] = 
     try:
         parts = load_datasets(tables, base, None)
     except (UsageError, DataError) as error:
+        if _SEVERAL in str(error) and (files := _tables(Path(choices.data).expanduser())):
+            here = " or ".join(f"--data {each}" for each in files[:_MOST_FILES])
+            raise UsageError(f"{error} (here: {here})").with_flag("--data", files[0]) from error
         told = type(error)(f"{error}{_settled_by(str(error), table)}")
         if lacking := _LACKS.search(str(error)):
             told.with_flag("--set", f"dataset.{lacking[1]}=FILE")
@@ -111,6 +118,12 @@ def _reading_keys(choices: Choices) -> dict[str, Any]:
     if choices.answer_base is not None:
         found["answer_base"] = choices.answer_base
     return found
+
+
+def _tables(folder: Path) -> list[str]:
+    """Return the files with data that lie in a folder itself."""
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [str(each) for each in found if each.is_file() and each.suffix.lower() in ENDINGS]
 
 
 def _settled_by(message: str, given: Mapping[str, Any]) -> str:

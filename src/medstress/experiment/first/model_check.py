@@ -60,5 +60,10 @@ def listed_models(base_url: str, api_key_env: str | None) -> tuple[str, ...]:
 def _ask_server(table: Mapping[str, Any], base: Path) -> None:
     from medstress.backends.server.openai import open_backend
 
-    place = {key: table.get(key) for key in ("model", "base_url", "api_key_env")}
-    open_backend(BackendOptions(base=base, **place)).close()
+    options = BackendOptions(
+        base=base,
+        model=table["model"],
+        base_url=table["base_url"],
+        api_key_env=table.get("api_key_env"),
+    )
+    open_backend(options).close()

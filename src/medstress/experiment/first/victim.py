@@ -194,18 +194,18 @@ def _function_file(given: str, base: Path) -> str:
     offered = [f"{file}:{each}" for each in made if not each.startswith("_")]
     listed = ", ".join(offered[:_MOST_LISTED]) + (", ..." if len(offered) > _MOST_LISTED else "")
     if not function:
-        error = UsageError(
+        unclear = UsageError(
             f"--model {given}: expected file.py:function"
             + (f"; give one of {listed}" if offered else f", and {path} defines no function")
         )
-        raise error.with_flag("--model", offered[0]) if offered else error
+        raise unclear.with_flag("--model", offered[0]) if offered else unclear
     if function.partition(".")[0] not in (*made, *others) and "*" not in others:
-        near = did_you_mean(f"{file}:{function}", [f"{file}:{each}" for each in (*made, *others)])
-        error = UsageError(
+        near = did_you_mean(function, (*made, *others)).replace("'", f"'{file}:", 1)
+        unknown = UsageError(
             f"--model {given}: {path} has no {function!r}{near}"
             + (f" (it has: {listed})" if offered else "")
         )
-        raise error if near or not offered else error.with_flag("--model", offered[0])
+        raise unknown if near or len(offered) != 1 else unknown.with_flag("--model", offered[0])
     return f"{from_base(file, base)}:{function}"
 
 
