@@ -89,7 +89,9 @@ def read_table(table: Mapping[str, Any], base: Path, overrides: Sequence[str] = 
     try:
         parts = load_datasets(tables, base, None)
     except (UsageError, DataError) as error:
-        if _SEVERAL in str(error) and (files := _tables(Path(choices.data).expanduser())):
+        if _SEVERAL in str(error) and (
+            files := _tables(base / Path(str(table.get("path", ""))).expanduser())
+        ):
             here = " or ".join(f"--data {each}" for each in files[:_MOST_FILES])
             raise UsageError(f"{error} (here: {here})").with_flag("--data", files[0]) from error
         told = type(error)(f"{error}{_settled_by(str(error), table)}")
