@@ -131,6 +131,7 @@ def test_max_usd_stops_a_run_cleanly_and_it_is_resumed_with_what_was_spent(bench
         told = medstress(*bench.arguments())
         assert told.code == 0
         assert "not complete; run the same command again, with a higher max_usd" in told.out
+        assert "\nstopped by max_usd = " in told.out
         summary = bench.summary()
         assert not summary["experiment"]["complete"]
         first = summary["performance"]["usd"]
