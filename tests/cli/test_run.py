@@ -390,15 +390,6 @@ def test_a_victim_that_always_raises_stops_the_run_after_three_batches(bench, re
     assert "not complete; run the same command again" in told.out
 
 
-def test_a_victim_that_always_raises_is_one_sentence_where_all_fits_in_one_batch(bench, refused):
-    bench.tables["victim"][0]["batch_size"] = 1000
-    victim(bench, "raise ValueError('no model here')")
-    assert refused() == (
-        "back end 'victim.py:answer' answered nothing and failed once; last error: python victim "
-        "'victim.py:answer' raised ValueError: no model here"
-    )
-
-
 def test_a_victim_that_raises_sometimes_is_exit_1_unless_allowed(bench, medstress):
     bench.tables["victim"][0]["batch_size"] = 1
     right = "'ABCD'[int(prompts[0].split('case ')[1][0]) % 4]"

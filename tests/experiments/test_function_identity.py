@@ -295,7 +295,7 @@ def test_a_folder_of_an_earlier_version_opens_but_is_not_continued(small):
     (small.root / "victim.py").write_text(RIGHT, "utf-8")
     with pytest.raises(StoreError) as caught:
         run(small.write(), small.out)
-    assert "was edited) (an earlier version made the " in str(caught.value)
+    assert "(an earlier version made the " in str(caught.value)
     assert "can be summarised, reported and exported, but not continued" in str(caught.value)
 
 

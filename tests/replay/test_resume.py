@@ -164,7 +164,7 @@ def dropped_data_set(bench, workbench):
     [
         (
             changed_source,
-            "victim 'careful' changed (the file of victim.py:answer was edited)",
+            "victim 'careful' changed (the file of victim.py:answer was edited: a function with version",
         ),
         (changed_prompt, 'victim \'careful\' changed (prompt was "qstab", is "medmcqa")'),
         (dropped_victim, "victim 'careful' is missing (it is now called 'careless': label"),
@@ -195,7 +195,7 @@ def test_a_changed_experiment_is_refused_by_name_and_nothing_is_touched(
     assert sentence.rstrip().endswith(
         ". Choose another folder with --out, or throw the old run away with --fresh"
     )
-    assert command.endswith(f"--out {bench.out}-2")
+    assert f"--out {bench.out}-2" in command
     assert told.err.count("\n") == 1
     differences = told.err.partition("another experiment: ")[2].partition(". Choose")[0]
     assert "missing" not in differences.replace(named, "")

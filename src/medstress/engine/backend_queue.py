@@ -67,7 +67,6 @@ class BackendQueue:
         self.in_flight: dict[Future[list[Reply]], Batch] = {}
         self._failures_in_a_row = 0
         self._has_answered = False
-        self._last_failure = ""
         # Heaps of (trial, order of arrival, group).
         self._waiting: list[tuple[int, int, CallGroup]] = []
         self._alone: list[tuple[int, int, CallGroup]] = []
@@ -158,22 +157,10 @@ class BackendQueue:
             self._failures_in_a_row = 0
             return
         self._failures_in_a_row += 1
-        self._last_failure = failures[-1] if failures else self._last_failure
-        if self._failures_in_a_row >= MAX_FAILING_BATCHES:
-            self.check_answered()
-
-    def check_answered(self) -> None:
-        """Check that the back end has answered anything, if it was asked.
-
-        Raises:
-            BackendError: it has not.
-        """
-        if not self._has_answered and self._failures_in_a_row:
-            n = self._failures_in_a_row
-            times = "once" if n == 1 else f"{n} times in a row"
+        if not self._has_answered and self._failures_in_a_row >= MAX_FAILING_BATCHES:
             raise BackendError(
-                f"back end {self.backend.identity.name!r} answered nothing and failed {times}; "
-                f"last error: {self._last_failure}"
+                f"back end {self.backend.identity.name!r} answered nothing and failed "
+                f"{self._failures_in_a_row} times in a row; last error: {failures[-1]}"
             )
 
     def forget(self, running: RunningWork) -> None:

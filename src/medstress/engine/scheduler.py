@@ -79,10 +79,6 @@ class Scheduler:
             with rare_collections():
                 self._loop(plan)
                 self._write(everything=True)
-            if not (self.progress.n_computed or self.progress.n_skipped):
-                # Fewer batches than stop a run early: data of a few rows.
-                for queue in self._queues.values():
-                    queue.check_answered()
         except (KeyboardInterrupt, Exception) as error:
             self._end_early(error)
             raise

@@ -89,9 +89,7 @@ def read_table(table: Mapping[str, Any], base: Path, overrides: Sequence[str] = 
     try:
         parts = load_datasets(tables, base, None)
     except (UsageError, DataError) as error:
-        if _SEVERAL in str(error) and (
-            files := _tables(base / Path(str(table.get("path", ""))).expanduser())
-        ):
+        if _SEVERAL in str(error) and (files := _tables(_given(table, base))):
             here = " or ".join(f"--data {each}" for each in files[:_MOST_FILES])
             raise UsageError(f"{error} (here: {here})").with_flag("--data", files[0]) from error
         told = type(error)(f"{error}{_settled_by(str(error), table)}")
@@ -120,6 +118,13 @@ def _reading_keys(choices: Choices) -> dict[str, Any]:
     if choices.answer_base is not None:
         found["answer_base"] = choices.answer_base
     return found
+
+
+def _given(table: Mapping[str, Any], base: Path) -> Path:
+    """Return the path of a table as one types it in the working folder."""
+    path = base.resolve() / Path(str(table.get("path", ""))).expanduser()
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _tables(folder: Path) -> list[str]:
