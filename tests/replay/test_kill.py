@@ -97,6 +97,7 @@ def kill(workbench, bench, one, n_lines, last, rng):
 
     try:
         workbench.wait_until(enough, process)
+        assert process.poll() is None, process.communicate()
         time.sleep(rng.uniform(0, 2 * DELAY))
         os.kill(process.pid, signal.SIGKILL)
     finally:
