@@ -164,7 +164,7 @@ def dropped_data_set(bench, workbench):
     [
         (
             changed_source,
-            "victim 'careful' changed (the file of victim.py:answer was edited: a function with version",
+            "victim 'careful' changed (the file of victim.py:answer was edited: a function",
         ),
         (changed_prompt, 'victim \'careful\' changed (prompt was "qstab", is "medmcqa")'),
         (dropped_victim, "victim 'careful' is missing (it is now called 'careless': label"),
