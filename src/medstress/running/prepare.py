@@ -192,8 +192,14 @@ def resolve(
         return checked, source.text, source.base
     base = Path.cwd()
     if isinstance(experiment, Experiment):
-        require_tables(used_tables(experiment), needs)
-        return experiment, used_tables(experiment), base
+        given = used_tables(experiment)
+        tables = copy.deepcopy(given)
+        apply_overrides(tables, overrides)
+        complete(tables)
+        if tables != given:
+            return check_experiment(tables, needs=needs), given, base
+        require_tables(given, needs)
+        return experiment, given, base
     if not isinstance(experiment, Mapping):
         raise UsageError(
             f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"

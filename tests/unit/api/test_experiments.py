@@ -21,6 +21,7 @@ from medstress.attacks.protocol import make_attack
 from medstress.core import registry
 from medstress.experiment.file import config
 from medstress.experiment.file.reading import check_experiment
+from medstress.running.prepare import resolve
 
 TABLES = (
     *(ms.Analysis, ms.Attack, ms.Compare, ms.Dataset, ms.Entities, ms.Require, ms.Role),
@@ -415,3 +416,15 @@ def test_an_attack_of_one_item_takes_the_typed_tables(said):
     with pytest.raises(ms.UsageError) as error:
         ms.attack_one(question, always_a, attack, entities="drug")
     said(str(error.value), "'drugs'")
+
+
+def test_overrides_change_typed_tables_as_they_change_a_file():
+    attack = ms.Attack(name="entity_substitution", sampler="nearest", budget=2)
+    tables = {"dataset": ms.Dataset(name="sample"), "victim": ms.Victim(backend="mock")}
+    groups = ms.Entities(type="drugs", vocabulary="drugs", embedding="ngram")
+    given = ms.Experiment(name="typed", entities=groups, attack=attack, **tables)
+    changed, told, _ = resolve(given, ["attack.budget=5", "experiment.seeds=[7]"])
+    assert changed.attack[0].attacks[0].budget == 5
+    assert changed.experiment.seeds == (7,)
+    assert told["attack"][0]["budget"] == 2
+    assert resolve(given)[0] is given
