@@ -726,3 +726,10 @@ def test_numbers_for_true_and_false_are_settled_by_the_base_alone(read, refusal)
     assert "which may be the number of an option, or 1 for TRUE" in refusal(text)
     assert keys(read(text, answer_base=0)) == "BA"
     assert keys(read(text.replace("TRUE,FALSE", "FALSE,TRUE"))) == "BA"
+
+
+def test_a_column_spelt_nearly_like_the_answer_is_named_in_the_mend(tmp_path):
+    path = tmp_path / "q.csv"
+    path.write_text("question,A,B,C,answr\nWhich?,x,y,z,A\n", "utf-8")
+    with pytest.raises(MedstressError, match=r'columns = \{answer = "answr"\}'):
+        registry.load("datasets", "csv")(DatasetOptions(path=path))

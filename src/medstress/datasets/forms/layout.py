@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -354,7 +355,8 @@ def _no_answer(
     cases: Sequence[tuple[str, Row, Any]], columns: Sequence[str], candidates: Sequence[str]
 ) -> DataError:
     """Return the error about a file in which no column says the answer."""
-    mend = 'name it with columns = {answer = "..."}'
+    near = next(iter(get_close_matches("answer", columns, n=1)), "...")
+    mend = f'name it with columns = {{answer = "{near}"}}'
     if not candidates:
         return DataError(
             "expected a column with the right option, such as 'answer', got besides question and "
