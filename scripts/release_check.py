@@ -10,6 +10,8 @@ latex  pdflatex sets the figures of the demo run, of small runs of every kind, a
        names are hostile: one's own, and every layout of a paper. Needs the Debian packages
        texlive-latex-base and texlive-latex-recommended.
 fuzz   5,000 damaged inputs (scripts/fuzz.py).
+notebooks  Every notebook runs from its first cell to its last, without a network, in 30 seconds.
+       Needs the extra `notebooks`, which `make release-check` installs.
 tests  The simulations that are marked `release`.
 
 A check whose tools are missing fails. Exit code 1 if any check fails.
@@ -18,6 +20,7 @@ A check whose tools are missing fails. Exit code 1 if any check fails.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -38,9 +41,17 @@ RECIPES = ("xian2025-figure2", "xian2025-figure3", "xian2025-figure4", "xian2025
 """Run with a mock victim on a few questions."""
 HOSTILE = r"$\frac{1}{0$ 药物 50 % & #1 \input{x} ~^_ <b>"
 FUZZED = 5_000
-"""Others than the 2,000 of seed 0, which are a test."""
+"""Others than the 300 of seed 0, which are a test."""
 SECONDS = 120
 """For one document."""
+NOTEBOOK_SECONDS = 30
+"""For one notebook, its kernel's start included."""
+NO_NETWORK = {
+    "HF_HUB_OFFLINE": "1",
+    **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9"),
+    "no_proxy": "127.0.0.1,localhost",
+}
+"""The environment of notebooks: what leaves this machine goes to a port that nobody listens on."""
 
 
 class Failed(Exception):
@@ -242,6 +253,41 @@ def check_fuzz(args: argparse.Namespace) -> str:
     return f"{FUZZED:,} damaged inputs did no harm"
 
 
+def check_notebooks(_: argparse.Namespace) -> str:
+    """Execute every notebook in an empty folder."""
+    os.environ.update(NO_NETWORK, **{name.upper(): value for name, value in NO_NETWORK.items()})
+    took = []
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            _execute(path, Path(folder))
+        seconds = time.monotonic() - began
+        if seconds > NOTEBOOK_SECONDS:
+            raise Failed(f"{path.name} took {seconds:.0f} s, expected {NOTEBOOK_SECONDS} at most")
+        took.append(f"{path.stem} {seconds:.0f} s")
+    return ", ".join(took)
+
+
+def _execute(path: Path, folder: Path) -> None:
+    try:
+        import nbformat
+        from nbclient import NotebookClient
+        from nbclient.exceptions import CellExecutionError
+    except ImportError as error:
+        raise Failed(
+            f"{error.name} is missing; install it with: pip install 'medstress[notebooks]'"
+        ) from error
+    os.environ["MEDSTRESS_CACHE"] = str(folder / "cache")
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(
+        notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        raise Failed(f"{path.name}: {' '.join(str(error)[-800:].split())}") from error
+
+
 def check_tests(_: argparse.Namespace) -> str:
     """Run the simulations that are too long for continuous integration."""
     command = [sys.executable, "-m", "pytest", "-m", "release", str(ROOT / "tests")]
@@ -254,6 +300,7 @@ def check_tests(_: argparse.Namespace) -> str:
 CHECKS: dict[str, Callable[[argparse.Namespace], str]] = {
     "latex": check_latex,
     "fuzz": check_fuzz,
+    "notebooks": check_notebooks,
     "tests": check_tests,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import os
@@ -32,6 +33,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]
     items.sort(key=lambda item: "tests/unit/" in item.nodeid or item.nodeid.startswith("src/"))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of every later garbage collection.
+
+    Ten thousand tests are millions of objects, and a full collection of them takes half a second;
+    statsmodels asks for one at every correction for multiple testing.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def published_folder() -> Path | None:
@@ -108,8 +119,24 @@ def stored() -> dict[str, list[str]]:
 def normal(text: str, temporary: Path) -> str:
     """Put marks in place of temporary folders, this repository and ports that a system gave."""
     text = re.sub(rf"{re.escape(str(temporary))}/[\w.-]+", "<tmp>", text)
-    text = text.replace(str(ROOT), "<root>")
+    text = parts_of(text.replace(str(ROOT), "<root>"))[0]
     return re.sub(r"(127\.0\.0\.1|localhost):\d{5}\b", r"\1:<port>", text)
+
+
+NEXT = re.compile(r"(?:; (?:next|once mended)| (?:Next|Once mended)): (.+)$", re.MULTILINE)
+"""The end of a refusal on the command line."""
+
+
+def parts_of(err: str) -> tuple[str, str]:
+    """What a refusal says, and the next command that it ends with; empty if there is none."""
+    found = NEXT.search(err)
+    return (err, "") if found is None else (NEXT.sub("", err), found[1])
+
+
+@pytest.fixture(scope="session")
+def parted() -> Callable[[str], tuple[str, str]]:
+    """Part what the command line says on stderr: without the next command, and that command."""
+    return parts_of
 
 
 def stands(text: str, words: Iterable[str]) -> None:

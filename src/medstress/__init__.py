@@ -13,22 +13,64 @@ from medstress.version import __version__
 if TYPE_CHECKING:
     from medstress import attacks, metrics, testing
     from medstress.api.compare import compare
+    from medstress.api.experiments import Experiment
     from medstress.api.nightly import nightly
     from medstress.api.one import attack_one, load_dataset
+    from medstress.api.results import open  # noqa: A004 - used as `ms.open`
     from medstress.api.run import Run, run, train, tune
+    from medstress.api.tables import (
+        Analysis,
+        Attack,
+        Compare,
+        Dataset,
+        Entities,
+        Require,
+        Role,
+        Sensitivity,
+        Significance,
+        Slices,
+        Train,
+        Tune,
+        Victim,
+    )
+    from medstress.core.errors import (
+        BackendError,
+        DataError,
+        MedstressError,
+        StoreError,
+        UsageError,
+    )
     from medstress.core.items import Candidate, Mention, Question
-    from medstress.experiment.file.config import Experiment
 
 _PLACES = {
+    "Analysis": "medstress.api.tables",
+    "Attack": "medstress.api.tables",
+    "BackendError": "medstress.core.errors",
     "Candidate": "medstress.core.items",
-    "Experiment": "medstress.experiment.file.config",
+    "Compare": "medstress.api.tables",
+    "DataError": "medstress.core.errors",
+    "Dataset": "medstress.api.tables",
+    "Entities": "medstress.api.tables",
+    "Experiment": "medstress.api.experiments",
+    "MedstressError": "medstress.core.errors",
     "Mention": "medstress.core.items",
     "Question": "medstress.core.items",
+    "Require": "medstress.api.tables",
+    "Role": "medstress.api.tables",
     "Run": "medstress.api.run",
+    "Sensitivity": "medstress.api.tables",
+    "Significance": "medstress.api.tables",
+    "Slices": "medstress.api.tables",
+    "StoreError": "medstress.core.errors",
+    "Train": "medstress.api.tables",
+    "Tune": "medstress.api.tables",
+    "UsageError": "medstress.core.errors",
+    "Victim": "medstress.api.tables",
     "attack_one": "medstress.api.one",
     "compare": "medstress.api.compare",
     "load_dataset": "medstress.api.one",
     "nightly": "medstress.api.nightly",
+    "open": "medstress.api.results",
     "run": "medstress.api.run",
     "train": "medstress.api.run",
     "tune": "medstress.api.run",
@@ -36,11 +78,29 @@ _PLACES = {
 _MODULES = ("attacks", "metrics", "testing")
 
 __all__ = [
+    "Analysis",
+    "Attack",
+    "BackendError",
     "Candidate",
+    "Compare",
+    "DataError",
+    "Dataset",
+    "Entities",
     "Experiment",
+    "MedstressError",
     "Mention",
     "Question",
+    "Require",
+    "Role",
     "Run",
+    "Sensitivity",
+    "Significance",
+    "Slices",
+    "StoreError",
+    "Train",
+    "Tune",
+    "UsageError",
+    "Victim",
     "__version__",
     "attack_one",
     "attacks",
@@ -48,6 +108,7 @@ __all__ = [
     "load_dataset",
     "metrics",
     "nightly",
+    "open",
     "run",
     "testing",
     "train",

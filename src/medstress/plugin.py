@@ -12,6 +12,9 @@ A plug-in is an installed package with an entry point. Its group says what it ad
   `check_backend` tests it.
 * `medstress.datasets`: a function from `DatasetOptions`, the keys of a `[[dataset]]` table, to
   `Loaded` questions, or to `LoadedTexts`: `TaggedText`s, `SentencePair`s or `LabelledPair`s.
+  `check_dataset` tests it.
+
+`medstress new attack|backend|dataset NAME` writes a package that installs and passes its tests.
 
 A `UsageError` is always a sentence for the user, who can fix what it says. The pages "Writing an
 attack", "Writing a back end" and "Your own data" have complete examples.
@@ -35,6 +38,7 @@ from medstress.backends.options import BackendOptions
 from medstress.core.calls import (
     Backend,
     BackendTraits,
+    Call,
     Choose,
     Chosen,
     Classify,
@@ -47,6 +51,7 @@ from medstress.core.calls import (
     Message,
     ModelIdentity,
     Rank,
+    Reply,
     Score,
     Scored,
     Tag,
@@ -61,13 +66,22 @@ from medstress.core.resources import PerturbationSet, Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit, copy_case
-from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
+from medstress.datasets.source import (
+    DatasetOptions,
+    Loaded,
+    LoadedTexts,
+    check_keys,
+    collect,
+    required_file,
+)
+from medstress.files.reading import text_lines
 from medstress.kinds.nli.item import LabelledPair
 from medstress.option_letters import is_decided
 from medstress.testing import (
     ScriptedBackend,
     check_attack,
     check_backend,
+    check_dataset,
     rule_target,
     scripted_attacker,
     tiny_questions,
@@ -85,6 +99,7 @@ __all__ = [
     "BackendOptions",
     "BackendTraits",
     "BudgetExhausted",
+    "Call",
     "Candidate",
     "Choose",
     "Chosen",
@@ -113,6 +128,7 @@ __all__ = [
     "Question",
     "Rank",
     "Replaced",
+    "Reply",
     "Resources",
     "Score",
     "Scored",
@@ -133,7 +149,10 @@ __all__ = [
     "ask",
     "check_attack",
     "check_backend",
+    "check_dataset",
+    "check_keys",
     "clean_answer",
+    "collect",
     "consult",
     "content_hash",
     "copy_case",
@@ -142,9 +161,11 @@ __all__ = [
     "is_decided",
     "nearest_span",
     "note",
+    "required_file",
     "rng_for",
     "rule_target",
     "scripted_attacker",
+    "text_lines",
     "tiny_questions",
     "tiny_resources",
 ]

@@ -16,6 +16,9 @@ class Told:
     code: int
     out: str
     err: str
+    """Without the next command that a refusal ends with."""
+    next: str = ""
+    """That command."""
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def bench(workbench, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def medstress(capsys, monkeypatch):
+def medstress(capsys, monkeypatch, parted):
     """The command line in this process: `medstress(*arguments)` -> code, stdout, stderr."""
     monkeypatch.setenv("COLUMNS", "100")
 
@@ -43,7 +46,12 @@ def medstress(capsys, monkeypatch):
         except SystemExit as exit_:  # argparse leaves --help and --version this way
             code = exit_.code
         told = capsys.readouterr()
-        return Told(code, told.out, told.err)
+        err, command = parted(told.err)
+        if code == 2:
+            # Every refusal ends with a command to type; a line to install one is its own.
+            own = command or err.rstrip().rpartition(": ")[2]
+            assert own.startswith(("medstress ", "pip install ")) or "pip install" in err, err
+        return Told(code, told.out, err, command)
 
     return call
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 import pytest
 
+FREE = ("--set", "victim.free.price_in=0", "--set", "victim.free.price_out=0")
 RULE = '{"pattern": "", "reply": "A"}\n'
 
 
@@ -35,12 +37,13 @@ def number(pattern, text):
 
 def test_a_dry_run_tells_money_at_the_given_prices(priced, medstress):
     told = dry(priced, medstress)
-    queries = number(r"queries: at most ([\d,]+) ", told) / 2
+    queries = number(r"estimate for dear: about ([\d,]+) queries", told)
     about = number(r"money: about \$([\d,.]+) \(estimate\)", told)
     most = number(r"at most \$([\d,.]+) \(bound\)", told)
-    # 128 tokens written a query, at 10 dollars a million.
-    assert about >= queries * 128 * 10 / 1e6 - 0.005
-    assert most > about
+    bound = number(r"queries: at most ([\d,]+) ", told) / 2
+    # 128 tokens written a query at most, and 2 by a letter, at 10 dollars a million.
+    assert most >= bound * 128 * 10 / 1e6
+    assert queries * 2 * 10 / 1e6 < about < queries * 128 * 10 / 1e6
     assert "without free, which have no price" in told
 
 
@@ -128,6 +131,7 @@ def test_max_usd_stops_a_run_cleanly_and_it_is_resumed_with_what_was_spent(bench
         told = medstress(*bench.arguments())
         assert told.code == 0
         assert "not complete; run the same command again, with a higher max_usd" in told.out
+        assert "\nstopped by max_usd = " in told.out
         summary = bench.summary()
         assert not summary["experiment"]["complete"]
         first = summary["performance"]["usd"]
@@ -142,6 +146,151 @@ def test_max_usd_stops_a_run_cleanly_and_it_is_resumed_with_what_was_spent(bench
         summary = bench.summary()
     assert summary["experiment"]["complete"]
     assert summary["performance"]["usd"] == sum(asked.tokens - 1 for asked in server.log)
+
+
+def of_case(prompt):
+    """The key of a question: the number of its case says it."""
+    # A control may break the line within it.
+    return "ABCD"[int(re.search(r"case\s+(\d+)", prompt)[1]) % 4]
+
+
+def luck(prompt):
+    return hashlib.sha256(prompt.encode()).digest()[0] / 256
+
+
+VICTIMS = {
+    "always right": (of_case, {}),
+    "near chance": (lambda prompt: "A", {}),
+    "loses half": (lambda prompt: of_case(prompt) if luck(prompt) < 0.6 else "E", {}),
+    "says a sentence": (lambda prompt: f"The answer is {of_case(prompt)}.", {}),
+    "by letter": (of_case, {"answer_by": "letter"}),
+    "reasons": (of_case, {"max_new_tokens": 1024}),
+}
+
+
+@pytest.mark.parametrize("kind", VICTIMS)
+def test_the_estimate_of_money_is_near_what_a_run_costs(bench, medstress, kind):
+    """Within a factor of 4 where nothing is known, of 2 beside a run of the same model."""
+    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+    from fault_server import FaultServer
+
+    answer, keys = VICTIMS[kind]
+    thoughts = (lambda prompt: "so " * 300) if kind == "reasons" else None
+    with FaultServer(answer=answer, thoughts=thoughts, counts=True) as server:
+        # The price of a written token is far above that of one read, as of most models.
+        served(bench, server, **{"answer_by": "generate", **keys, "price_in": 1, "price_out": 8})
+        bench.tables["victim"][0]["max_in_flight"] = 8
+        bench.tables["experiment"] |= {"flip_check": True, "controls": ["no_op"], "seeds": [0]}
+        bench.tables["attack"] = [bench.attack("random")]
+        first = dry(bench, medstress)
+        assert medstress(*bench.arguments()).code == 0
+        second = dry(bench, medstress, "--out", str(bench.root / "other"))
+    paid = bench.summary()["performance"]["usd"]
+    for told, factor in ((first, 4), (second, 2)):
+        about = number(r"money: about \$([\d,.]+) \(estimate\)", told)
+        assert paid / factor < about < paid * factor
+        assert paid <= number(r"at most \$([\d,.]+) \(bound\)", told)
+    assert "(assumed)" in first
+    assert f"calls in {bench.out})" in second
+    assert ("uncertain: this model may reason" in first) == (kind == "reasons")
+    assert ("uncertain: up to" in first) == (kind not in ("reasons", "by letter"))
+    assert "uncertain" not in second
+
+
+def test_a_model_that_explains_its_answers_is_within_the_range_that_is_told(bench, medstress):
+    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+    from fault_server import FaultServer
+
+    explained = "Let me think about this question. " * 12
+    with FaultServer(answer=lambda prompt: explained + of_case(prompt), counts=True) as server:
+        served(bench, server, answer_by="generate", price_in=1, price_out=8)
+        first = dry(bench, medstress)
+        assert medstress(*bench.arguments()).code == 0
+        second = dry(bench, medstress, "--out", str(bench.root / "other"))
+    paid = bench.summary()["performance"]["usd"]
+    about = number(r"money: about \$([\d,.]+) \(estimate\)", first)
+    assert about < paid < number(r"up to \$([\d,.]+) if every answer takes max_new", first)
+    assert paid < number(r"--set experiment.max_usd=([\d.]+) would", first)
+    assert "uncertain: up to 128 a query if it explains its answers" in first
+    assert "up to" not in second, "measured"
+
+
+@pytest.mark.parametrize(
+    ("max_usd", "words"),
+    [
+        (1e-6, "queries; the same command with a higher max_usd goes on from there"),
+        (0.01, "; the estimate does not reach it, but long answers would"),
+        (100, "; it is not below the bound, so nothing is left out"),
+    ],
+)
+def test_a_dry_run_says_where_max_usd_stops_the_run(priced, medstress, max_usd, words):
+    told = dry(priced, medstress, "--set", f"experiment.max_usd={max_usd}", *FREE)
+    (line,) = [line for line in told.splitlines() if line.startswith("max_usd stops this at $")]
+    assert line.endswith(words)
+
+
+def test_where_max_usd_stops_the_run_is_where_the_run_stops(bench, medstress):
+    """A planted truth: a limit of half the estimate leaves about half of the queries."""
+    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+    from fault_server import FaultServer
+
+    with FaultServer(answer=of_case, counts=True) as server:
+        served(bench, server, answer_by="generate", price_in=1, price_out=8)
+        assert medstress(*bench.arguments(out=bench.root / "whole")).code == 0
+        n = len(server.log)
+        about = number(r"money: about \$([\d,.]+) \(est", dry(bench, medstress))
+        bench.tables["experiment"]["max_usd"] = round(about / 2, 6)
+        told = dry(bench, medstress)
+        assert medstress(*bench.arguments()).code == 0
+        asked = len(server.log) - n
+        resumed = dry(bench, medstress)
+    expected = number(r"about 50 % of the estimate, ([\d,]+) of", told)
+    assert expected / 2 < asked < expected * 2
+    assert number(r"\(and what is in flight\), \$([\d.]+) of it spent already", resumed) > 0
+
+
+def test_money_is_told_of_labelled_pairs_too(medstress, bench):
+    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+    from fault_server import FaultServer
+
+    words = ("relieves severe pain", "thins the blood", "lowers the fever", "prevents a stroke")
+    rows = [
+        {"text_a": f"Patient {i} {words[i % 4]}", "text_b": f"It {words[i // 4]}", "label": label}
+        for i, label in enumerate(["entailment", "neutral"] * 8)
+    ]
+    with FaultServer(answer=lambda prompt: "entailment", counts=True) as server:
+        served(bench, server, price_in=1, price_out=8)
+        bench.write_items(rows)
+        bench.tables["dataset"] = [{"name": "nli", "path": "items.jsonl"}]
+        bench.tables["attack"] = [{"name": "swap_noise", "scope": "all"}]
+        del bench.tables["entities"]
+        told = dry(bench, medstress)
+        assert not server.log
+        assert medstress(*bench.arguments()).code == 0
+    paid = bench.summary()["performance"]["usd"]
+    about = number(r"money: about \$([\d,.]+) \(estimate\)", told)
+    assert paid / 3 < about < paid * 3
+
+
+def test_only_a_run_that_asked_alike_tells_what_to_expect(bench, medstress):
+    """Another prompt, way to answer or model says nothing; nor does a damaged folder."""
+    assert medstress(*bench.arguments(out=bench.root / "first")).code == 0
+    alike = dry(bench, medstress)
+    assert f"measured over {bench.summary(bench.root / 'first')['performance']['calls']}" in alike
+    for change in ("victim.prompt=chat", "victim.version=another", "victim.answer_by=generate"):
+        told = medstress(*bench.arguments("--dry-run", "--set", change))
+        assert told.code or "(assumed)" in told.out
+    (bench.root / "first" / "run.sqlite").write_bytes(b"SQLite format 3\x00 and nothing else")
+    assert "(assumed)" in dry(bench, medstress)
+
+
+def test_without_max_usd_a_dry_run_proposes_one(priced, medstress):
+    told = dry(priced, medstress)
+    proposed = number(r"no max_usd: nothing .* --set experiment.max_usd=([\d.]+) would", told)
+    about = number(r"money: about \$([\d,.]+) \(estimate\)", told)
+    most = number(r"up to \$([\d,.]+) if every answer takes max_new_tokens", told)
+    assert about < proposed
+    assert proposed == pytest.approx(most, rel=0.06), "long answers do not stop the run"
 
 
 def test_answers_of_the_cache_cost_nothing(bench, medstress):

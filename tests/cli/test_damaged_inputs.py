@@ -171,7 +171,7 @@ def test_a_plug_in_that_cannot_be_imported_is_named_with_the_reason(
 def test_a_file_that_the_system_refuses_is_no_bug(bench, medstress, tmp_path):
     folder = tmp_path / "folder.toml"
     folder.mkdir()
-    refused(medstress("run", folder), "folder.toml", "Is a directory")
+    refused(medstress("run", folder), "folder.toml", "is a folder")
     refused(medstress("summary", tmp_path / ("x" * 300)), "x" * 300)
 
 
@@ -203,14 +203,13 @@ def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(
     assert not (tmp_path / "executed").exists()
 
 
-@pytest.mark.parametrize("budget", [500_000_000, 2**62])
 def test_an_arm_with_a_budget_beyond_measure_costs_neither_time_nor_memory(
-    finished, medstress, workbench, tmp_path, budget
+    finished, medstress, workbench, tmp_path
 ):
     folder = Path(shutil.copytree(finished.out, tmp_path / "given"))
     workbench.back_to_format_2(folder)
     with closing(sqlite3.connect(folder / "run.sqlite")) as db:
-        db.execute("UPDATE arms SET spec = json_set(spec, '$.budget', ?)", (budget,))
+        db.execute("UPDATE arms SET spec = json_set(spec, '$.budget', ?)", (2**62,))
         db.commit()
     tracemalloc.start()
     started = time.process_time()

@@ -11,7 +11,7 @@ import pytest
 from medstress.cli.app import medstress_cli
 from medstress.core.clusters import clusters_of
 from medstress.core.errors import DataError
-from medstress.datasets import bigbio, iob, pairs, rows
+from medstress.datasets import bigbio, iob, pairs, questions
 from medstress.datasets.source import DatasetOptions
 
 IOB = "Aspirin\tB-Chemical\nreversed\tO\nhypertension\tO\n\nPatients\tO\nimproved\tO\n\n" * 3
@@ -92,7 +92,7 @@ def test_pairs_keep_their_scores_and_one_text(folder):
 
 def test_the_names_that_a_substitution_draws_are_questions(folder):
     assert perturb("q.toml", "--to", "draws.jsonl") == 0
-    loaded = rows.load_jsonl(DatasetOptions(path=folder / "draws.jsonl"))
+    loaded = questions.load_jsonl(DatasetOptions(path=folder / "draws.jsonl"))
     by_item: dict[str, set[tuple[str, ...]]] = {}
     for item in loaded.questions:
         by_item.setdefault(item.metadata["original_id"], set()).add(item.options)

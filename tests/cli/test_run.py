@@ -45,7 +45,7 @@ def test_a_missing_file_is_named_with_its_likeliest_neighbour(bench, refused, tm
 
 
 def test_a_folder_is_no_experiment_file(bench, refused, tmp_path):
-    assert refused(arguments=["run", str(tmp_path)]).startswith(f"cannot read {tmp_path}: ")
+    assert refused(arguments=["run", str(tmp_path)]).startswith(f"{tmp_path} is a folder; ")
 
 
 @pytest.mark.parametrize("data", [b"[experiment\nname = 1", b"\xff\xfe\x00"])
@@ -130,9 +130,12 @@ def test_a_control_that_is_none_is_refused(bench, refused):
 
 def test_an_unknown_table_and_a_missing_one_are_named(bench, refused):
     bench.tables["victims"] = bench.tables.pop("victim")
-    assert "unknown table [victims]; did you mean 'victim'?" in refused()
+    assert "unknown table 'victims'; did you mean 'victim'?" in refused()
     bench.tables.pop("victims")
-    assert refused() == "experiment.toml: the table [[victim]] is missing"
+    assert refused() == (
+        "experiment.toml: the table [[victim]] is missing; add [[victim]] and below it "
+        'backend = "mock"'
+    )
 
 
 @pytest.mark.parametrize(
@@ -466,7 +469,7 @@ def test_a_victim_that_answers_nonsense_stops_the_run_and_it_resumes(
     message = refused()
     assert message.startswith("python victim 'victim.py:answer' returned ")
     assert sentence in message
-    assert message.endswith("start over with --fresh, or resume if the victim has a version")
+    assert message.endswith("mend the function and run again")
     (bench.root / "victim.py").write_text(workbench.VICTIM, encoding="utf-8")
     assert medstress(*bench.arguments()).code == 0
     assert bench.summary()["experiment"]["complete"]

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
@@ -91,6 +90,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, blocks: Blocks) -> tuple
         (folder / code.partition("\n")[0].removeprefix("# ")).write_text(code, encoding="utf-8")
     (folder / "pyproject.toml").write_text(blocks(page, "toml")[0], encoding="utf-8")
     (folder / "mine.toml").write_text(EXPERIMENT, encoding="utf-8")
+    # Its one dependency is installed with medstress, but not in the folder.
     without_network = ["--no-index", "--no-deps", "--no-build-isolation"]
     quiet = ["--quiet", "--disable-pip-version-check"]
     pip = [sys.executable, "-m", "pip", "install", *quiet, *without_network]
@@ -130,23 +130,6 @@ def test_the_plug_in_of_the_page_installs_and_runs_as_printed(installed: Any) ->
     (row,) = json.loads(medstress(folder, target, "summary", "run", "--json").stdout)["results"]
     assert (row["attack"], row["seed"]) == ("look_alike", None)
     assert row["n_eligible"] > 0
-
-
-def test_the_data_set_of_the_page_reads_its_table(workplace: Path, blocks: Blocks) -> None:
-    (code,) = blocks("docs/data.md", "python")
-    (workplace / "exam_table.py").write_text(code, encoding="utf-8")
-    toml = next(one for one in blocks("docs/data.md", "toml") if "medstress.datasets" in one)
-    (group,) = tomllib.loads(toml)["project"]["entry-points"].items()
-    info = workplace / "exam_table-0.1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: exam-table\nVersion: 0.1")
-    lines = [f"[{group[0]}]", *(f"{name} = {target}" for name, target in group[1].items())]
-    (info / "entry_points.txt").write_text("\n".join(lines))
-    (workplace / "exam.csv").write_text("id,stem,key,A,B,C,D\n1,Which?,B,one,two,three,four\n")
-    (question,) = ms.load_dataset("exam_table", "exam.csv")
-    assert (question.key_text, question.options) == ("two", ("one", "two", "three", "four"))
-    with pytest.raises(UsageError, match="needs path = a CSV file, got None"):
-        ms.load_dataset("exam_table")
 
 
 # -- plug-ins that fail ---------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def test_criteria_cannot_change_after_the_first_query(planted, said, first, seco
     bench.tables["require"] = second
     with pytest.raises(UsageError) as error:
         run(bench.write(), bench.out)
-    said(str(error.value), "[[require]]", "--fresh")
+    said(str(error.value), "[[require]]", "fresh=True")
     assert Run(bench.out).manifest() == before
     run(bench.write(), bench.out, fresh=True)
 

@@ -12,7 +12,7 @@ import medstress as ms
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.costs.experiment import estimate
-from medstress.datasets import rows
+from medstress.datasets import questions
 from medstress.datasets.source import DatasetOptions
 from medstress.running.opened import opened_victims
 from medstress.running.perturb import perturb
@@ -197,7 +197,7 @@ def test_noise_runs_beside_attacks_that_draw_names(folder: Path) -> None:
 def test_what_perturb_writes_is_what_a_run_asks_and_is_read_back(folder: Path) -> None:
     tables = experiment(swap("passage"))
     assert perturb(tables, folder / "out.jsonl").n_rows == 4
-    loaded = rows.load_jsonl(DatasetOptions(path=folder / "out.jsonl"))
+    loaded = questions.load_jsonl(DatasetOptions(path=folder / "out.jsonl"))
     new = {item.id: item for item in loaded.questions}
     assert sorted(new) == ["q1", "q2", "q3", "q4"]
     run = ms.run(tables, out=folder / "run")
@@ -207,7 +207,7 @@ def test_what_perturb_writes_is_what_a_run_asks_and_is_read_back(folder: Path) -
     assert {item.stem for item in loaded.questions} == {q["stem"] for q in ITEMS[:4]}
     options = perturb(experiment(swap("options")), folder / "options.jsonl")
     assert options.n_changed == 5
-    assert len(rows.load_jsonl(DatasetOptions(path=folder / "options.jsonl")).questions) == 5
+    assert len(questions.load_jsonl(DatasetOptions(path=folder / "options.jsonl")).questions) == 5
 
 
 def test_data_without_the_field_are_not_perturbed(folder: Path, said: Any) -> None:

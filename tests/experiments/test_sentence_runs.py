@@ -13,12 +13,12 @@ from medstress.api.run import Run
 from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.costs.sentences import sentence_cost
 from medstress.report.cases.building import cases_of
+from medstress.report.cases.lines import case_lines
 from medstress.report.glance import glance
 from medstress.report.sections import by_seed_and_pooled, rates_table, summary_table
 from medstress.report.sentence_scores import score_table
 from medstress.results import text
 from medstress.running.prepare import prepare
-from medstress.viewing.case import case_lines
 
 IOB = """Aspirin\tB-Chemical
 relieves\tO

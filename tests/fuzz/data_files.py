@@ -113,7 +113,9 @@ def jsonl(rng: Random) -> Iterator[Case]:
         else:
             name, data = encoded(rng, "\n".join([*lines, ""]))
         given = sum(1 for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip())
-        yield _case(rng, name, experiments.questions(), "items.jsonl", data, "jsonl", given)
+        marked = data.startswith((b"\xff\xfe", b"\xfe\xff"))  # UTF-16, whose lines are others
+        rows_given = None if marked else given
+        yield _case(rng, name, experiments.questions(), "items.jsonl", data, "jsonl", rows_given)
 
 
 def frozen(rng: Random) -> Iterator[Case]:

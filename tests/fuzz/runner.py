@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from . import data_files, gguf_files, run_folders, server_replies, toml_files
+from . import data_files, gguf_files, question_forms, run_folders, server_replies, toml_files
 from .case import REFUSED, Case, Rows
 
 SECONDS = 10
@@ -50,6 +50,8 @@ def formats() -> dict[str, Callable[[int, int], Case]]:
     return {
         "toml": _numbered("toml", toml_files.cases),
         "jsonl": _numbered("jsonl", data_files.jsonl),
+        "csv": _numbered("csv", question_forms.csv),
+        "forms": _numbered("forms", question_forms.forms),
         "frozen": _numbered("frozen", data_files.frozen),
         "iob": _numbered("iob", data_files.iob),
         "pubtator": _numbered("pubtator", data_files.pubtator),

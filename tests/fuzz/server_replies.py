@@ -58,7 +58,12 @@ TEXT = {
     ],
     "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6},
 }
-MODELS = {"object": "list", "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "x"}]}
+MODELS = {
+    "object": "list",
+    "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "x"}],
+    "has_more": False,
+    "last_id": "m",
+}
 STATUS = (200, 200, 201, 204, 301, 302, 307, 308, 400, 401, 403, 404, 408, 418, 429, 500, 503, 599)
 HEADERS: tuple[Mapping[str, str], ...] = (
     {"Content-Type": "text/html"},

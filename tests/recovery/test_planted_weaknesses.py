@@ -245,7 +245,7 @@ def test_a_function_that_is_mended_need_not_start_over_where_it_has_a_version(
     tmp_path: Path,
 ) -> None:
     """What the refusal promises: answers are kept, and a victim with a version resumes."""
-    with pytest.raises(UsageError, match="earlier answers are stored: mend the function"):
+    with pytest.raises(UsageError, match="mend the function and run again"):
         attack(tmp_path, "lambda prompts: []", 2, ["nearest"], version="1")
     found = attack(tmp_path, NEVER, 2, ["nearest"], version="1")
     assert {trial.verdict for trial in found.rows()} == {Verdict.HELD}

@@ -162,22 +162,25 @@ def dropped_data_set(bench, workbench):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (changed_source, "victim 'careful' changed"),
-        (changed_prompt, "victim 'careful' changed"),
-        (dropped_victim, "victim 'careful' is missing"),
-        (changed_attack, "attack 'pdws' changed"),
-        (changed_budget, "attack 'nearest' changed"),
+        (
+            changed_source,
+            "victim 'careful' changed (the file of victim.py:answer was edited: a function",
+        ),
+        (changed_prompt, 'victim \'careful\' changed (prompt was "qstab", is "medmcqa")'),
+        (dropped_victim, "victim 'careful' is missing (it is now called 'careless': label"),
+        (changed_attack, "attack 'pdws' changed (n was -5, is -6)"),
+        (changed_budget, "attack 'nearest' changed (budget was 5, is 4)"),
         (dropped_attack, "attack 'farthest' is missing"),
         (dropped_seed, "seeds [0] are missing"),
-        (changed_item, "1 items of dataset 'cases' are missing or changed"),
+        (changed_item, "1 items of dataset 'cases' are missing or changed (changed: 'q4')"),
         (dropped_data_set, "dataset 'cases' is missing"),
-        (changed_names, "entity group 'drugs' changed"),
-        (changed_flip_check, "settings were {'flip_check': True}, are {'flip_check': False}"),
+        (changed_names, "entity group 'drugs' changed (n_names was 40, is 39"),
+        (changed_flip_check, "flip_check was true, is false"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_changed_experiment_is_refused_by_name_and_nothing_is_touched(
-    bench, workbench, capsys, change, named
+    bench, workbench, capsys, parted, change, named
 ):
     bench.write_items(workbench.questions(6))
     assert bench.run() == 0
@@ -188,9 +191,11 @@ def test_a_changed_experiment_is_refused_by_name_and_nothing_is_touched(
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith(f"medstress: {bench.out} holds another experiment: {named}")
-    assert told.err.endswith(
-        ". Choose another folder with --out, or throw the old run away with --fresh\n"
+    sentence, command = parted(told.err)
+    assert sentence.rstrip().endswith(
+        ". Choose another folder with --out, or throw the old run away with --fresh"
     )
+    assert f"--out {bench.out}-2" in command
     assert told.err.count("\n") == 1
     differences = told.err.partition("another experiment: ")[2].partition(". Choose")[0]
     assert "missing" not in differences.replace(named, "")
@@ -215,11 +220,11 @@ def test_fresh_needs_no_folder(bench):
     assert bench.run("--fresh") == 0
 
 
-def test_fresh_leaves_a_folder_alone_that_holds_no_run(bench, capsys):
+def test_fresh_leaves_a_folder_alone_that_holds_no_run(bench, capsys, parted):
     bench.out.mkdir()
     (bench.out / "thesis.tex").write_text("years of work", encoding="utf-8")
     assert bench.run("--fresh") == 2
-    assert capsys.readouterr().err == (
+    assert parted(capsys.readouterr().err)[0] == (
         f"medstress: --fresh: {bench.out} holds files but no run, so it is left as it is\n"
     )
     assert (bench.out / "thesis.tex").exists()

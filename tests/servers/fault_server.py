@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import orjson
 
@@ -121,6 +122,11 @@ class FaultServer:
         thoughts: what it thinks before it answers a prompt, where it is one that reasons.
         apart: whether thoughts stand beside the text (`reasoning_content`), else in tags in it.
         cuts: whether thoughts and text are cut off at `max_tokens`, counted in words.
+        answers_as: how it calls the model in its answers, where it is otherwise.
+        lists: the names it lists, where it is not the model's alone; none: it cannot list.
+        page: how many names it lists at once.
+        describes: name -> name, of models that it describes whether or not it lists them.
+        counts: whether it counts the words it writes, thoughts included; else one token an answer.
         tls: speak TLS with this.
 
     Attributes:
@@ -145,6 +151,11 @@ class FaultServer:
         thoughts: Callable[[str], str] | None = None,
         apart: bool = True,
         cuts: bool = False,
+        answers_as: str | None = None,
+        lists: Sequence[str] | None = None,
+        page: int | None = None,
+        describes: Mapping[str, str] | None = None,
+        counts: bool = False,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.answer = answer
@@ -162,6 +173,11 @@ class FaultServer:
         self.thoughts = thoughts
         self.apart = apart
         self.cuts = cuts
+        self.answers_as = answers_as or model
+        self.lists = (model,) if lists is None else tuple(lists)
+        self.page = page
+        self.describes = dict(describes or {})
+        self.counts = counts
         self.tls = tls
         self.log: list[Asked] = []
         self._lock = threading.Lock()
@@ -191,10 +207,36 @@ class FaultServer:
             asked = Asked(at=now, number=number, path=path, body=body)
             fault = self.faults(asked)
             rejected = fault in ("429", "429_retry_after")
-            tokens = 0 if rejected else _n_tokens(_prompts(body)) + _most_new(body)
+            prompts = _prompts(body)
+            tokens = 0 if rejected else _n_tokens(prompts) + self._written(body, prompts)
             asked = Asked(at=now, number=number, path=path, body=body, fault=fault, tokens=tokens)
             self.log.append(asked)
         return asked
+
+    def listing(self, path: str) -> tuple[int, bytes]:
+        """Status and body for a request about models: the list, a page of it, or one of them."""
+        parts = urlsplit(path)
+        name = unquote(parts.path.partition("/models/")[2])
+        if name:
+            known = self.describes.get(name)
+            if known is None:
+                return 404, _error("no such model", "not_found")
+            return 200, orjson.dumps({"id": known, "object": "model"})
+        if not self.lists:
+            return 404, _error("no such path", "not_found")
+        after = parse_qs(parts.query).get("after", [""])[0]
+        start = self.lists.index(after) + 1 if after else 0
+        shown = self.lists[start:][: self.page]
+        more = {"has_more": len(shown) < len(self.lists[start:])} if self.page else {}
+        rows = [{"id": each, "object": "model"} for each in shown]
+        return 200, orjson.dumps({"object": "list", "data": rows, **more})
+
+    def _written(self, body: Mapping[str, Any], prompts: Sequence[str]) -> int:
+        if not self.counts or not _most_new(body):
+            return _most_new(body)
+        thoughts = [self.thoughts(prompt) for prompt in prompts] if self.thoughts else []
+        words = [self.answer(prompt) for prompt in prompts] + thoughts
+        return min(sum(len(text.split()) for text in words), _most_new(body, counted=True))
 
     def reply(self, asked: Asked) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body for a request; of a `drop` nothing is sent."""
@@ -246,15 +288,16 @@ class FaultServer:
         if asked.fault == "refusal":
             choices = [_refusal(choice) for choice in choices]
         n = _n_tokens(prompts)
+        written = self._written(body, prompts)
         return {
             "id": f"fault-{asked.number}",
             "object": "chat.completion" if chat else "text_completion",
-            "model": "another-model" if asked.fault == "wrong_model" else self.model,
+            "model": "another-model" if asked.fault == "wrong_model" else self.answers_as,
             "choices": choices,
             "usage": {
                 "prompt_tokens": n,
-                "completion_tokens": _most_new(body),
-                "total_tokens": n + _most_new(body),
+                "completion_tokens": written,
+                "total_tokens": n + written,
             },
         }
 
@@ -325,8 +368,8 @@ def _handler(server: FaultServer) -> type[socketserver.StreamRequestHandler]:
                 shown = headers.get("authorization", "none")
                 return self._send(401, {}, _error(f"wrong key: {shown}", "invalid_api_key"))
             if method == "GET":
-                known = {"object": "list", "data": [{"id": server.model, "object": "model"}]}
-                return self._send(200, {}, orjson.dumps(known))
+                status, content = server.listing(path)
+                return self._send(status, {}, content)
             asked = server.register(path, orjson.loads(body))
             time.sleep(server.seconds + (server.late if asked.fault == "late" else 0.0))
             if asked.fault == "drop":

@@ -129,6 +129,7 @@ class Tabs:
         )
         self._contexts.append(context)
         context.set_default_timeout(5_000)
+        context.set_default_navigation_timeout(60_000)  # a first page is made when it is asked for
         page = context.new_page()
         page.emulate_media(media=medium)  # type: ignore[arg-type]
         tab = Tab(page)

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from medstress.api.checked import checked
 from medstress.api.results import Run
 from medstress.comparison.compare import Comparison, Settings
 from medstress.comparison.runs import compare_folders, compare_within
+from medstress.comparison.tables import comparison_table, lines_of
 from medstress.results.load import open_run
 
 
+class Compared(Comparison):
+    """A comparison that `print` and notebooks show as `medstress compare` does."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """Return the comparison in sentences."""
+        return "\n".join(lines_of(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        from medstress.api.notebook import block, paragraph, shown_table
+
+        return block(*map(paragraph, lines_of(self)), shown_table(comparison_table(self)))
+
+
+def _shown(found: Comparison) -> Compared:
+    return Compared(**{each.name: getattr(found, each.name) for each in fields(found)})
+
+
+@checked
 def compare(
     a: str | Path | Run,
     b: str | Path | Run | None = None,
@@ -18,7 +44,7 @@ def compare(
     margin: float | None = None,
     on_undecided: Literal["pass", "fail"] = "fail",
     adjust: Literal["holm", "bh"] | None = None,
-) -> Comparison:
+) -> Compared:
     """Compare two runs in which one thing differs, or two arms of one run.
 
     Args:
@@ -36,11 +62,11 @@ def compare(
     Raises:
         UsageError, StoreError: one sentence: what cannot be compared, and why.
     """
-    first = a.folder if isinstance(a, Run) else Path(a)
+    first = (a if isinstance(a, Run) else Run(a)).folder
     if b is not None:
-        second = b.folder if isinstance(b, Run) else Path(b)
+        second = (b if isinstance(b, Run) else Run(b)).folder
         settings = Settings(margin=margin, on_undecided=on_undecided, adjust=adjust or "holm")
-        return compare_folders(first, second, settings)
+        return _shown(compare_folders(first, second, settings))
     with open_run(first) as run:
         table = run.manifest["config"].get("compare") or {}
         settings = Settings(
@@ -48,4 +74,4 @@ def compare(
             on_undecided=on_undecided,
             adjust=adjust or table.get("adjust", "holm"),
         )
-        return compare_within(run, settings)
+        return _shown(compare_within(run, settings))

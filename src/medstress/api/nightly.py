@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from medstress.api.checked import checked
 from medstress.api.results import Run
 from medstress.comparison.gate_file import locked, read_series, write_series
 from medstress.comparison.nightly import Gate, feed_night
@@ -12,6 +13,7 @@ from medstress.core.errors import UsageError
 from medstress.results.load import open_run
 
 
+@checked
 def nightly(
     baseline: str | Path | Run,
     tonight: str | Path | Run,

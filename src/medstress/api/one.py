@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+from medstress.api.checked import checked
+from medstress.api.given import Answering, is_answering, plain, victim_keys
 from medstress.attacks.protocol import Attack, attack_fault
 from medstress.backends.python.functions import wrap_function
 from medstress.core import registry
@@ -14,72 +17,84 @@ from medstress.core.clusters import clusters_of
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.datasets.draw import draw
+from medstress.datasets.guess import guess_dataset
 from medstress.datasets.source import DatasetOptions, Loaded
 from medstress.engine.backend_queue import release
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
-from medstress.experiment.file.config import VictimTable
+from medstress.experiment.file.config import AttackTable, EntitiesTable, VictimTable
 from medstress.experiment.file.reading import check_table
+from medstress.experiment.first.attack import group_table
+from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.mentions import recognise_mentions
-from medstress.experiment.plan.parts import (
-    DatasetPart,
-    load_groups,
-    open_victims,
-)
+from medstress.experiment.plan.parts import load_groups, open_victims
 from medstress.kinds.prompted import task_of
 from medstress.store.memory import MemoryLedger
 from medstress.tasks.victim import Victim
 
 
+@checked
 def load_dataset(
-    name: str,
+    name: str | Path,
     path: str | Path | None = None,
     *,
     annotations: str | Path | None = None,
     split: str | None = None,
     limit: int | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    answer_base: Literal[0, 1] | None = None,
 ) -> tuple[Question, ...]:
-    """Load the questions of a source (`medstress list datasets`).
+    """Load the questions of a file, or of a source (`medstress list datasets`).
 
     Args:
-        name: the source.
-        path: its file, if it needs one.
+        name: the source; or a file or `owner/name` on the hub, whose source is found out.
+        path: the source's file, if it needs one.
         annotations: a file of entity spans.
         split: the split, for sources that have several.
         limit: the number of questions of the sample.
         columns: field -> its name in the file, such as ``{"passage": "reference"}``.
+        answer_base: the number of the first option where answers are numbers.
 
     Raises:
         UsageError, DataError: one sentence.
     """
+    name = str(name)
+    found: Mapping[str, Any] = {"name": name, "path": path}
+    if path is None and name not in registry.installed("datasets"):
+        found = guess_dataset(name)
+    path = found.get("path")
     options = DatasetOptions(
         path=None if path is None else Path(path),
+        hub=found.get("hub"),
         annotations=None if annotations is None else Path(annotations),
         split=split,
         columns=dict(columns or {}),
+        answer_base=answer_base,
     )
-    loaded: Loaded = registry.load("datasets", name)(options)
+    loaded: Loaded = registry.load("datasets", found["name"])(options)
     return draw(loaded.questions, limit)
 
 
+@checked
 def attack_one(
     question: Question,
-    victim: Mapping[str, Any] | Callable[[list[str]], Any] | Victim,
-    attack: Attack,
+    victim: VictimTable | Mapping[str, Any] | Callable[[list[str]], Any] | Answering | Victim,
+    attack: Attack | AttackTable,
     *,
-    entities: Mapping[str, Any],
+    entities: str | EntitiesTable | Mapping[str, Any],
     seed: int = 0,
 ) -> dict[str, Any]:
     """Attack one question and return the result.
 
     Args:
         question: a question with typed mentions, or ``"recogniser": "gazetteer"`` in `entities`.
-        victim: the keys of a `[[victim]]` table, a function from a list of prompts to a list of
-            answers, or a `Victim`.
-        attack: for example ``medstress.attacks.EntitySubstitution(sampler="nearest")``.
-        entities: the keys of an `[[entities]]` table, for example
-            ``{"type": "drugs", "vocabulary": "drugs"}``.
+        victim: an `ms.Victim` or its keys, a function from a list of prompts to a list of answers,
+            an object with such a method `answer`, or an open victim.
+        attack: for example ``medstress.attacks.EntitySubstitution(sampler="nearest")``, or an
+            `ms.Attack`.
+        entities: an `ms.Entities` or its keys, for example
+            ``{"type": "drugs", "vocabulary": "drugs"}``; or `drugs` or `diseases`, whose names are
+            then looked up in the question.
         seed: seed of the attack's random stream.
 
     Returns:
@@ -88,12 +103,19 @@ def attack_one(
     Raises:
         UsageError, DataError, BackendError: one sentence.
     """
+    if isinstance(attack, AttackTable):
+        if len(attack.attacks) != 1:
+            raise UsageError(
+                f"attack: expected one, got {len(attack.attacks)}: give one value of n"
+            )
+        (attack,) = attack.attacks
     if fault := attack_fault(attack):
         raise UsageError(f"attack {attack!r} {fault}")
     base = Path.cwd()
     loaded = Loaded(questions=(question,), skipped=(), source_hash="")
     dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)
-    table = check_table("entities", entities)
+    keys = group_table(entities) if isinstance(entities, str) else plain(entities)
+    table = check_table("entities", keys)
     (dataset,) = recognise_mentions([table], base, [dataset], lambda _: None).datasets
     (group,) = load_groups([table], base, [dataset], lambda _: None)
     opened = _victim(victim, base)
@@ -133,8 +155,8 @@ def _run_one(trial: Trial) -> dict[str, Any]:
 def _victim(victim: Any, base: Path) -> Victim:
     if isinstance(victim, Victim):
         return victim
-    if isinstance(victim, Mapping):
-        table = check_table("victim", victim)
+    if not is_answering(victim):
+        table = check_table("victim", victim_keys(victim))
         if not isinstance(table.prompt, str):
             raise UsageError(
                 f"victim: expected the name of one prompt or a file in `prompt`, because one "
@@ -142,11 +164,13 @@ def _victim(victim: Any, base: Path) -> Victim:
             )
         (opened,) = open_victims([table], base, lambda _: None)
         return opened
-    if not callable(victim):
-        raise UsageError(
-            f"victim: expected a [[victim]] table, a function or a Victim, got {victim!r}"
-        )
-    backend: Backend = wrap_function(victim, version="attack_one")
+    backend: Backend = wrap_function(_function(victim), version="attack_one")
     table = VictimTable(backend="python")
     task = task_of(table, base, backend.traits.calls, "function")
     return Victim(label=backend.identity.name, task=task, backend=backend)
+
+
+def _function(victim: Any) -> Any:
+    """Return what a run asks: the function, or the method of an object or of a class's object."""
+    owner = victim() if inspect.isclass(victim) else victim
+    return owner.answer if isinstance(owner, Answering) else owner

@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medstress.api.checked import checked
+from medstress.api.first import First, Groups, Model, OneAttack
+from medstress.api.given import tables_of
+from medstress.api.progress import watching
 from medstress.api.results import Run
-from medstress.experiment.file.config import Experiment
+from medstress.core.errors import UsageError
+from medstress.experiment.file.config import DatasetTable, Experiment
+from medstress.experiment.file.sources import Source
 from medstress.running.prepare import Watcher
 from medstress.running.run import run_experiment
 from medstress.summary.kept import keep_summary
@@ -37,52 +43,106 @@ class Trained:
     """False if a limit of the experiment ended the attacks."""
 
 
+@checked
 def run(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[Any, Any] | Experiment | Source | None = None,
     out: str | Path | None = None,
     *,
+    data: str | Path | DatasetTable | Mapping[str, Any] | None = None,
+    model: Model | None = None,
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    entities: Groups | None = None,
+    attack: OneAttack | Sequence[OneAttack] | None = None,
+    budget: int | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    answer_base: int | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
     limit: int | None = None,
     overrides: Sequence[str] = (),
+    quiet: bool | None = None,
     watcher: Watcher | None = None,
 ) -> Run:
     """Run, resume or extend an experiment.
 
     Args:
-        experiment: a TOML file or the name of a shipped recipe, a dict of the same shape, or a
-            checked `Experiment`.
+        experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
+            the same shape, in which typed tables, attacks and functions may stand, or a checked
+            `Experiment`. Without one, `data` and `model` stand for it,
+            as in `medstress run --data FILE --model NAME`.
         out: the run folder; default ``runs/<name>``.
+        data: a file, a folder, a data set of `medstress list datasets`, or `owner/name` on the hub;
+            or an `ms.Dataset`.
+        model: a function or object that answers, or a name: a folder, a `.gguf` file,
+            `file.py:function`, `mock`, the name that the server at `base_url` knows, or a hub id;
+            or an `ms.Victim`.
+        base_url: the address of a server.
+        api_key_env: the environment variable that holds the server's key.
+        entities: groups of `drugs`, `diseases`, or of `ms.Entities`; default: both.
+        attack: an attack such as ``ms.attacks.EntitySubstitution(...)``, the name of one, an
+            `ms.Attack`, or a list of them; default: what fits the data.
+        budget: perturbed queries per item; default: the attack's.
+        columns: field -> its column in the data.
+        answer_base: the number of the first option where answers are numbers.
         fresh: throw away what the folder holds.
         retry_failed: run failed trials again.
         limit: most items of each data set.
         overrides: as the command line's --set.
-        watcher: callbacks for progress.
+        quiet: True for no progress, False for lines on stderr outside notebooks too; by default a
+            notebook shows a bar.
+        watcher: callbacks for progress, in place of the bar.
 
     Raises:
-        UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
+        UsageError, DataError, StoreError: one sentence; nothing stored is lost.
+        BackendError: a model answered nothing, three batches in a row from the start. Later
+            failures end only their trials; `print` of the run says so.
     """
-    folder = run_experiment(
-        experiment,
-        out,
-        fresh=fresh,
-        retry_failed=retry_failed,
-        limit=limit,
-        overrides=overrides,
-        watcher=watcher,
+    first = First(
+        data=data,
+        model=model,
+        base_url=base_url,
+        api_key_env=api_key_env,
+        entities=entities,
+        attack=attack,
+        budget=budget,
+        columns=columns or {},
+        answer_base=answer_base,
     )
+    if experiment is not None and first.given:
+        raise UsageError(
+            f"run: {', '.join(first.given)} given beside an experiment, which has them in its "
+            "tables: give one or the other"
+        )
+    with watching(watcher, quiet) as watched:
+        folder = run_experiment(
+            first.experiment(overrides) if experiment is None else _given(experiment),
+            out,
+            fresh=fresh,
+            retry_failed=retry_failed,
+            limit=limit,
+            overrides=overrides,
+            watcher=watched,
+        )
     keep_summary(folder)
     return Run(folder)
 
 
+def _given(experiment: Any) -> Any:
+    """Return an experiment whose dict, if it is one, holds what a file may hold."""
+    return tables_of(experiment) if isinstance(experiment, Mapping) else experiment
+
+
+@checked
 def tune(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[Any, Any] | Experiment,
     out: str | Path | None = None,
     *,
     fresh: bool = False,
     retry_failed: bool = False,
     limit: int | None = None,
     overrides: Sequence[str] = (),
+    quiet: bool | None = None,
     watcher: Watcher | None = None,
 ) -> Tuned:
     """Choose n of every `pdws` attack on a tuning split, then report on the rest; or resume.
@@ -92,27 +152,30 @@ def tune(
     """
     from medstress.tuning.tune import tune_experiment
 
-    found = tune_experiment(
-        experiment,
-        out,
-        fresh=fresh,
-        retry_failed=retry_failed,
-        limit=limit,
-        overrides=overrides,
-        watcher=watcher,
-    )
+    with watching(watcher, quiet) as watched:
+        found = tune_experiment(
+            _given(experiment),
+            out,
+            fresh=fresh,
+            retry_failed=retry_failed,
+            limit=limit,
+            overrides=overrides,
+            watcher=watched,
+        )
     for folder in dict.fromkeys(filter(None, (found.tuning, found.report))):
         keep_summary(folder)
     report = None if found.report is None else Run(found.report)
     return Tuned(tuning=Run(found.tuning), report=report)
 
 
+@checked
 def train(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[Any, Any] | Experiment,
     out: str | Path | None = None,
     *,
     limit: int | None = None,
     overrides: Sequence[str] = (),
+    quiet: bool | None = None,
     watcher: Watcher | None = None,
 ) -> Trained:
     """Fine-tune models, attack them, train adversarial ones, attack those; or resume.
@@ -122,6 +185,9 @@ def train(
     """
     from medstress.training.train import train_experiment
 
-    found = train_experiment(experiment, out, limit=limit, overrides=overrides, watcher=watcher)
+    with watching(watcher, quiet) as watched:
+        found = train_experiment(
+            _given(experiment), out, limit=limit, overrides=overrides, watcher=watched
+        )
     keep_summary(found.folder)
     return Trained(run=Run(found.folder), is_complete=found.is_complete)

@@ -53,6 +53,9 @@ class BackendOptions:
     """openai: the most tokens per minute, in and out."""
     timeout_seconds: float = ANSWER_SECONDS
     """openai: time limit of one whole request, in seconds."""
+    match_model: str | None = None
+    """openai: which answering model is taken for the requested one: `exact`, `loose` (None) or
+    `any`."""
     structured: bool = True
     """openai: send a call's JSON schema to the server."""
     base: Path = field(default_factory=Path.cwd)

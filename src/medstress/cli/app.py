@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from medstress.api.wording import flags_are_said
+from medstress.cli.next_commands import with_next_command
 from medstress.cli.parser import build_parser
 from medstress.cli.stopping import INTERRUPTED, Stopping
 from medstress.cli.streams import visible_output
@@ -14,7 +16,9 @@ from medstress.engine.progress import DRAIN_SECONDS
 
 COMMANDS = (
     "demo",
+    "check",
     "run",
+    "init",
     "tune",
     "train",
     "summary",
@@ -36,6 +40,7 @@ COMMANDS = (
     "perturb",
     "list",
     "recipe",
+    "new",
     "doctor",
 )
 
@@ -52,7 +57,7 @@ def medstress_cli(arguments: Sequence[str], *, drain_seconds: float = DRAIN_SECO
         The exit code: 0 done, 1 a bug or too many failed trials, 2 an error the user can fix,
         130 interrupted.
     """
-    with Stopping(arguments, drain_seconds) as stop:
+    with Stopping(arguments, drain_seconds) as stop, flags_are_said():
         return _guarded(arguments, stop)
 
 
@@ -61,7 +66,8 @@ def _guarded(arguments: Sequence[str], stop: Stopping) -> int:
         return _dispatch(arguments, stop)
     except MedstressError as error:
         # One line, even if a user's function or a library put line breaks into its message.
-        print(f"medstress: {' '.join(str(error).splitlines())}", file=sys.stderr)
+        sentence = with_next_command(str(error), arguments, error)
+        print(f"medstress: {' '.join(sentence.splitlines())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         stop.report()
@@ -76,10 +82,11 @@ def _guarded(arguments: Sequence[str], stop: Stopping) -> int:
             return 0
         # A system error that no reader or writer has translated; not a bug of medstress.
         named = f"{error.filename}: " if error.filename else ""
-        print(f"medstress: {named}{reason(error)}", file=sys.stderr)
+        sentence = with_next_command(f"{named}{reason(error)}", arguments)
+        print(f"medstress: {' '.join(sentence.splitlines())}", file=sys.stderr)
         return 2
     except MemoryError as error:
-        print(f"medstress: {reason(error)}", file=sys.stderr)
+        print(f"medstress: {with_next_command(reason(error), arguments)}", file=sys.stderr)
         return 2
     except Exception as error:  # noqa: BLE001 - the edge: anything else is a bug of medstress
         from medstress.core.registry import complaint
@@ -99,7 +106,7 @@ def _dispatch(arguments: Sequence[str], stop: Stopping) -> int:
     first = arguments[0]
     if not first.startswith("-") and first not in COMMANDS:
         hint = did_you_mean(first, COMMANDS)
-        raise UsageError(f"unknown command {first!r}{hint} (see: medstress --help)")
+        raise UsageError(f"unknown command {first!r}{hint}").with_command("medstress --help")
     args = parser.parse_args(arguments, argparse.Namespace(stop=stop))
     from medstress.cli import commands
 

@@ -12,11 +12,14 @@ from medstress import recipes
 from medstress.api.run import Run, run
 from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
+from medstress.cli.checking import check_cli as check_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
 from medstress.cli.explaining import explain_cli as explain_cli
+from medstress.cli.flags import check_limit
 from medstress.cli.freezing import freeze_cli as freeze_cli
 from medstress.cli.reviewing import review_cli as review_cli
+from medstress.cli.scaffolding import new_cli as new_cli
 from medstress.cli.screen import screen
 from medstress.cli.showing import (
     show,
@@ -25,6 +28,8 @@ from medstress.cli.showing import (
     write_report,
 )
 from medstress.cli.significance import test_cli as test_cli
+from medstress.cli.starting import given_experiment
+from medstress.cli.starting import init_cli as init_cli
 from medstress.cli.streams import one_line
 from medstress.cli.verdicts import judged_code, write_verdicts
 from medstress.cli.verifying import bundle_cli as bundle_cli
@@ -33,6 +38,7 @@ from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli
 from medstress.cli.watching import watch_cli as watch_cli
 from medstress.core.errors import UsageError
+from medstress.experiment.file.sources import Source
 from medstress.figures.outputs import Made, Skipped
 from medstress.files.writing import Access, write_text
 from medstress.papers.write import INDEX
@@ -60,12 +66,13 @@ def demo_cli(args: argparse.Namespace) -> int:
 
 def run_cli(args: argparse.Namespace) -> int:
     """Run `medstress run`."""
-    _check_limit(args)
+    check_limit(args)
     if args.dry_run:
         return _dry_run(args)
+    experiment = given_experiment(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         finished = run(
-            Path(args.experiment),
+            experiment,
             args.out,
             fresh=args.fresh,
             retry_failed=args.retry_failed,
@@ -89,7 +96,7 @@ def tune_cli(args: argparse.Namespace) -> int:
     from medstress.tuning.numbers import describe_tuning
     from medstress.tuning.tune import plan_tuning, tuning_costs
 
-    _check_limit(args)
+    check_limit(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.dry_run:
@@ -128,7 +135,7 @@ def train_cli(args: argparse.Namespace) -> int:
     from medstress.training.plan import plan_training, training_costs
     from medstress.training.train import RESULT_FILE
 
-    _check_limit(args)
+    check_limit(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.dry_run:
@@ -219,7 +226,7 @@ def annotate_cli(args: argparse.Namespace) -> int:
     """Run `medstress annotate`."""
     from medstress.running.annotate import annotate
 
-    _check_limit(args)
+    check_limit(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         result = annotate(
             Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
@@ -234,7 +241,7 @@ def perturb_cli(args: argparse.Namespace) -> int:
     """Run `medstress perturb`."""
     from medstress.running.perturb import perturb
 
-    _check_limit(args)
+    check_limit(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         result = perturb(
             Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
@@ -252,7 +259,9 @@ def list_cli(args: argparse.Namespace) -> int:
     if args.name is not None:
         return _show_prompts(args)
     if args.to is not None:
-        raise UsageError("--to needs a name: medstress list prompts NAME --to DIR")
+        raise UsageError(
+            "--to needs the name of a prompt, as in: medstress list prompts qstab --to DIR"
+        ).with_command("medstress list prompts")
     rows = listing(args.kind)
     width = max(len(name) for name, _ in rows)
     for name, summary in rows:
@@ -284,19 +293,17 @@ def doctor_cli(_: argparse.Namespace) -> int:
     return 0
 
 
-def _check_limit(args: argparse.Namespace) -> None:
-    if args.limit is not None and args.limit < 1:
-        raise UsageError(f"--limit: expected at least 1, got {args.limit}")
-
-
 def _dry_run(args: argparse.Namespace) -> int:
     from medstress.costs.experiment import estimate
     from medstress.costs.power import power_lines
     from medstress.running.comparing import check_arms, check_factor
 
+    experiment = given_experiment(args)
+    if isinstance(experiment, Source):
+        print(experiment.text)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(
-            Path(args.experiment),
+            experiment,
             limit=args.limit,
             overrides=args.set,
             watcher=watcher,

@@ -21,6 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table as Grid
 
+from medstress.api.progress import counts_line
 from medstress.cli.fitting import in_parts, whole_width
 from medstress.cli.look import Look, is_ascii
 from medstress.cli.screen import screen
@@ -83,13 +84,7 @@ def _watcher(bars: Progress, stop: Stopping) -> Watcher:
         if now - drawn < _REFRESH_SECONDS:
             return
         drawn = now
-        rate = counts.n_computed / max(now - started, 1e-9)
-        line = (
-            f"{counts.n_computed} calls paid, {rate:.1f}/s, "
-            f"{counts.n_flipped}/{counts.n_eligible} flipped"
-        )
-        if counts.n_failed:
-            line += f", {counts.n_failed} failed"
+        line = counts_line(counts, now - started)
         done = counts.n_done + counts.n_skipped
         bars.update(task, description="trials", completed=done, total=counts.n_planned, counts=line)
 

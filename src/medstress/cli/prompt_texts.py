@@ -21,9 +21,8 @@ def prompt_texts(name: str) -> dict[str, str]:
     known = [*shipped_prompts(), *shipped()]
     if name not in known:
         raise UsageError(
-            f"list prompts {name}: no prompt has this name{did_you_mean(name, known)}; see: "
-            "medstress list prompts"
-        )
+            f"list prompts {name}: no prompt has this name{did_you_mean(name, known)}"
+        ).with_command("medstress list prompts")
     return {f"{name}.jinja": load_template(name).source}
 
 

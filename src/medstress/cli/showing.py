@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from medstress.api.results import report_of
 from medstress.api.run import Run
 from medstress.cli.display import print_table
 from medstress.cli.fitting import Shape
+from medstress.cli.going_on import command_again, raised, reached
 from medstress.cli.screen import Screen, screen, titled
 from medstress.cli.streams import one_line
 from medstress.cli.verdicts import decision_tables, exit_code
@@ -141,9 +141,14 @@ def _show_end(stored: StoredRun, summary: dict[str, Any], out: Screen) -> None:
     if early := summary["experiment"].get("decided"):
         out.say(decided_sentence(early))
     elif not summary["experiment"]["complete"]:
-        limits = [key for key in LIMITS if key in settings]
-        raised = f", with a higher {' or '.join(limits)}" if limits else ""
-        print(f"not complete; run the same command again{raised} to resume")
+        limits = reached(settings, summary["performance"])
+        named = limits or [key for key in LIMITS if key in settings]
+        more = f", with a higher {' or '.join(named)}" if named else ""
+        print(f"not complete; run the same command again{more} to resume")
+        if limits:
+            what = " and ".join(f"{key} = {settings[key]:g}" for key in limits)
+            again = command_again(stored.manifest.get("command", ""), *raised(settings, limits))
+            print(f"stopped by {what}" + (f"; next: {again}" if again else ""))
 
 
 def print_first(summary: dict[str, Any], out: Screen, *, wide: bool) -> None:
@@ -171,16 +176,17 @@ def print_first(summary: dict[str, Any], out: Screen, *, wide: bool) -> None:
 
 def print_failures(stored: StoredRun, summary: dict[str, Any], allowed: int) -> int:
     """Print why trials failed; return 1 if more failed than the experiment allows."""
-    failed = sum(row["n_failed"] + row["n_failed_at_baseline"] for row in summary["results"])
-    if failed:
-        reasons = Counter(row.error for row in trial_rows(stored) if row.error)
-        for reason, n in reasons.most_common(3):
-            print(f"{n} failed: {one_line(reason)}")
+    from medstress.report.overview import failure_lines, n_failed
+
+    failed = n_failed(summary)
+    for line in failure_lines(trial_rows(stored), summary):
+        print(one_line(line))
     if failed <= allowed:
         return 0
+    again = command_again(stored.manifest.get("command", ""), "--retry-failed") or "--retry-failed"
     print(
         f"{failed} trials failed (max_failed = {allowed}); to list them: medstress export "
-        f"{stored.folder} --table trials --to trials.csv; to run them again: --retry-failed"
+        f"{stored.folder} --table trials --to trials.csv; to run them again: {again}"
     )
     return 1
 

@@ -21,7 +21,7 @@ def case_cli(args: argparse.Namespace) -> int:
     """Run `medstress case`."""
     from medstress.report.cases.building import cases_of
     from medstress.report.cases.finding import find_trial
-    from medstress.viewing.case import Line, case_lines
+    from medstress.report.cases.lines import Line, case_lines
 
     with Run(args.folder).opened() as stored:
         cases = cases_of(stored)

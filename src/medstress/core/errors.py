@@ -2,13 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from os import sep
+from pathlib import Path
+from traceback import FrameSummary, extract_tb
+from typing import Self
 
 _MOST_SHOWN = 300
+_NOT_THE_USERS = (__file__.rpartition(f"core{sep}")[0], os.__file__.rpartition(sep)[0])
+"""The folders of our code and of Python's own."""
+_INSTALLED = (f"{sep}site-packages{sep}", f"{sep}dist-packages{sep}")
 
 
 class MedstressError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors raised on purpose.
+
+    Attributes:
+        command: the command to type next, where the place that raises the error knows it better
+            than the command line, which otherwise names the mended command.
+        flag: a flag of the command line and the value that mends it; None: without the flag.
+    """
+
+    command: str | None = None
+    flag: tuple[str, str | None] | None = None
+
+    def with_command(self, command: str) -> Self:
+        """Return the error with the next command to type, unless it has one.
+
+        >>> UsageError("no data").with_command("medstress init").command
+        'medstress init'
+        """
+        self.command = self.command or command
+        return self
+
+    def with_flag(self, flag: str, value: str | None) -> Self:
+        """Return the error with the flag that mends the command line, unless it has one.
+
+        >>> UsageError("no file q.cvs").with_flag("--data", "q.csv").flag
+        ('--data', 'q.csv')
+        """
+        self.flag = self.flag or (flag, value)
+        return self
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows: the user's own lines and the sentence, none of our code."""
+        frames = [*extract_tb(self.__traceback__), *_frames(self.__cause__)]
+        lines = [f"line {at.lineno}: {at.line}" for at in frames if _is_the_users(at)]
+        return [*lines, f"{type(self).__name__}: {self}"]
 
 
 class UsageError(MedstressError):
@@ -21,6 +62,18 @@ class DataError(MedstressError):
 
 class StoreError(MedstressError):
     """The run folder cannot be read or written, or holds another run."""
+
+
+class OtherRunError(StoreError):
+    """The run folder holds a run of another experiment.
+
+    Attributes:
+        folder: the run folder.
+    """
+
+    def __init__(self, message: str, folder: Path) -> None:
+        super().__init__(message)
+        self.folder = folder
 
 
 class BackendError(MedstressError):
@@ -51,6 +104,15 @@ class BudgetExhausted(MedstressError):
         self.remaining = remaining
 
 
+def _is_the_users(at: FrameSummary) -> bool:
+    is_installed = any(folder in at.filename for folder in _INSTALLED)
+    return bool(at.line) and not is_installed and not at.filename.startswith(_NOT_THE_USERS)
+
+
+def _frames(error: BaseException | None) -> list[FrameSummary]:
+    return [] if error is None else list(extract_tb(error.__traceback__))
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a suggestion such as ``; did you mean 'pdws'?``, or an empty string.
 
@@ -71,7 +133,43 @@ def missing_extra(what: str, extra: str) -> UsageError:
     >>> str(missing_extra("the back end", "transformers"))
     "the back end is not installed; install it with: pip install 'medstress[transformers]'"
     """
-    return UsageError(f"{what} is not installed; install it with: pip install 'medstress[{extra}]'")
+    command = f"pip install 'medstress[{extra}]'"
+    return UsageError(f"{what} is not installed; install it with: {command}").with_command(command)
+
+
+def command_of(error: BaseException | None) -> str | None:
+    """Return the next command that an error, or one that it was made of, names.
+
+    >>> try:
+    ...     raise UsageError("no minilm").with_command("medstress doctor")
+    ... except UsageError as cause:
+    ...     told = UsageError(f"line 3: {cause}")
+    ...     told.__cause__ = cause
+    >>> command_of(told)
+    'medstress doctor'
+    """
+    return next((each.command for each in _made_of(error) if each.command is not None), None)
+
+
+def flag_of(error: BaseException | None) -> tuple[str, str | None] | None:
+    """Return the flag that an error, or one that it was made of, puts right.
+
+    >>> first, second = DataError("a"), DataError("b")
+    >>> first.__cause__, second.__cause__ = second, first  # a circle, as some code makes
+    >>> flag_of(first) is None
+    True
+    """
+    return next((each.flag for each in _made_of(error) if each.flag is not None), None)
+
+
+def _made_of(error: BaseException | None) -> Iterator[MedstressError]:
+    """Yield our errors among an error and those that it was made of."""
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, MedstressError):
+            yield error
+        error = error.__cause__ or error.__context__
 
 
 def is_panic(error: BaseException) -> bool:

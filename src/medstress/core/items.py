@@ -179,14 +179,18 @@ def check_question(item: Question) -> None:
     """
     n = len(item.options)
     if not 2 <= n <= len(LETTERS):
-        raise DataError(f"item {item.id!r}, field 'options': expected 2 to 10 options, got {n}")
+        raise DataError(
+            f"item {item.id!r}, field 'options': expected 2 to 10 options, got {n}; change their "
+            "number"
+        )
     if any(not text.strip() for text in item.options):
-        raise DataError(f"item {item.id!r}, field 'options': an option is empty")
+        raise DataError(f"item {item.id!r}, field 'options': an option is empty; fill it")
     seen: dict[str, str] = {}
     for letter, text in zip(item.letters, item.options, strict=True):
         if (first := seen.setdefault(text.strip(), letter)) != letter:
             raise DataError(
-                f"item {item.id!r}, field 'options': {first} and {letter} are both {text!r}"
+                f"item {item.id!r}, field 'options': {first} and {letter} are both {text!r}; "
+                "make them different"
             )
     if len(item.key) != 1 or item.key not in item.letters:
         raise DataError(

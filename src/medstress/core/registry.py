@@ -147,8 +147,16 @@ BACKENDS = {
 }
 DATASETS = {
     "sample": Entry("medstress.datasets.sample:load", "the questions that come with medstress"),
-    "jsonl": Entry("medstress.datasets.rows:load_jsonl", "your questions, one JSON object a line"),
-    "parquet": Entry("medstress.datasets.rows:load_parquet", "your questions as parquet"),
+    "csv": Entry("medstress.datasets.questions:load_csv", "your questions as CSV"),
+    "tsv": Entry("medstress.datasets.questions:load_tsv", "your questions as TSV"),
+    "xlsx": Entry(
+        "medstress.datasets.questions:load_xlsx", "your questions in an Excel file; extra: xlsx"
+    ),
+    "jsonl": Entry(
+        "medstress.datasets.questions:load_jsonl",
+        "your questions, one JSON object a line or a JSON list",
+    ),
+    "parquet": Entry("medstress.datasets.questions:load_parquet", "your questions as parquet"),
     "frozen": Entry(
         "medstress.datasets.frozen:load", "what medstress freeze wrote: questions with edits"
     ),
@@ -160,9 +168,12 @@ DATASETS = {
     "pubtator": Entry("medstress.datasets.pubtator:load", "your annotated PubTator abstracts"),
     "bigbio": Entry("medstress.datasets.bigbio:load", "documents, tokens or pairs as BigBIO rows"),
     "brat": Entry("medstress.datasets.brat:load", "your texts annotated with brat: .txt and .ann"),
-    "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, TSV or JSONL"),
-    "nli": Entry("medstress.kinds.nli.reader:load", "your pairs of texts with a label, JSONL"),
-    "hub": Entry("medstress.datasets.hub:load", "a data set of the Hugging Face hub"),
+    "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, any table"),
+    "nli": Entry("medstress.kinds.nli.reader:load", "your pairs of texts with a label, any table"),
+    "hub": Entry(
+        "medstress.datasets.hub:load",
+        "a data set of the Hugging Face hub, or a folder that `datasets` saved",
+    ),
 }
 KINDS = {"attacks": ATTACKS, "backends": BACKENDS, "datasets": DATASETS}
 
@@ -192,6 +203,20 @@ def installed(kind: str) -> dict[str, Entry]:
     return dict(sorted(found.items()))
 
 
+def is_installed(kind: str, name: str) -> bool:
+    """Return whether an entry has this name."""
+    return name in KINDS[kind] or name in installed(kind)
+
+
+def unknown_name(kind: str, name: str) -> UsageError:
+    """Return the error for a name that no entry has, with the nearest name, else with all."""
+    entries = installed(kind)
+    near = did_you_mean(name, entries)
+    hint = near or f" (installed: {', '.join(entries)})"
+    error = UsageError(f"unknown {kind[:-1]} {name!r}{hint}")
+    return error if near else error.with_command(f"medstress list {kind}")
+
+
 def load(kind: str, name: str) -> Any:
     """Import one entry.
 
@@ -203,10 +228,7 @@ def load(kind: str, name: str) -> Any:
         return getattr(import_module(module), attribute)
     entries = installed(kind)
     if name not in entries:
-        raise UsageError(
-            f"unknown {kind[:-1]} {name!r}{did_you_mean(name, entries)} "
-            f"(installed: {', '.join(entries)})"
-        )
+        raise unknown_name(kind, name)
     entry = entries[name]
     module, _, attribute = entry.target.partition(":")
     plug_in = f"{kind[:-1]} {name!r}, the {entry.summary}"

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.protocol import Attack, AttackTraits, SearchOn
 from medstress.core.items import Question
 from medstress.costs.controls import SharedControls
-from medstress.costs.phases import most_tested, role_lines, tests_remark
+from medstress.costs.money import Spent, money_lines
+from medstress.costs.phases import most_tested, role_lines, roles_about, tests_remark
 from medstress.costs.query_sizes import CHARACTERS_PER_TOKEN, query_size
 from medstress.costs.sentences import sentence_cost
 from medstress.costs.speeds import Speed, measured_speed
+from medstress.costs.usual import Usual, expected_trial, reasons, usual_of
 from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.plan.parts import AttackPart, GroupPart
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.spending import Price, prices_of
+from medstress.experiment.plan.spending import all_prices, prices_of
+from medstress.tasks.multiple_choice import AnswerBy
 from medstress.tasks.task import Task
 from medstress.tasks.victim import Victim
 
@@ -39,6 +42,8 @@ class _Counts:
     universality: int = 0
     tests: int = 0
     slopes: int = 0
+    attempts: float = 0.0
+    """Expected queries of attacks that ask in conversations, each of which asks the roles."""
 
     @property
     def total(self) -> int:
@@ -59,6 +64,8 @@ class _ItemQueries:
     """Queries about the clean item."""
     edited: dict[int | None, int] = field(default_factory=dict)
     """Most bytes that an edit adds to a prompt (None: unknown) -> queries."""
+    about: float = 0.0
+    """Expected queries about the edited item."""
 
 
 @dataclass(slots=True)
@@ -66,7 +73,12 @@ class _Tokens:
     """Calls and tokens of one victim."""
 
     calls: int = 0
-    about_in: int = 0
+    about_queries: float = 0.0
+    """Expected queries."""
+    about_in: float = 0.0
+    about_out: float = 0.0
+    long_out: float | None = None
+    """Tokens written if every answer were as long as allowed; None if their length is known."""
     most_in: int | None = 0
     """None if an attack writes texts without a bound."""
     most_out: int = 0
@@ -85,10 +97,11 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
         folder: folder of the run; measured speeds are read from it and its neighbours.
     """
     if not prepared.kind.draws_names:
-        yield from sentence_cost(prepared)
+        yield from sentence_cost(prepared, folder)
         return
     n_victims = len(prepared.experiment.victim)
-    counts, by_victim = _count_all(prepared, n_victims)
+    usuals = [usual_of(victim, prepared, folder) for victim in prepared.victims]
+    counts, by_victim = _count_all(prepared, n_victims, usuals)
     yield f"queries: at most {counts.total:,} (exact bound)"
     shown = {
         "baseline": counts.baseline,
@@ -108,30 +121,34 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
         yield _counts("[test]: ", shown)
         yield tests_remark(prepared)
     tokens = {
-        victim.label: _tokens(victim, by_item)
-        for victim, by_item in zip(prepared.victims, by_victim, strict=False)
+        victim.label: _tokens(victim, by_item, usual)
+        for victim, by_item, usual in zip(prepared.victims, by_victim, usuals, strict=False)
     }
     yield from _calls(prepared, tokens, counts.total)
+    for victim, usual in zip(prepared.victims, usuals, strict=False):
+        yield _assumptions(victim, usual, tokens[victim.label])
     yield _tokens_line(list(tokens.values()), prepared)
-    yield from role_lines(prepared, n_victims)
+    yield from role_lines(prepared, n_victims, counts.attempts)
     yield from filter(None, (group.remark for group in prepared.groups))
     for victim in prepared.victims:
         yield _time(victim, tokens[victim.label], measured_speed(victim, prepared, folder))
-    yield _money(tokens, prices_of(prepared.experiment.victim))
+    yield from _money(tokens, prepared, counts, folder)
     if prepared.roles:
         yield "tokens and money of victims leave out what other roles read and write"
 
 
-def _count_all(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[list[_ItemQueries]]]:
+def _count_all(
+    prepared: Prepared, n_victims: int, usuals: Sequence[Usual]
+) -> tuple[_Counts, list[list[_ItemQueries]]]:
     """Return the counts of all victims together, and the queries about each item by victim."""
-    known: dict[frozenset[tuple[str, str]], tuple[_Counts, list[_ItemQueries]]] = {}
+    known: dict[tuple[frozenset[tuple[str, str]], Usual], tuple[_Counts, list[_ItemQueries]]] = {}
     found = []
     victims: list[Victim | None] = [*prepared.victims] or [None] * n_victims
-    for victim in victims:
+    for victim, usual in zip(victims, usuals or [Usual()] * n_victims, strict=True):
         unseen = _unseen(prepared, victim) if victim else frozenset()
-        if unseen not in known:
-            known[unseen] = _count(prepared, n_victims, unseen)
-        found.append(known[unseen])
+        if (unseen, usual) not in known:
+            known[unseen, usual] = _count(prepared, n_victims, unseen, usual)
+        found.append(known[unseen, usual])
     total = {
         each.name: sum(getattr(counts, each.name) for counts, _ in found)
         for each in fields(_Counts)
@@ -149,7 +166,7 @@ def _unseen(prepared: Prepared, victim: Victim) -> frozenset[tuple[str, str]]:
 
 
 def _count(
-    prepared: Prepared, n_victims: int, unseen: Collection[tuple[str, str]]
+    prepared: Prepared, n_victims: int, unseen: Collection[tuple[str, str]], usual: Usual
 ) -> tuple[_Counts, list[_ItemQueries]]:
     """Return the counts of one victim, and its queries about each item."""
     settings, analysis = prepared.experiment.experiment, prepared.experiment.analysis
@@ -186,6 +203,11 @@ def _count(
                     )
                     counts.controls += new
                     of_item.edited[growth] = of_item.edited.get(growth, 0) + new
+                    # Of what it adds to other controls, the share that a trial of it asks.
+                    trial = expected_trial(traits, n, usual, control=True)
+                    n_checks = int(settings.flip_check)
+                    asked = trial.queries + n_checks * trial.successes
+                    of_item.about += new * asked / max(n + n_checks, 1)
                     continue
                 checks = seeds * _most_checks(traits, n) if settings.flip_check else 0
                 transferred = seeds * (n_victims - 1) if analysis.transfer else 0
@@ -199,6 +221,11 @@ def _count(
                 counts.slopes += seeds * slopes
                 more = seeds * (n + tests + slopes) + checks + transferred + universal
                 of_item.edited[growth] = of_item.edited.get(growth, 0) + more
+                trial = expected_trial(traits, n, usual)
+                counts.attempts += seeds * trial.queries if traits.in_turns else 0
+                after = seeds * (tests + slopes) + checks + transferred
+                of_item.about += seeds * trial.queries + trial.successes * after
+                of_item.about += usual.accuracy * universal
         counts.baseline += sum(each.clean for each in by_item.values())
         found += by_item.values()
     return counts, found
@@ -213,24 +240,70 @@ def _growth(part: AttackPart, group: GroupPart) -> int | None:
     return max((max(len(n.encode()), len(n.upper().encode())) for n in names), default=0)
 
 
-def _tokens(victim: Victim, by_item: list[_ItemQueries]) -> _Tokens:
-    total = _Tokens()
+def _tokens(victim: Victim, by_item: list[_ItemQueries], usual: Usual) -> _Tokens:
+    total, model = _Tokens(), victim.backend.identity.name
+    about_calls = long_out = 0.0
     for each in by_item:
         on_dataset = victim.on(each.dataset)
         task = _task(on_dataset)
         if each.attack is not None:
             task = _task(victim_of(on_dataset, each.attack, "", each.item, 0, 0))
-        size = query_size(task, each.item)
+        size = query_size(task, each.item, model)
         n = each.clean + sum(each.edited.values())
         total.calls += n * task.n_calls(len(each.item.options))
-        total.about_in += n * size.about_in
+        about = each.clean + each.about
+        total.about_queries += about
+        about_calls += about * size.about_calls
+        total.about_in += about * size.about_in
+        total.about_out += about * size.about_out
+        long_out += about * size.most_out
         total.most_out += n * size.most_out
         for growth, times in ((0, each.clean), *each.edited.items()):
             if growth is None or total.most_in is None:
                 total.most_in = None
             else:
                 total.most_in += times * size.longer_by(growth)
+    if usual.tokens_in is not None:
+        total.about_in = about_calls * usual.tokens_in
+    if usual.tokens_out is not None:
+        total.about_out = about_calls * usual.tokens_out
+    elif _writes(victim):
+        total.long_out = long_out
     return total
+
+
+def _assumptions(victim: Victim, usual: Usual, tokens: _Tokens) -> str:
+    """Say what the estimates of a victim rest on."""
+    written = tokens.about_out / tokens.about_queries if tokens.about_queries else 0.0
+    line = (
+        f"estimate for {victim.label}: about {tokens.about_queries:,.0f} queries (tokens written "
+        f"by each: {written:,.3g}), if {usual.accuracy * 100:.0f} % of the questions are right at "
+        f"first and an edit flips {usual.flips * 100:.0f} % of them ({usual.source})"
+    )
+    if tokens.long_out is None or not tokens.about_queries:
+        return line
+    most = tokens.long_out / tokens.about_queries
+    if _may_reason(victim):
+        line += "; uncertain: this model may reason, and its thoughts have no usual length"
+        return f"{line} (at most {most:,.3g} a query)"
+    return f"{line}; uncertain: up to {most:,.3g} a query if it explains its answers"
+
+
+def _spec(victim: Victim) -> dict[str, Any]:
+    """Return what a victim's own task is, below its wrappers."""
+    spec = victim.task.spec()
+    while "task" in spec:
+        spec = spec["task"]
+    return spec
+
+
+def _writes(victim: Victim) -> bool:
+    return _spec(victim).get("answer_by") == AnswerBy.GENERATE
+
+
+def _may_reason(victim: Victim) -> bool:
+    most, _ = _spec(victim)["decoding"]
+    return reasons(victim.backend.identity.name, most)
 
 
 def _task(victim: Victim) -> Task:
@@ -252,10 +325,10 @@ def _calls(prepared: Prepared, tokens: Mapping[str, _Tokens], queries: int) -> I
 
 
 def _tokens_line(tokens: list[_Tokens], prepared: Prepared) -> str:
-    about = sum(each.about_in + each.most_out for each in tokens)
+    about = sum(each.about_in + each.about_out for each in tokens)
     line = (
-        f"tokens: about {about:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
-        "nothing shared, generated texts at their longest); "
+        f"tokens: about {about:,.0f} (estimate: {CHARACTERS_PER_TOKEN} characters a token where "
+        "none were measured, nothing shared); "
     )
     bounds = [each.most_in + each.most_out for each in tokens if each.most_in is not None]
     if len(bounds) == len(tokens):
@@ -279,20 +352,34 @@ def _time(victim: Victim, tokens: _Tokens, speed: Speed | None) -> str:
     )
 
 
-def _money(tokens: Mapping[str, _Tokens], prices: Mapping[str, Price]) -> str:
-    if not prices:
-        return "money: unknown (no victim has price_in and price_out)"
-    about, most = 0.0, 0.0
-    bounded = True
+def _money(
+    tokens: Mapping[str, _Tokens], prepared: Prepared, counts: _Counts, folder: Path | None
+) -> Iterator[str]:
+    """Yield the estimate of money, its bound, and what `max_usd` does."""
+    about = roles_about(prepared, len(prepared.victims), counts.attempts)
+    prices = prices_of(prepared.experiment.victim)
+    priced_roles = all_prices(prepared.experiment).keys() - prices.keys()
+    most: float | None = None if priced_roles else 0.0  # what roles read has no bound
+    longer = 0.0
     for label, price in prices.items():
         each = tokens[label]
-        about += price.usd(each.about_in, each.most_out)
-        most += price.usd(each.most_in or 0, each.most_out)
-        bounded = bounded and each.most_in is not None
-    bound = f"at most ${most:,.2f} (bound)" if bounded else "no bound"
-    free = [label for label in tokens if label not in prices]
-    without = f"; without {', '.join(free)}, which have no price" if free else ""
-    return f"money: about ${about:,.2f} (estimate); {bound}{without}"
+        about += price.usd(each.about_in, each.about_out)
+        if each.long_out is not None:
+            longer += price.usd(0, max(each.long_out - each.about_out, 0.0))
+        if most is not None:
+            unbounded = each.most_in is None
+            most = None if unbounded else most + price.usd(each.most_in or 0, each.most_out)
+    yield from money_lines(
+        Spent(
+            about=about,
+            most=most,
+            if_long=about + longer if longer else None,
+            n_queries=sum(each.about_queries for each in tokens.values()),
+            free=[label for label in tokens if label not in prices],
+        ),
+        prepared,
+        folder,
+    )
 
 
 def _counts(head: str, counts: Mapping[str, int]) -> str:

@@ -10,6 +10,7 @@ from medstress.attacks.controls.written_paraphrases import ROLE as PARAPHRASER
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.medfuzz.judges import JUDGE, N_VOTES, is_judge, votes_each
 from medstress.attacks.protocol import Attack
+from medstress.costs.money import dollars
 from medstress.experiment.file.config import SignificanceTable
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import RolePart
@@ -21,6 +22,10 @@ from medstress.significance.writer import MAX_ROUNDS
 
 PER_ATTEMPT = {"attacker": 5, JUDGE: N_VOTES + 2}
 """Most calls to a role in one attempt, with all repairs and votes on categories."""
+
+
+READ_BY_ROLE, WRITTEN_BY_ROLE = 1_200, 150
+"""Usual tokens that a call to a role reads (rules, question, conversation) and writes (JSON)."""
 
 
 def most_tested(attack: Attack, table: SignificanceTable | None) -> tuple[int, int]:
@@ -61,8 +66,14 @@ def tests_remark(prepared: Prepared) -> str:
     return f"  the bound of [test] assumes: {assumed}"
 
 
-def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
-    """Yield lines on the most calls to every role and the most that its replies cost."""
+def role_lines(prepared: Prepared, n_victims: int, attempts: float) -> Iterator[str]:
+    """Yield lines on the most calls to every role and the most that its replies cost.
+
+    Args:
+        prepared: the experiment.
+        n_victims: how many victims it has.
+        attempts: the expected attempts of all attacks that ask roles.
+    """
     # Control arms share the conversation of their attack and ask no role.
     attacks = [
         part
@@ -89,8 +100,31 @@ def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
         n_for_controls += _n_paraphrases(prepared, role.name, n_victims)
         n = n_attempts * per_attempt + n_clean + n_for_controls
         parts = {"about clean items": n_clean, "for controls": n_for_controls}
-        yield _role(role, n, parts, prepared)
+        yield _role(role, n, parts, prepared, _role_about(prepared, role, n_victims, attempts))
     yield from _mentions(prepared)
+
+
+def roles_about(prepared: Prepared, n_victims: int, attempts: float) -> float:
+    """Return the expected price of all roles in US dollars, as far as they have prices."""
+    roles = prepared.roles
+    return sum(_role_about(prepared, role, n_victims, attempts) or 0.0 for role in roles)
+
+
+def _role_about(
+    prepared: Prepared, role: RolePart, n_victims: int, attempts: float
+) -> float | None:
+    """Return the expected price of a role; None without a price.
+
+    An attempt asks the attacker twice and a judge three times, without repairs; paraphrases count
+    in full, controls of `[test]` not at all.
+    """
+    price = all_prices(prepared.experiment).get(role.label)
+    if price is None:
+        return None
+    per_attempt = {"attacker": 2, JUDGE: N_VOTES}.get(JUDGE if is_judge(role.name) else role.name)
+    n = attempts * (per_attempt or 0) + _n_clean(prepared, role.name)
+    n += _n_paraphrases(prepared, role.name, n_victims)
+    return price.usd(n * READ_BY_ROLE, n * min(WRITTEN_BY_ROLE, role.decoding.max_new_tokens))
 
 
 def _n_paraphrases(prepared: Prepared, role: str, n_victims: int) -> int:
@@ -148,7 +182,9 @@ def _bounds(prepared: Prepared, votes: int = 0) -> Iterator[tuple[str, Bound]]:
             yield part.label, _bound(part.attack, table, votes=votes if judged else 0)
 
 
-def _role(role: RolePart, n: int, parts: Mapping[str, int], prepared: Prepared) -> str:
+def _role(
+    role: RolePart, n: int, parts: Mapping[str, int], prepared: Prepared, about: float | None
+) -> str:
     most_written = n * role.decoding.max_new_tokens
     of_them = "".join(f", {count:,} of them {what}" for what, count in parts.items() if count)
     line = (
@@ -160,7 +196,8 @@ def _role(role: RolePart, n: int, parts: Mapping[str, int], prepared: Prepared) 
         return f"{line}; money: unknown (no price_in and price_out)"
     return (
         f"{line}, ${price.usd(0, most_written):,.2f}; tokens read grow with the conversation and "
-        f"have no bound (${price.usd_in:g} per million tokens)"
+        f"have no bound (${price.usd_in:g} per million tokens); about {dollars(about or 0.0)} in "
+        "all (estimate)"
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from medstress.backends.server.replies import most_tokens, plain
 from medstress.core.calls import Call, Choose, Generate, Rank, Score
 from medstress.core.items import Candidate, Question
-from medstress.tasks.task import Task
+from medstress.costs.usual import CONFIDENCES, REASONING_TURN, SHORT_ANSWER, written
+from medstress.tasks.conversation import Conversation
+from medstress.tasks.task import AnyTask, Task
 
 CHARACTERS_PER_TOKEN = 4
 
@@ -22,6 +25,10 @@ class QuerySize:
     """Bound of tokens written."""
     about_in: int
     """Estimate of tokens read, from the number of characters."""
+    about_out: int
+    """Estimate of tokens written, from the kind of answer."""
+    about_calls: int
+    """Calls, if no reply has to be repaired."""
     n_places: int
     """Most places where the text of one option occurs."""
 
@@ -30,28 +37,58 @@ class QuerySize:
         return self.most_in + self.n_places * n_bytes
 
 
-def query_size(task: Task, item: Question) -> QuerySize:
-    """Measure a victim's query about an unchanged item, from the calls it makes first."""
+def query_size(task: Task, item: Question, model: str) -> QuerySize:
+    """Measure a victim's query about an unchanged item, from the calls it makes first.
+
+    Args:
+        task: the victim's task.
+        item: the item.
+        model: the model's name, which may say that it reasons.
+    """
     flow = task.flow(Candidate(item=item))
     first = next(flow)
     flow.close()
     n = task.n_calls(len(item.options))
-    sizes = [_size(request.call) for request in first]
+    sizes = [_size(request.call, model) for request in first]
+    about_in = n * sum(size.about_in for size in sizes) // len(sizes)
+    about_out, about_calls = n * max(size.about_out for size in sizes), n
+    if isinstance(task, Conversation):
+        # Three turns; later ones read the earlier again.
+        thoughts = min(REASONING_TURN, task.decoding.max_new_tokens)
+        short = SHORT_ANSWER if not task.by_letter else 1
+        about_calls, about_out = 3, thoughts + CONFIDENCES + short
+        about_in = 3 * sizes[0].about_in + 2 * thoughts + CONFIDENCES
     # Later turns of a conversation may be longer than its first.
     written = getattr(task, "most_written", n * max(size.most_out for size in sizes))
     return QuerySize(
         most_in=n * max(size.most_in for size in sizes),
         most_out=written,
-        about_in=n * sum(size.about_in for size in sizes) // len(sizes),
+        about_in=about_in,
+        about_out=about_out,
+        about_calls=about_calls,
         n_places=n * max(size.n_places for size in sizes),
     )
 
 
-def _size(call: Call) -> QuerySize:
+def round_size(task: AnyTask, item: Any, model: str) -> QuerySize | None:
+    """Measure the first calls about a sentence or pair; None if they are no prompts."""
+    flow = task.flow(item.candidate())
+    calls = [request.call for request in next(flow)]
+    flow.close()
+    if not all(isinstance(call, Generate | Score) for call in calls):
+        return None
+    sizes = [_size(call, model) for call in calls]
+    names = [each.name for each in fields(QuerySize)]
+    return QuerySize(**{name: sum(getattr(size, name) for size in sizes) for name in names})
+
+
+def _size(call: Call, model: str) -> QuerySize:
     out, places = 0, 1
+    about_out: int | None = None
     match call:
         case Generate():
             texts, out = [plain(call.prompt)], call.decoding.max_new_tokens
+            about_out = written(model, out)
         case Choose():
             texts = [call.prompt]
         case Rank():
@@ -66,5 +103,7 @@ def _size(call: Call) -> QuerySize:
         most_in=most_tokens(texts),
         most_out=out,
         about_in=sum(map(len, texts)) // CHARACTERS_PER_TOKEN,
+        about_out=out if about_out is None else about_out,
+        about_calls=1,
         n_places=places * len(texts),
     )

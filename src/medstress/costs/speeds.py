@@ -35,7 +35,7 @@ def measured_speed(victim: Victim, prepared: Prepared, folder: Path | None) -> S
     model, or else from the shared cache. It is scaled to the victim's current number of workers.
     """
     model = victim.backend.identity.hash
-    for each in _folders(folder):
+    for each in run_folders(folder):
         n, seconds = seconds_of_calls(each, model)
         if n and seconds:
             rate = n / seconds * victim.backend.traits.workers
@@ -52,7 +52,8 @@ def measured_speed(victim: Victim, prepared: Prepared, folder: Path | None) -> S
     return None
 
 
-def _folders(folder: Path | None) -> list[Path]:
+def run_folders(folder: Path | None) -> list[Path]:
+    """Return a run's folder and its neighbours that hold runs, the newest first."""
     if folder is None:
         return []
     beside = [path.parent for path in folder.parent.glob(f"*/{FILE}") if path.parent != folder]

@@ -15,8 +15,8 @@ from typing import Any
 from medstress.core.errors import DataError
 from medstress.core.items import Mention, Question
 from medstress.core.text import cut_word
-from medstress.datasets.rows import shown
 from medstress.datasets.source import required_file
+from medstress.datasets.values import shown
 from medstress.files.reading import read_json
 
 _LISTS = ("text", "labels", "boundaries")

@@ -16,8 +16,7 @@ language processing. NeurIPS Datasets and Benchmarks, 2022.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,7 @@ from medstress.core.sentences import TaggedText
 from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
 from medstress.datasets.iob import REPAIR_ADVICE, SCHEME_ADVICE, repair_notes
 from medstress.datasets.label_types import keep_types, with_types
-from medstress.datasets.pairs import Row, RowOrError, jsonl_rows, raise_error, read_pairs
-from medstress.datasets.rows import parquet_rows, shown
+from medstress.datasets.pairs import read_pairs
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
@@ -38,10 +36,14 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
-from medstress.files.reading import loading, read_bytes, read_json, reading
+from medstress.datasets.tables.columnar import is_saved
+from medstress.datasets.tables.reading import read_table
+from medstress.datasets.tables.table import Row, RowOrError, raise_error
+from medstress.datasets.values import shown
 
 _MAX_GAP = 100_000
 """Most characters between two passages; a larger gap must be a mistake in the offsets."""
+ENDINGS = (".json", ".jsonl", ".parquet")
 TAGS = ("labels", "ner_tags", "tags")
 PAIRS = {"id": "id", "text_a": "text_1", "text_b": "text_2", "score": "label"}
 
@@ -60,14 +62,10 @@ def load(options: DatasetOptions) -> LoadedTexts:
 
 def read_bigbio(path: Path, options: DatasetOptions) -> LoadedTexts:
     """Read one file; see `load`."""
-    read = _READERS.get(path.suffix.lower())
-    if read is None:
-        raise UsageError(f"expected a file {' or '.join(_READERS)}, got {path}; convert it")
-    rows = list(read(path))
-    if not rows:
-        raise DataError(
-            f"{path}: expected at least one row, got an empty file; give a file with rows"
-        )
+    if path.suffix.lower() not in ENDINGS and not is_saved(path):
+        raise UsageError(f"expected a file {' or '.join(ENDINGS)}, got {path}; convert it")
+    table = read_table(path)
+    rows = table.rows
     first = next((row for _, row in rows if isinstance(row, dict)), None)
     if first is None:
         raise DataError(f"{path}, {rows[0][0]}: {rows[0][1]}")
@@ -75,7 +73,7 @@ def read_bigbio(path: Path, options: DatasetOptions) -> LoadedTexts:
         return _documents(path, rows, options)
     field = next((name for name in TAGS if name in first), None)
     if "tokens" in first and field is not None:
-        return _tokens(path, rows, options, field)
+        return _tokens(path, rows, options, field, table.names.get(field, ()))
     if "text_1" in first:
         return read_pairs(path, iter(rows), _with_columns(options))
     if {"text_a", "text_b"} <= {*first, *options.columns}:
@@ -184,9 +182,12 @@ def _offsets(part: Mapping[str, Any], field: str) -> list[tuple[int, int]]:
 
 
 def _tokens(
-    path: Path, rows: Sequence[tuple[str, RowOrError]], options: DatasetOptions, field: str
+    path: Path,
+    rows: Sequence[tuple[str, RowOrError]],
+    options: DatasetOptions,
+    field: str,
+    names: Sequence[str],
 ) -> LoadedTexts:
-    names = label_names(path, field)
     repaired: list[int] = []
     repair = options.on_bad_labels == "repair"
     check_scheme(_names_of(rows, field, names), options.scheme or "iob2", path)
@@ -239,26 +240,6 @@ def _document_of(row: Row) -> dict[str, str]:
     return {}
 
 
-def label_names(path: Path, field: str) -> list[str]:
-    """Return the label names that a parquet file of the hub declares for a column, else []."""
-    if path.suffix.lower() != ".parquet":
-        return []
-    import polars
-
-    with loading(lambda why: f"{path}: cannot read the parquet metadata: {why}", DataError):
-        metadata = polars.read_parquet_metadata(path).get("huggingface")
-    with reading(
-        lambda why: f"{path}: cannot read the hub's label names in its metadata: {why}",
-        DataError,
-        (AttributeError, TypeError),
-    ):
-        features = json.loads(metadata)["info"]["features"] if metadata else {}
-        feature = features.get(field, {})
-        feature = feature.get("feature", feature)
-        names = feature.get("names", []) if isinstance(feature, dict) else []
-        return [str(name) for name in names]
-
-
 def _label(tag: Any, names: Sequence[str], field: str) -> str:
     if isinstance(tag, str):
         return tag
@@ -283,24 +264,3 @@ def _names_of(rows: Iterable[tuple[str, RowOrError]], field: str, names: Sequenc
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _json_rows(path: Path) -> Iterator[tuple[str, RowOrError]]:
-    if not read_bytes(path).strip():
-        return
-    rows = read_json(path, "a JSON list of objects")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(f"{path}: expected a JSON list of objects, got {shown(rows)}")
-    yield from ((f"row {n}", row) for n, row in enumerate(rows, start=1))
-
-
-def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the place and the fields of every row of a parquet file."""
-    yield from ((f"row {n}", row) for n, row in enumerate(parquet_rows(path), start=1))
-
-
-_READERS: dict[str, Callable[[Path], Iterator[tuple[str, RowOrError]]]] = {
-    ".json": _json_rows,
-    ".jsonl": jsonl_rows,
-    ".parquet": read_rows,
-}

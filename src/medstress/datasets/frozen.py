@@ -17,7 +17,7 @@ from medstress.core.errors import DataError
 from medstress.core.items import TEXTS, Candidate, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
-from medstress.datasets.rows import jsonl_lines, parse_line, question_from_row, shown
+from medstress.datasets.rows import question_from_row
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -26,6 +26,8 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
+from medstress.datasets.tables.objects import jsonl_lines, parse_line
+from medstress.datasets.values import shown
 
 COUNTS = ("n_items", "n_trials", "n_queries")
 """What the first line counts."""

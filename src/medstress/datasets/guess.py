@@ -2,45 +2,151 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from medstress.core import registry
-from medstress.core.errors import UsageError, did_you_mean
-from medstress.datasets.hub import is_hub_name
+from medstress.core.errors import MedstressError, UsageError, did_you_mean
+from medstress.datasets.forms import naming
+from medstress.datasets.forms.kinds import source_of
+from medstress.datasets.forms.naming import called, columns_of
+from medstress.datasets.hub import is_hub_name, is_pubtator
+from medstress.datasets.tables.columnar import is_saved
+from medstress.datasets.tables.reading import read_table
 
-ENDINGS = {
+QUESTIONS = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".xlsx": "xlsx",
     ".jsonl": "jsonl",
+    ".json": "jsonl",
     ".parquet": "parquet",
-    ".iob": "iob",
-    ".conll": "iob",
-    ".pubtator": "pubtator",
 }
-"""File ending -> the source that reads it."""
+"""Ending of a table -> the source that reads it if it holds questions."""
+TEXTS = {".iob": "iob", ".conll": "iob", ".bio": "iob", ".pubtator": "pubtator", ".txt": "iob"}
+"""Ending of another file -> the source that reads it."""
+ENDINGS = (*QUESTIONS, *(ending for ending in TEXTS if ending != ".txt"))
+"""Endings that say that a file holds data; `.txt` may be anything."""
+_BC5CDR = {"train.tsv", "devel.tsv", "test.tsv"}
+_SPREADSHEETS = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
+_TAGGED = re.compile(r"\S+\t(?:O|[BIESLU]-\S+)\s*")
 
 
 def guess_dataset(given: str) -> dict[str, Any]:
     """Return the keys of the `[[dataset]]` table for a file, a folder, a source or a hub name.
 
+    The names of a table's columns tell questions from labelled pairs, scored pairs and the rest.
+
     Raises:
-        UsageError: nothing of this name.
+        UsageError: nothing of this name, or a file that no source reads.
 
     >>> guess_dataset("sample")
     {'name': 'sample'}
     """
     path = Path(given).expanduser()
-    if path.is_file() and (name := ENDINGS.get(path.suffix.lower())):
+    name = _of_folder(path) if path.is_dir() else _of_file(path) if path.is_file() else None
+    if name is not None:
         return {"name": name, "path": given}
-    if not path.exists() and given in registry.installed("datasets"):
+    if path.exists():
+        raise UsageError(f"{given}: {_unread(path)}")
+    if given in registry.installed("datasets"):
         return {"name": given}
-    if not path.exists() and is_hub_name(given):
+    folders = [str(each) for each in path.parent.glob("*") if each.is_dir()]
+    files = [str(each) for each in path.parent.glob("*") if each.suffix.lower() in ENDINGS]
+    is_file = ":" not in given and path.suffix.lower() in (*QUESTIONS, *TEXTS, *_SPREADSHEETS)
+    if given.endswith("/") or (is_file and not path.parent.is_dir()):
+        folder = path.parent if is_file else path
+        near = did_you_mean(given, folders)
+        raise UsageError(f"{given}: there is no folder {folder}{near}")
+    if is_file:
+        raise UsageError(f"{given}: there is no such file{did_you_mean(given, files)}")
+    if is_hub_name(given):
         return {"name": "hub", "hub": given}
-    names = [*registry.installed("datasets"), *(str(each) for each in path.parent.glob("*"))]
+    names = [*registry.installed("datasets"), *files, *folders]
+    known = ", ".join(dict.fromkeys([*QUESTIONS, *TEXTS]))
     raise UsageError(
-        f"{given}: expected a file ending in {', '.join(ENDINGS)}, a data set of "
-        f"`medstress list datasets`, or owner/name on the Hugging Face hub"
-        f"{did_you_mean(given, names)}"
+        f"{given}: expected a file ending in {known}, a folder that `datasets` saved, a data set "
+        f"of `medstress list datasets`, or owner/name on the Hugging Face hub"
+        f"{did_you_mean(given, names) or '; see `medstress list datasets`'}"
     )
+
+
+def _unread(path: Path) -> str:
+    """Return what is wrong with a file or folder that no source reads, and what to do."""
+    known = ", ".join(dict.fromkeys([*QUESTIONS, *TEXTS]))
+    if path.is_dir():
+        return f"expected a folder with data, got one without a file ending in {known}"
+    ending = path.suffix.lower()
+    mend = "rename it to end in what it holds, such as .csv or .jsonl"
+    if ending in _SPREADSHEETS:
+        mend = "open it in a spreadsheet program and save it as .xlsx or .csv"
+    elif ending == ".arrow":
+        mend = f"give the folder that `datasets` saved: {path.parent}"
+    return f"expected a file ending in {known}, got {ending or 'no ending'}; {mend}"
+
+
+def _check_text(path: Path) -> None:
+    """Refuse a table under the ending .txt, which would be read as tagged tokens.
+
+    Raises:
+        UsageError: its first line is the header of a table of questions, or JSON.
+    """
+    with path.open(encoding="utf-8-sig", errors="replace") as stream:
+        first = stream.readline().strip()
+    tables = {
+        "jsonl": first.startswith("{"),
+        "tsv": _is_header(first.split("\t")),
+        "csv": _is_header(re.split("[,;|]", first)),
+    }
+    for ending, is_table in tables.items():
+        if is_table:
+            name = path.with_suffix(f".{ending}").name
+            raise UsageError(
+                f"{path}: expected tokens and labels, or PubTator, got a table; rename it to {name}"
+            )
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    keys = (*naming.ANSWERS, *naming.OPTION_LISTS)
+    return len(cells) > 2 and bool(called(cells, naming.QUESTIONS) and called(cells, keys))
+
+
+def _of_file(path: Path) -> str | None:
+    ending = path.suffix.lower()
+    if ending == ".txt":
+        if is_pubtator(path):
+            return "pubtator"
+        _check_text(path)
+    if ending not in QUESTIONS:
+        return TEXTS.get(ending)
+    if ending == ".tsv" and _is_tagged(path):
+        return "iob"
+    try:
+        rows = read_table(path).rows
+    except MedstressError:
+        return QUESTIONS[ending]  # whose reader says what is wrong
+    columns = columns_of(row for _, row in rows if isinstance(row, dict))
+    if {"pair_id", "sentence1", "sentence2", "mean_score"} <= set(columns):
+        return "biosses"
+    source = source_of(columns)
+    return QUESTIONS[ending] if source == "questions" else source
+
+
+def _of_folder(path: Path) -> str | None:
+    if is_saved(path):
+        return "hub"
+    names = {file.name for file in path.rglob("*") if file.is_file()}
+    if any(name.endswith(".ann") for name in names):
+        return "brat"
+    if names & _BC5CDR:
+        return "bc5cdr"
+    return "hub" if any(Path(name).suffix.lower() in QUESTIONS for name in names) else None
+
+
+def _is_tagged(path: Path) -> bool:
+    """Return whether the first line with content is a token and its label."""
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        first = next((line for line in stream if line.strip() and "DOCSTART" not in line), "")
+    return _TAGGED.fullmatch(first) is not None

@@ -2,24 +2,37 @@
 
 `hub = "owner/name"` finds the file whose name matches the split (`train`, `validation`, `test`)
 among the data set's parquet, JSONL, JSON, TSV, IOB and PubTator files, else among the hub's parquet
-conversions. `hub = "owner/name:folder/file.jsonl"` names the file. Data sets that consist of a
+conversions; several files that are the parts of one table are read together.
+`hub = "owner/name:folder/file.jsonl"` names the file. Data sets that consist of a
 script alone cannot be read; name a copy that has files. A downloaded file is read from the hub's
-cache without a network.
+cache without a network. `path` instead of `hub` is a folder: one that the package `datasets` saved,
+or a copy of a data set's files.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from medstress.core.errors import DataError, UsageError
-from medstress.datasets import bigbio, iob, pairs, pubtator, rows
+from medstress.core import registry
+from medstress.core.errors import DataError, MedstressError, UsageError, did_you_mean
+from medstress.datasets import bigbio, iob, pairs, pubtator
+from medstress.datasets.forms.kinds import source_of
+from medstress.datasets.forms.naming import columns_of
+from medstress.datasets.questions import read_questions
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, check_keys
+from medstress.datasets.tables.columnar import is_saved, saved_split
+from medstress.datasets.tables.parts import joined_parts
+from medstress.datasets.tables.reading import read_table
 
 CONVERTED = "refs/convert/parquet"
 ENDINGS = (".parquet", ".jsonl", ".json", ".tsv", ".iob", ".conll", ".txt", ".pubtator")
+TABLES = (".csv", ".xlsx")
+"""Endings that are looked for where no file has one of `ENDINGS`."""
 SPLIT_WORDS = {
     "train": ("train", "training"),
     "devel": ("devel", "dev", "validation", "valid", "val"),
@@ -27,6 +40,9 @@ SPLIT_WORDS = {
 }
 """Split -> the words that stand for it in file paths."""
 
+_TYPE = "dataset"
+_PATIENCE_S = 10.0
+"""Seconds that the hub has to answer."""
 _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(:(?P<file>.+))?")
 _PATH_WORDS = re.compile(r"[A-Za-z]+")
 
@@ -43,14 +59,52 @@ def load(options: DatasetOptions) -> Loaded | LoadedTexts:
         UsageError: no `hub`, a missing data set or file, several matching files, or no network.
         DataError: a bad row, if `on_bad_row` is ``error``.
     """
-    check_keys(
-        "hub", options, "hub", "split", "types", "scheme", "columns", "scale", "on_bad_labels"
-    )
-    path = download("hub", options)
+    keys = ("hub", "path", "split", "types", "scheme", "columns", "scale", "on_bad_labels")
+    check_keys("hub", options, *keys, "answer_base", "encoding", "sheet")
+    path = _local("hub", options) if options.path is not None else download("hub", options)
     plain = replace(options, hub=None, split=None, path=path)
-    if path.suffix.lower() in (".jsonl", ".parquet") and _holds_questions(path):
-        return rows.load_jsonl(plain) if path.suffix == ".jsonl" else rows.load_parquet(plain)
+    if path.suffix.lower() in (".csv", ".xlsx", ".json", ".jsonl", ".parquet") or path.is_dir():
+        return _read_table(path, plain)
     return _read(path, plain)
+
+
+def _read_table(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
+    """Read a table; the names of its columns tell questions, labelled pairs and the rest."""
+    table = read_table(path, encoding=options.encoding, sheet=options.sheet)
+    columns = columns_of(row for _, row in table.rows if isinstance(row, dict))
+    source = source_of([*columns, *options.columns])
+    if source == "questions":
+        return read_questions("hub", table, options)
+    if source == "nli":
+        keys = ("path", "columns", "encoding", "sheet", "on_bad_row")
+        given = DatasetOptions(**{key: getattr(options, key) for key in keys})
+        loaded: LoadedTexts = registry.load("datasets", "nli")(given)
+        return loaded
+    if source == "pairs" and path.suffix.lower() not in bigbio.ENDINGS:
+        return pairs.read_pairs(path, iter(table.rows), options)
+    return bigbio.read_bigbio(path, options)
+
+
+def _local(source: str, options: DatasetOptions) -> Path:
+    """Return the file, or the saved folder of one split, in the folder that `path` names.
+
+    Raises:
+        UsageError: no such folder, or no single file of the split in it.
+    """
+    folder = options.path or Path()
+    if options.hub is not None:
+        raise UsageError(f"dataset {source!r}: give path or hub, got both")
+    if not folder.is_dir():
+        raise UsageError(
+            f"dataset {source!r}: expected path = a folder that `datasets` saved, or that holds "
+            f"the files of a data set, got {folder}; for a file name its format, as in "
+            'name = "parquet"'
+        )
+    if is_saved(folder):
+        return saved_split(folder, options.split)
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    names = [file.relative_to(folder).as_posix() for file in files]
+    return folder / choose_table(source, str(folder), names, options.split)[0]
 
 
 def read_hub(source: str, options: DatasetOptions) -> LoadedTexts:
@@ -74,50 +128,81 @@ def download(source: str, options: DatasetOptions) -> Path:
             f"got {options.hub!r}"
         )
     try:
-        import huggingface_hub
-        from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+        from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_cache
+        from huggingface_hub.errors import (
+            HFValidationError,
+            RepositoryNotFoundError,
+            RevisionNotFoundError,
+        )
     except ImportError:
         raise UsageError(
             f"dataset {source!r}: hub needs the package huggingface_hub: pip install "
             "huggingface_hub; or give path = a file"
         ) from None
-    repo, file, revision = given["repo"], given["file"], None
+    repo, file = given["repo"], given["file"]
+    # Its warnings of each attempt say nothing that the one sentence below does not.
+    # Set after the import, which sets another level.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+
+    def listed(revision: str | None = None) -> list[str]:
+        # Not list_repo_files, which tries again for half a minute where there is no network.
+        found = HfApi().dataset_info(repo, revision=revision, timeout=_PATIENCE_S)
+        return [each.rfilename for each in found.siblings or ()]
+
     try:
-        if file is None:
-            names = huggingface_hub.list_repo_files(repo, repo_type="dataset")
-            if not _files_of_split(names, options.split):
-                revision = CONVERTED
-                names = huggingface_hub.list_repo_files(
-                    repo, repo_type="dataset", revision=revision
-                )
-            file = choose_file(source, repo, names, options.split)
-        return Path(
-            huggingface_hub.hf_hub_download(repo, file, repo_type="dataset", revision=revision)
-        )
+        revision = None
+        try:
+            names = listed()
+        except Exception:
+            cached = None if file is None else try_to_load_from_cache(repo, file, repo_type=_TYPE)
+            if isinstance(cached, str):
+                return Path(cached)
+            raise
+        if file is None and not _files_of_split(names, options.split):
+            with suppress(RevisionNotFoundError):  # then the refusal names the files that it has
+                names, revision = listed(CONVERTED), CONVERTED
+        if file is not None and file not in names:
+            raise UsageError(
+                f"dataset {source!r}: {repo!r} has no file {file!r}"
+                f"{did_you_mean(file, names) or '; leave :FILE out to find it by split'}"
+            )
+        table, files = (file, [file]) if file else choose_table(source, repo, names, options.split)
+        local = [
+            Path(hf_hub_download(repo, each, repo_type=_TYPE, revision=revision)) for each in files
+        ]
+        return local[0] if len(local) == 1 else local[0].with_name(PurePosixPath(table).name)
     except (RepositoryNotFoundError, HFValidationError) as error:
         raise UsageError(f"dataset {source!r}: the hub has no data set {repo!r}") from error
     except Exception as error:
         # The client raises its own errors and those of the HTTP library it happens to use.
-        if isinstance(error, UsageError):
+        if isinstance(error, MedstressError):
             raise
         reason = " ".join(str(error).split())[:160]
+        mend = (
+            "go online and unset HF_HUB_OFFLINE"
+            if constants.HF_HUB_OFFLINE
+            else f"check that this machine reaches {constants.ENDPOINT}"
+        )
         raise UsageError(
             f"dataset {source!r}: cannot fetch {options.hub!r} from the Hugging Face hub "
-            f"({reason}); go online and unset HF_HUB_OFFLINE, or give path = a file"
+            f"({reason}); {mend}, or give path = a file"
         ) from error
 
 
-def choose_file(source: str, repo: str, names: Sequence[str], split: str | None) -> str:
-    """Return the only readable file whose name matches the split.
+def choose_table(
+    source: str, repo: str, names: Sequence[str], split: str | None
+) -> tuple[str, list[str]]:
+    """Return the only readable table whose name matches the split, and its files.
 
     Raises:
         UsageError: no file matches, or several do.
+        DataError: a part of the table is missing.
     """
-    matching = _files_of_split(names, split)
+    matching = joined_parts(_files_of_split(names, split))
     if len(matching) == 1:
-        return matching[0]
+        return next(iter(matching.items()))
     what = f"split {split!r}" if split else "data set without a split"
-    listed = ", ".join(matching[:6] or names[:6])
+    listed = ", ".join([*matching][:6] or names[:6])
     raise UsageError(
         f"dataset {source!r}: expected one file of {repo!r} for the {what}, got {len(matching)} "
         f"({listed}); choose one with split = ... or hub = '{repo}:FILE'"
@@ -126,6 +211,7 @@ def choose_file(source: str, repo: str, names: Sequence[str], split: str | None)
 
 def _files_of_split(names: Sequence[str], split: str | None) -> list[str]:
     readable = [name for name in names if PurePosixPath(name).suffix.lower() in ENDINGS]
+    readable = readable or [n for n in names if PurePosixPath(n).suffix.lower() in TABLES]
     if split is None:
         return readable
     words = next((known for known in SPLIT_WORDS.values() if split in known), (split,))
@@ -136,17 +222,11 @@ def _files_of_split(names: Sequence[str], split: str | None) -> list[str]:
     ]
 
 
-def _holds_questions(path: Path) -> bool:
-    read = pairs.jsonl_rows(path) if path.suffix == ".jsonl" else bigbio.read_rows(path)
-    _, first = next(iter(read), ("", {}))
-    return isinstance(first, dict) and "options" in first
-
-
 def _read(path: Path, options: DatasetOptions) -> LoadedTexts:
     ending = path.suffix.lower()
     if ending in (".parquet", ".jsonl", ".json"):
         return bigbio.read_bigbio(path, options)
-    if ending == ".pubtator" or (ending == ".txt" and _is_pubtator(path)):
+    if ending == ".pubtator" or (ending == ".txt" and is_pubtator(path)):
         return pubtator.read_pubtator(path, options)
     if ending == ".tsv" and options.columns:
         return pairs.read_pairs(path, pairs.tsv_rows(path), options)
@@ -155,6 +235,7 @@ def _read(path: Path, options: DatasetOptions) -> LoadedTexts:
     raise DataError(f"{path}: expected a file ending in {', '.join(ENDINGS)}; convert it")
 
 
-def _is_pubtator(path: Path) -> bool:
+def is_pubtator(path: Path) -> bool:
+    """Return whether a file begins as PubTator files do."""
     with path.open("rb") as stream:
         return b"|t|" in stream.readline()

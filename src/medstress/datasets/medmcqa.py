@@ -1,7 +1,8 @@
 """MedMCQA: single-answer questions of Indian medical entrance examinations, with typed entities.
 
-This source reads the typed subset of the train split that Xian et al. publish: a parquet file, and
-a JSON file with the entity spans of its distractors. The questions come from the project MedMCQA
+This source reads the original files and those of the hub (`opa` to `opd`, `cop`), and the typed
+subset of the train split that Xian et al. publish: a parquet file, and a JSON file with the entity
+spans of its distractors. The questions come from the project MedMCQA
 (MIT), both files from the project qstab (RealPolitiX/qstab, CC BY-NC-ND 4.0). medstress ships
 neither.
 
@@ -21,7 +22,8 @@ from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Mention, Question
 from medstress.datasets.annotations import Annotations, read_annotations
 from medstress.datasets.passages import clean_passages
-from medstress.datasets.rows import parquet_rows, question_from_row
+from medstress.datasets.questions import read_questions
+from medstress.datasets.rows import question_from_row
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -31,13 +33,15 @@ from medstress.datasets.source import (
     required_file,
     single_columns,
 )
+from medstress.datasets.tables.columnar import parquet_rows
+from medstress.datasets.tables.reading import ENDINGS, read_table
 
 _OPTIONS = ("A", "B", "C", "D")
 _COLUMNS = ("id", "question", *_OPTIONS, "answer_idx", "subject_name")
 
 
 def load(options: DatasetOptions) -> Loaded:
-    """Read the typed MedMCQA subset, with the spans of its options if annotations are given.
+    """Read MedMCQA, or its typed subset, with the spans of its options if annotations are given.
 
     `columns = {passage = "reference"}` makes the explanations passages (`exp` in the original).
 
@@ -46,12 +50,14 @@ def load(options: DatasetOptions) -> Loaded:
         DataError: a missing column, annotations of another length, or a bad row, if `on_bad_row`
             is ``error``.
     """
-    check_keys("medmcqa", options, "path", "annotations", "split", "columns")
+    check_keys("medmcqa", options, "path", "annotations", "split", "columns", "answer_base")
+    path = required_file("medmcqa", "path", options.path)
+    if options.annotations is None and _is_original(path):
+        return read_questions("medmcqa", read_table(path), options)
     if options.split not in (None, "train"):
         raise UsageError(
             f"dataset 'medmcqa': expected the split 'train', the only one, got {options.split!r}"
         )
-    path = required_file("medmcqa", "path", options.path)
     passage = _passage_column(single_columns(options.columns))
     spans = read_annotations("medmcqa", options.annotations) if options.annotations else None
     rows = _rows(path, passage)
@@ -73,6 +79,12 @@ def load(options: DatasetOptions) -> Loaded:
         source_hash=hash_files(path, spans.path) if spans else hash_files(path),
         notes=(*(spans.notes if spans else ()), *notes),
     )
+
+
+def _is_original(path: Path) -> bool:
+    """Return whether the file has the columns of the original data set, whatever its format."""
+    rows = read_table(path).rows if path.suffix.lower() in ENDINGS else ()
+    return any(isinstance(row, dict) and "opa" in row for _, row in rows)
 
 
 def _passage_column(columns: Mapping[str, str]) -> str | None:

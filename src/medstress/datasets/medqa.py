@@ -10,24 +10,28 @@ References:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.items import Question
 from medstress.datasets.annotations import Annotations, read_annotations
-from medstress.datasets.rows import jsonl_lines, parse_line, question_from_row, shown
+from medstress.datasets.questions import read_questions
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
     check_keys,
-    collect,
     hash_files,
     required_file,
 )
+from medstress.datasets.tables.reading import read_table
+from medstress.datasets.tables.table import Row
+from medstress.datasets.values import shown
 
 SPLITS = ("train", "dev", "test")
 
 
 def load(options: DatasetOptions) -> Loaded:
-    """Read MedQA as JSONL, in the row format that all sources share.
+    """Read MedQA as JSONL or in another format of questions, with four or five options.
 
     The files do not name their split, so `split` does; it becomes metadata. With annotations, a
     row's `train_index` is the position of its record; rows without one get no spans.
@@ -42,24 +46,21 @@ def load(options: DatasetOptions) -> Loaded:
     path = required_file("medqa", "path", options.path)
     spans = read_annotations("medqa", options.annotations) if options.annotations else None
 
-    def convert(line: bytes) -> Question:
-        row = parse_line(line)
-        item = question_from_row(row if options.split is None else {**row, "split": options.split})
+    def finish(_: Row, item: Question) -> Question:
+        if options.split is not None:
+            item = replace(item, metadata={**item.metadata, "split": options.split})
         return _annotate(item, spans) if spans else item
 
-    questions, skipped = collect(path, jsonl_lines(path), convert, options.on_bad_row)
+    loaded = read_questions("medqa", read_table(path), options, finish)
     if not spans:
-        return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path))
-    if all(item.metadata.get("train_index") is None for item in questions):
+        return loaded
+    if all(item.metadata.get("train_index") is None for item in loaded.questions):
         raise DataError(
             f"{path}: expected rows with 'train_index', the position in {spans.path}, got none; "
             "leave the annotations out, since they exist for the train split only"
         )
-    return Loaded(
-        questions=questions,
-        skipped=skipped,
-        source_hash=hash_files(path, spans.path),
-        notes=spans.notes,
+    return replace(
+        loaded, source_hash=hash_files(path, spans.path), notes=(*spans.notes, *loaded.notes)
     )
 
 

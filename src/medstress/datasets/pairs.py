@@ -1,4 +1,4 @@
-"""Pairs of texts with a gold similarity: TSV with a header, or JSONL.
+"""Pairs of texts with a gold similarity: TSV with a header, JSONL, or another table.
 
 The columns are `text_a`, `text_b`, `score` and optionally `id` (default: numbers from 1);
 `columns = {text_a = "sentence1"}` renames them. TSV has no quoting. Scores lie within `scale`, by
@@ -8,13 +8,12 @@ default 0 to 4. Further columns become metadata.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.sentences import SentencePair
-from medstress.datasets.rows import jsonl_lines, parse_line, plain, shown
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
@@ -24,33 +23,34 @@ from medstress.datasets.source import (
     required_file,
     single_columns,
 )
+from medstress.datasets.tables.reading import ENDINGS, read_table
+from medstress.datasets.tables.table import RowOrError, raise_error
+from medstress.datasets.values import plain, shown
 from medstress.files.reading import text_lines
 
 FIELDS = ("id", "text_a", "text_b", "score")
 SCALE = (0.0, 4.0)
 
-Row = dict[str, Any]
-RowOrError: TypeAlias = Row | DataError
-"""A row, or the error about its line."""
-
 
 def load(options: DatasetOptions) -> LoadedTexts:
-    """Read pairs from a .tsv or .jsonl file.
+    """Read pairs from a file of rows.
 
     Raises:
         UsageError: no path, a missing file, an unknown ending, an unknown key of `columns`, a
             scale that does not rise, or a key that does not apply.
         DataError: an empty file, a missing column, or a bad row, if `on_bad_row` is ``error``.
     """
-    check_keys("pairs", options, "path", "columns", "scale")
+    check_keys("pairs", options, "path", "columns", "scale", "encoding", "sheet")
     path = required_file("pairs", "path", options.path)
-    read = _READERS.get(path.suffix.lower())
-    if read is None:
+    if path.suffix.lower() not in ENDINGS:
         raise UsageError(
-            f"dataset 'pairs': expected a file {' or '.join(_READERS)}, got {path}; rename or "
+            f"dataset 'pairs': expected a file {' or '.join(ENDINGS)}, got {path}; rename or "
             "convert it"
         )
-    return read_pairs(path, read(path), options)
+    if path.suffix.lower() == ".tsv" and options.encoding is None:
+        return read_pairs(path, tsv_rows(path), options)  # a quotation mark is part of the text
+    table = read_table(path, encoding=options.encoding, sheet=options.sheet)
+    return read_pairs(path, iter(table.rows), options)
 
 
 def read_pairs(
@@ -71,13 +71,6 @@ def read_pairs(
 
     items, skipped = collect(path, numbered, convert, options.on_bad_row)
     return LoadedTexts(items=items, skipped=skipped, source_hash=hash_files(path))
-
-
-def raise_error(row: RowOrError) -> Row:
-    """Return the row; raise the error if its line could not be read."""
-    if isinstance(row, DataError):
-        raise row
-    return row
 
 
 def column_names(columns: Mapping[str, str]) -> dict[str, str]:
@@ -184,15 +177,6 @@ def tsv_rows(path: Path) -> Iterator[tuple[str, RowOrError]]:
             yield f"line {number}", dict(zip(header, fields, strict=True))
 
 
-def jsonl_rows(path: Path) -> Iterator[tuple[str, RowOrError]]:
-    """Yield (place, row) for every line; an error takes the place of a bad row."""
-    for place, line in jsonl_lines(path):
-        try:
-            yield place, parse_line(line)
-        except DataError as error:
-            yield place, DataError(f"{error}; fix the line")
-
-
 def _score(value: Any, name: str, low: float, high: float, *, is_fixed: bool) -> float:
     expected = f"field {name!r}: expected a score from {low:g} to {high:g}, got"
     try:
@@ -207,9 +191,3 @@ def _score(value: Any, name: str, low: float, high: float, *, is_fixed: bool) ->
             + ("" if is_fixed else ", or give the scale with scale = [low, high]")
         )
     return number
-
-
-_READERS: dict[str, Callable[[Path], Iterator[tuple[str, RowOrError]]]] = {
-    ".tsv": tsv_rows,
-    ".jsonl": jsonl_rows,
-}

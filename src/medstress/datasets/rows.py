@@ -1,161 +1,24 @@
-"""Questions from JSONL or parquet, and the conversion of rows that all question sources share.
+"""The conversion of rows that all question sources share: the documented row format.
 
 A row holds `id`; `question`, or `context` and `stem`; `options`, a list or ``{"A": ...}``; the
 key as `answer_idx` (a letter or a 0-based position), else as `answer` (a letter, else the exact
 text of one option); and optionally `passage` and `mentions`. A null counts as absent. Further
-fields become metadata. `columns` renames fields.
+fields become metadata. Rows of other forms are turned into this one by `medstress.datasets.forms`.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Iterator, Mapping
-from io import BytesIO
-from pathlib import Path
+from collections.abc import Mapping
 from sys import intern
 from typing import Any
 
-from medstress.core.errors import DataError, UsageError, did_you_mean
+from medstress.core.errors import DataError, did_you_mean
 from medstress.core.items import LETTERS, Mention, Question, check_words
 from medstress.core.passages import DECIDES
-from medstress.datasets.passages import clean_passages
-from medstress.datasets.source import (
-    DatasetOptions,
-    Loaded,
-    check_keys,
-    collect,
-    hash_files,
-    required_file,
-    single_columns,
-)
-from medstress.files.reading import check_json, loading, read_bytes
+from medstress.datasets.values import plain, shown
 
-_FIELDS = {"id", "question", "context", "stem", "passage", "options", "answer_idx", "mentions"}
-_NAMED = (*sorted(_FIELDS - {"mentions"}), "answer")
-"""Fields that `columns` may name."""
-_KINDS = (
-    (bool, "the value"),
-    (int, "the number"),
-    (float, "the number"),
-    (str, "the text"),
-    (list, "the list"),
-    (dict, "the object"),
-)
-
-
-def load_jsonl(options: DatasetOptions) -> Loaded:
-    """Read questions from a file with one JSON object per line; blank lines are ignored.
-
-    Raises:
-        UsageError: no path, a missing file, or a key that does not apply.
-        DataError: an empty file, or a bad row, if `on_bad_row` is ``error``.
-    """
-    check_keys("jsonl", options, "path", "columns")
-    path = required_file("jsonl", "path", options.path)
-    named = renaming("jsonl", single_columns(options.columns))
-    questions, skipped = collect(
-        path,
-        jsonl_lines(path),
-        lambda line: question_from_row(named(parse_line(line))),
-        options.on_bad_row,
-    )
-    questions, notes = clean_passages(questions)
-    return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path), notes=notes)
-
-
-def load_parquet(options: DatasetOptions) -> Loaded:
-    """Read questions from a parquet file; a null inside a struct of options is no option.
-
-    Raises:
-        UsageError: no path, a missing file, or a key that does not apply.
-        DataError: not parquet, no rows, or a bad row, if `on_bad_row` is ``error``.
-    """
-    check_keys("parquet", options, "path", "columns")
-    path = required_file("parquet", "path", options.path)
-    named = renaming("parquet", single_columns(options.columns))
-    rows = ((f"row {n}", row) for n, row in enumerate(parquet_rows(path), start=1))
-    questions, skipped = collect(
-        path, rows, lambda row: _question_from_parquet(named(row)), options.on_bad_row
-    )
-    questions, notes = clean_passages(questions)
-    return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path), notes=notes)
-
-
-def renaming(source: str, columns: Mapping[str, str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return what gives the fields of a row their names here, by the key `columns`.
-
-    Args:
-        source: the data set's name, for messages.
-        columns: name here -> name in the file.
-
-    Raises:
-        UsageError: a name here is unknown. The result raises `DataError` if a row lacks a named
-            field.
-    """
-    for name in columns:
-        if name not in _NAMED:
-            raise UsageError(
-                f"dataset {source!r}: columns: expected fields of {', '.join(_NAMED)}, got "
-                f"{name!r}{did_you_mean(name, _NAMED)}"
-            )
-
-    def renamed(row: dict[str, Any]) -> dict[str, Any]:
-        for own in columns.values():
-            if own not in row:
-                raise DataError(
-                    f"columns: expected the field {own!r}, got {', '.join(row)}"
-                    f"{did_you_mean(own, row)}"
-                )
-        rest = {name: value for name, value in row.items() if name not in columns.values()}
-        return {**rest, **{name: row[own] for name, own in columns.items()}}
-
-    return renamed
-
-
-def jsonl_lines(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the place and the bytes of every line that is not blank."""
-    # Split on the byte 0x0A alone: str.splitlines would also split inside a JSON text that
-    # holds U+2028 or U+0085.
-    lines = read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    return ((f"line {n}", line) for n, line in enumerate(lines, start=1) if line.strip())
-
-
-def parse_line(line: bytes) -> dict[str, Any]:
-    """Parse one line of a JSONL file.
-
-    Raises:
-        DataError: not UTF-8, not JSON, or not an object.
-    """
-    try:
-        row = check_json(json.loads(line.decode("utf-8")))
-    except UnicodeDecodeError as error:
-        byte = line[error.start]
-        raise DataError(f"expected UTF-8 text, got the byte 0x{byte:02x}") from error
-    except (ValueError, RecursionError) as error:
-        reason = str(error)
-        if isinstance(error, json.JSONDecodeError):
-            reason = f"{error.msg} at column {error.colno}"
-        raise DataError(f"expected one JSON object, got malformed JSON ({reason})") from error
-    if not isinstance(row, dict):
-        raise DataError(f"expected one JSON object, got {shown(row)}")
-    return row
-
-
-def parquet_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a parquet file, by column name.
-
-    Raises:
-        DataError: polars cannot read the file.
-    """
-    import polars
-
-    data = read_bytes(path)
-    with loading(
-        lambda why: f"{path}: expected a parquet file, but reading it fails: {why}", DataError
-    ):
-        # From memory: polars would read a path such as "part[1].parquet" as a pattern.
-        return polars.read_parquet(BytesIO(data)).to_dicts()
+FIELDS = {"id", "question", "context", "stem", "passage", "options", "answer_idx", "mentions"}
+"""Fields with a meaning; `answer` is one where `answer_idx` is missing, or says the same."""
 
 
 def question_from_row(row: Mapping[str, Any]) -> Question:
@@ -178,7 +41,7 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
     metadata = {
         name: plain(value)
         for name, value in row.items()
-        if name not in _FIELDS and not (name == "answer" and used)
+        if name not in FIELDS and not (name == "answer" and used)
     }
     item = Question(
         id=identifier,
@@ -210,44 +73,8 @@ def split_question(text: str) -> tuple[str, str]:
     return ("", text) if at < 0 else (text[: at + 1], text[at + 2 :])
 
 
-def plain(value: Any) -> Any:
-    """Convert `value` to JSON types: NaN and infinities become None, unknown types text."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        return str(value)  # outside the range of the store's JSON
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, Mapping):
-        return {str(name): plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    return str(value)
-
-
-def shown(value: Any) -> str:
-    """Describe a wrong value for a message: its kind and its beginning.
-
-    >>> shown("aspirin"), shown(3), shown(None), shown({"A": 1})
-    ("the text 'aspirin'", 'the number 3', 'nothing', "the object {'A': 1}")
-    """
-    if value is None:
-        return "nothing"
-    kind = next((kind for type_, kind in _KINDS if isinstance(value, type_)), "the value")
-    text = repr(value)
-    return f"{kind} {text if len(text) <= 60 else text[:57] + '...'}"
-
-
-def _question_from_parquet(row: dict[str, Any]) -> Question:
-    options = row.get("options")
-    if isinstance(options, dict):
-        present = {letter: text for letter, text in options.items() if text is not None}
-        row = {**row, "options": present}
-    return question_from_row(row)
-
-
 def _missing(row: Mapping[str, Any], name: str, expected: str) -> DataError:
-    hint = did_you_mean(name, [each for each in row if each not in _FIELDS and each != "answer"])
+    hint = did_you_mean(name, [each for each in row if each not in FIELDS and each != "answer"])
     return DataError(f"field {name!r}: expected {expected}, got nothing{hint}")
 
 
@@ -311,12 +138,17 @@ def _options(row: Mapping[str, Any]) -> tuple[str, ...]:
                 f"field 'options': expected texts, got {shown(text)} as option {letter}"
             )
     if not 2 <= len(value) <= len(LETTERS):
-        raise DataError(f"field 'options': expected 2 to 10 options, got {len(value)}")
+        raise DataError(
+            f"field 'options': expected 2 to 10 options, got {len(value)}; change their number, or "
+            'leave such rows out with on_bad_row = "skip"'
+        )
     return tuple(value)
 
 
 def _lettered(options: Mapping[Any, Any]) -> list[Any]:
     letters = sorted(map(str, options))
+    while len(letters) > 2 and not str(options.get(letters[-1]) or "").strip():
+        letters.pop()  # a file for five options with a question of four
     if letters != list(LETTERS[: len(letters)]) and len(letters) <= len(LETTERS):
         raise DataError(
             f"field 'options': expected the letters {', '.join(LETTERS[: len(letters)])}, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from medstress.core.errors import UsageError
-from medstress.datasets.rows import jsonl_lines, parse_line, question_from_row
+from medstress.datasets.rows import question_from_row
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -13,6 +13,7 @@ from medstress.datasets.source import (
     collect,
     hash_files,
 )
+from medstress.datasets.tables.objects import jsonl_lines, parse_line
 
 SAMPLE = resources.files("medstress.datasets").joinpath("data", "sample.jsonl")
 

@@ -14,6 +14,7 @@ from medstress.core.hashing import content_hash, file_hash
 from medstress.core.items import Question
 from medstress.core.label_schemes import Scheme
 from medstress.datasets.label_types import Types
+from medstress.datasets.tables.parts import parts_of
 from medstress.files.reading import read_bytes
 
 Raw = TypeVar("Raw")
@@ -45,6 +46,10 @@ class DatasetOptions:
     """Questions, pairs, nli: field -> its name in the file; `options` may be a list of names."""
     answer_base: Literal[0, 1] | None = None
     """Questions: the number of the first option where answers are numbers; None: the file tells."""
+    encoding: str | None = None
+    """Text files of rows: their encoding; None: UTF-8, or what a byte order mark says."""
+    sheet: str | None = None
+    """xlsx: the name of the sheet; None: the only one with content."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; None: 0 to 4."""
     documents: Path | None = None
@@ -155,8 +160,16 @@ def single_columns(columns: Mapping[str, str | Sequence[str]]) -> dict[str, str]
 
 
 def hash_files(*paths: Path) -> str:
-    """Return the hash of one file's bytes, or one hash over those of several."""
-    hashes = [file_hash(path) for path in paths]
+    """Return the hash of one file's bytes, or one hash over those of several.
+
+    A folder that `datasets` saved stands for its Arrow files, a pattern for its parts.
+    """
+    files = [
+        f
+        for path in paths
+        for f in (sorted(path.glob("*.arrow")) if path.is_dir() else parts_of(path) or [path])
+    ]
+    hashes = [file_hash(path) for path in files]
     return hashes[0] if len(hashes) == 1 else content_hash(hashes)
 
 
@@ -188,7 +201,8 @@ def collect(
             item = convert(raw)
             if item.id in places:
                 raise DataError(
-                    f"field 'id': expected a unique id, got {item.id!r} as in {places[item.id]}"
+                    f"field 'id': expected a unique id, got {item.id!r} as in "
+                    f"{places[item.id]}; give each row an id of its own"
                 )
         except DataError as error:
             sentence = f"{path}, {place}: {error}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from medstress.core.calls import Reply
+from medstress.core.calls import Backend, Reply
 from medstress.engine.backend_queue import BackendQueue, CallGroup, QueuedCall
 from medstress.engine.shared_answers import KnownAnswers
 
@@ -90,3 +90,8 @@ def _undelivered(
         if entry.key in stored:
             deliver(entry, stored[entry.key])
     return [entry for entry in entries if entry.key not in stored]
+
+
+def most_held(backend: Backend) -> int:
+    """Return the largest number of calls that a back end works on at once."""
+    return backend.traits.batch_size * backend.traits.workers

@@ -65,6 +65,7 @@ class Progress:
     n_skipped: int = 0
     """Finished in an earlier process."""
     n_flipped: int = 0
+    """Successes of attacks; those of control arms are not counted, as for `n_eligible`."""
     n_eligible: int = 0
     n_failed: int = 0
     n_computed: int = 0

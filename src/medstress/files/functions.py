@@ -177,7 +177,7 @@ def source_hashes(
 def _source(thing: Any) -> Path | None:
     try:
         path = inspect.getsourcefile(thing)
-    except TypeError:
+    except (TypeError, OSError):  # a class of a notebook's cell has no file
         return None
     return None if path is None else Path(path)
 

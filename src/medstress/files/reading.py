@@ -169,9 +169,23 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
     """
     if _DOTTED.search(text):
         raise UsageError(f"{name}: expected keys with a few dots, got one with 200 or more")
-    with reading(lambda why: f"{name} is not valid TOML: {why}"):
+    with reading(lambda why: f"{name} is not valid TOML: {why}{_toml_hint(text, why)}"):
         parsed = tomllib.loads(text)
     return check_toml(parsed, name)
+
+
+def _toml_hint(text: str, why: str) -> str:
+    """Return what is usually wrong with the line that a TOML error names."""
+    if (found := re.search(r"at line (\d+)", why)) is None:
+        return ""
+    lines = text.splitlines()
+    line = lines[min(int(found[1]), len(lines)) - 1].strip() if lines else ""
+    key, equals, value = (part.strip() for part in line.partition("="))
+    if "\\" in value and value.startswith('"'):
+        return f"; write a text with backslashes in single quotes, as in {key} = 'C:\\data\\q.csv'"
+    if equals and re.fullmatch(r"[\w-]+", key) and re.match(r"[A-Za-z./~]", value):
+        return f'; write texts in quotes, as in {key} = "{value.strip(chr(34))[:60]}"'
+    return ""
 
 
 def check_toml(parsed: dict[str, Any], name: str) -> dict[str, Any]:

@@ -147,6 +147,10 @@ class Kind(ABC):
         instead of characters."""
         return {}
 
+    def shown(self, item: Any) -> Mapping[str, str]:
+        """Return the texts of an item by name, for people to read."""
+        return self.texts(item)
+
     def score(self, unit: Any, scores: Sequence[float]) -> float:
         """Return the score for rows: P(key) of a choice, else the first score."""
         return float(scores[0])

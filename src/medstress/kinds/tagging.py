@@ -80,6 +80,16 @@ class Tagging(Kind):
         """Tokens and labels, as JSON."""
         return {"tokens": json.dumps(item.tokens), "labels": json.dumps(item.labels)}
 
+    def shown(self, item: TaggedText) -> dict[str, str]:
+        """The sentence, and its entities with their types.
+
+        >>> labels = ("O", "B-Drug")
+        >>> TAGGING.shown(TaggedText(id="1", tokens=("no", "aspirin"), labels=labels))
+        {'text': 'no aspirin', 'entities': 'aspirin (Drug)'}
+        """
+        entities = (f"{' '.join(item.tokens[e.start : e.end])} ({e.type})" for e in item.entities)
+        return {"text": " ".join(item.tokens), "entities": "; ".join(entities)}
+
     def key(self, unit: EntityUnit) -> str:
         """The type of the entity."""
         return unit.entity.type if unit.entity is not None else ""

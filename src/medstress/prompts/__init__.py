@@ -181,7 +181,7 @@ def load_prompts(name: str, base: Path | None = None) -> PromptSet:
         raise UsageError(
             f"template {name!r} is neither a shipped set of prompts ({', '.join(known)}) nor a "
             f"folder{did_you_mean(name, known)}"
-        )
+        ).with_command("medstress list prompts")
     for entry in sorted(folder.iterdir()):
         if entry.name not in _FILES and not entry.name.startswith("."):
             hint = did_you_mean(entry.name, _FILES) or f" (known: {', '.join(_FILES)})"

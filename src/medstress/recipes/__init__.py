@@ -31,9 +31,8 @@ def text_of(name: str) -> str:
     known = names()
     if name not in known:
         raise UsageError(
-            f"no recipe has the name {name!r}{did_you_mean(name, known)} (see: medstress list "
-            "recipes)"
-        )
+            f"no recipe has the name {name!r}{did_you_mean(name, known)}"
+        ).with_command("medstress list recipes")
     return (files(__name__) / f"{name}{SUFFIX}").read_text("utf-8")
 
 

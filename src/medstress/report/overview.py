@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from medstress.core.rows import TrialRow
 from medstress.report.labels import Row, is_control, number
 from medstress.results.formats import as_text, plural, shorten
 from medstress.results.measures import GROUPS
 from medstress.stats.estimates import is_estimate
 
 _ALWAYS = ("Rates", "Trials", "Answers", "Queries", "Successes")
+_MOST_REASONS = 3
+"""Reasons of failures that are said; the table of failures has all."""
 _NAMES = 6
 """Largest number of names in a sentence; further ones are only counted."""
 
@@ -30,6 +34,20 @@ def state(summary: Mapping[str, Any]) -> str:
     missing = max(0, planned - done)
     verb = "is" if missing == 1 else "are"
     return f"Partial: {missing:,} of {plural(planned, 'planned trial')} {verb} missing."
+
+
+def n_failed(summary: Mapping[str, Any]) -> int:
+    """Return how many trials failed, those whose clean item could not be asked included."""
+    rows = summary.get("results") or ()
+    return sum(number(row, "n_failed") + number(row, "n_failed_at_baseline") for row in rows)
+
+
+def failure_lines(trials: Sequence[TrialRow], summary: Mapping[str, Any]) -> list[str]:
+    """Say why trials failed, the commonest reasons first."""
+    if not n_failed(summary):
+        return []
+    reasons = Counter(trial.error for trial in trials if trial.error)
+    return [f"{n} failed: {reason}" for reason, n in reasons.most_common(_MOST_REASONS)]
 
 
 def decided_sentence(early: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ The tables: trials, items, exchanges, reviews, explanations.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from io import BytesIO, TextIOWrapper
 from math import isfinite
@@ -21,6 +21,7 @@ from medstress.core.rows import NOT_SHOWN
 from medstress.files.spreadsheets import Writer
 from medstress.files.writing import atomic_stream, write_bytes
 from medstress.kinds import kind_of
+from medstress.results.column_types import typed, types_of
 from medstress.results.explanations import explanation_records
 from medstress.results.load import StoredRun, reviews_of
 from medstress.results.rows import trial_rows
@@ -68,20 +69,34 @@ def export(run: StoredRun, table: str, to: Path) -> int:
     Raises:
         UsageError: an unknown table or ending, or a path that cannot be written.
     """
-    if table not in TABLES:
-        hint = did_you_mean(table, TABLES)
-        raise UsageError(f"unknown table {table!r}{hint} (known: {', '.join(TABLES)})")
+    make = _maker(table)
     form = to.suffix.removeprefix(".")
     if form not in FORMATS:
         raise UsageError(f"--to {to}: the name must end in .jsonl, .csv or .parquet")
-    rows = TABLES[table](run)
+    rows = make(run)
     try:
         if form == "parquet":
-            return _write_parquet(rows, to)
+            return _write_parquet(rows, to, table)
         with atomic_stream(to) as file, TextIOWrapper(file, "utf-8", newline="") as stream:
             return (_write_jsonl if form == "jsonl" else _write_csv)(rows, stream)
     except OSError as error:
         raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
+
+
+def table_frame(run: StoredRun, table: str) -> DataFrame:
+    """Return one table of a run as a data frame.
+
+    Raises:
+        UsageError: an unknown table.
+    """
+    return typed(frame_of(_maker(table)(run)), types_of(table))
+
+
+def _maker(table: str) -> Callable[[StoredRun], Iterator[Row]]:
+    if table not in TABLES:
+        hint = did_you_mean(table, TABLES)
+        raise UsageError(f"unknown table {table!r}{hint} (known: {', '.join(TABLES)})")
+    return TABLES[table]
 
 
 def item_rows(reader: RunReader) -> Iterator[Row]:
@@ -260,8 +275,8 @@ def _write_csv(rows: Iterator[Row], stream: IO[str]) -> int:
     return n
 
 
-def _write_parquet(rows: Iterator[Row], to: Path) -> int:
-    frame = frame_of(rows)
+def _write_parquet(rows: Iterator[Row], to: Path, table: str) -> int:
+    frame = typed(frame_of(rows), types_of(table))
     write_frame(frame, to)
     return frame.height
 
@@ -281,6 +296,16 @@ def frame_of(rows: Iterable[Row]) -> DataFrame:
     for spec in specs:
         spec |= {name: json.dumps(spec[name]) for name in mixed if spec.get(name) is not None}
     return polars.DataFrame(parsed, infer_schema_length=None)
+
+
+def plain_frame(rows: Sequence[Row]) -> DataFrame:
+    """Return rows of single values as a data frame; a column of several types becomes text."""
+    import polars
+
+    names = list(rows[0]) if rows else []
+    mixed = [name for name in names if not _has_one_type([row[name] for row in rows])]
+    told = [row | {name: str(row[name]) for name in mixed if row[name] is not None} for row in rows]
+    return polars.DataFrame(told, infer_schema_length=None)
 
 
 def _has_one_type(values: Iterable[Any]) -> bool:

@@ -15,8 +15,8 @@ from medstress.entities.grouping import typed_options
 from medstress.entities.semantic_types import types_of
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.labels import group_labels
+from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
 from medstress.experiment.plan.mentions import recognise_mentions
-from medstress.experiment.plan.parts import DatasetPart, load_datasets
 from medstress.files.writing import atomic_stream
 from medstress.results.export import write_frame
 from medstress.running.prepare import Watcher, resolve

@@ -19,7 +19,7 @@ from medstress.experiment.file.reading import (
     read_experiment,
     require_tables,
 )
-from medstress.experiment.file.sources import find_source
+from medstress.experiment.file.sources import Source, find_source
 from medstress.experiment.plan.attack_checks import check_budgets, check_scores
 from medstress.experiment.plan.controls import (
     control_arms,
@@ -27,15 +27,11 @@ from medstress.experiment.plan.controls import (
     named_on_sentences,
     noise_controls,
 )
+from medstress.experiment.plan.dataset_parts import load_datasets
 from medstress.experiment.plan.free_group import free_group, with_names
 from medstress.experiment.plan.frozen_sets import frozen_attacks, live_attacks, without_stored
-from medstress.experiment.plan.mentions import GIVEN, recognise_mentions
-from medstress.experiment.plan.parts import (
-    load_datasets,
-    load_groups,
-    make_attacks,
-    used_tables,
-)
+from medstress.experiment.plan.mentions import GIVEN, recognise_mentions, require_attackable
+from medstress.experiment.plan.parts import load_groups, make_attacks, used_tables
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import check_roles, with_roles
 from medstress.experiment.plan.sensitivity import (
@@ -73,7 +69,7 @@ class Watcher:
 
 
 def prepare(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     *,
     limit: int | None = None,
     overrides: Sequence[str] = (),
@@ -84,7 +80,8 @@ def prepare(
     """Read and check an experiment and load everything but the models.
 
     Args:
-        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        experiment: a TOML file, its text as a `Source`, a dict of the same shape, or a checked
+            `Experiment`.
         limit: most items of each data set.
         overrides: as the command line's --set.
         watcher: callbacks for progress.
@@ -140,6 +137,7 @@ def prepare(
         return criteria.checked(sentences)
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
+    require_attackable(checked.entities, datasets, attacks)
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
     is_noisy = any(isinstance(part.attack, SentenceAttack) for part in attacks)
     noise = sentence_resources(attacks, datasets, base) if is_noisy else None
@@ -165,7 +163,7 @@ def prepare(
 
 
 def resolve(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     overrides: Sequence[str] = (),
     needs: Sequence[str] = NEEDS,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
@@ -173,7 +171,8 @@ def resolve(
     """Read and check an experiment in any of its forms.
 
     Args:
-        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        experiment: a TOML file, its text as a `Source`, a dict of the same shape, or a checked
+            `Experiment`.
         overrides: as the command line's --set.
         needs: the tables that the command needs.
         complete: as in `prepare`.
@@ -185,14 +184,22 @@ def resolve(
     Raises:
         UsageError: one sentence.
     """
-    if isinstance(experiment, str | Path):
+    if isinstance(experiment, str | Path | Source):
         source = find_source(experiment)
-        checked = read_experiment(Path(experiment), overrides, needs, complete)
+        # A file by its path, which messages show; the base of both is the same.
+        file = experiment if isinstance(experiment, Source) else Path(experiment)
+        checked = read_experiment(file, overrides, needs, complete)
         return checked, source.text, source.base
     base = Path.cwd()
     if isinstance(experiment, Experiment):
-        require_tables(used_tables(experiment), needs)
-        return experiment, used_tables(experiment), base
+        given = used_tables(experiment)
+        tables = copy.deepcopy(given)
+        apply_overrides(tables, overrides)
+        complete(tables)
+        if tables != given:
+            return check_experiment(tables, needs=needs), given, base
+        require_tables(given, needs)
+        return experiment, given, base
     if not isinstance(experiment, Mapping):
         raise UsageError(
             f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"

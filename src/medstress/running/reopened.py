@@ -88,8 +88,10 @@ def _check_agrees(manifest: Mapping[str, Any], prepared: Prepared, folder: Path)
     known = manifest["parts"]
     # Commands other than `run` record in the settings which part of the experiment they ran.
     settings = {key: known["settings"].get(key) for key in now["settings"]}
-    differing = manifests.differences({**known, "settings": settings}, now)
-    if differing:
+    known = {**known, "settings": settings}
+    if manifests.differences(known, now):
+        changes = manifests.changes_of(None, manifest, now, prepared)
+        differing = manifests.differences(known, now, changes)
         raise StoreError(
             f"{folder} is a run of another experiment: {'; '.join(differing)}"
             f"{manifests.older_functions(manifest)}. Give --experiment the file that the folder "

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.comparison.primary import fixed_primary
-from medstress.core.errors import StoreError
+from medstress.core.errors import StoreError, UsageError
 from medstress.engine.scheduler import Scheduler
 from medstress.experiment.file.config import Experiment
+from medstress.experiment.file.sources import Source
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.controls import (
     began_without,
 )
 from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.old_synonyms import keep_synonyms
+from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import Usage, limits_of, usage_of
 from medstress.experiment.plan.targets import (
@@ -32,7 +35,7 @@ from medstress.running.prepare import Watcher, prepare
 from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
 from medstress.significance.families import fixed_family
-from medstress.store.run_store import FILE, RunStore, lock_folder
+from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
 from medstress.store.shared_cache import open_shared
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def run_experiment(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     out: str | Path | None = None,
     *,
     fresh: bool = False,
@@ -52,8 +55,8 @@ def run_experiment(
     """Run, resume or extend an experiment, and return the folder of the run.
 
     Args:
-        experiment: a TOML file or the name of a shipped recipe, a dict of the same shape, or a
-            checked `Experiment`.
+        experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
+            the same shape, or a checked `Experiment`.
         out: the run folder; default ``runs/<name>``.
         fresh: throw away what the folder holds.
         retry_failed: run failed trials again.
@@ -68,7 +71,8 @@ def run_experiment(
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher, formats=True)
     check_arms(prepared)
     folder = run_folder(prepared, out)
-    if fresh and folder.exists() and not (folder / FILE).is_file():
+    is_new = not folder.exists()
+    if fresh and not is_new and not (folder / FILE).is_file() and _holds_anything(folder):
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
     lock = lock_folder(folder, prepared.experiment.experiment.access)
     try:
@@ -78,13 +82,32 @@ def run_experiment(
                 prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
             )
     finally:
+        if not (folder / FILE).exists():
+            # Refused before its first trial: the lock alone is left.
+            (folder / LOCK).unlink(missing_ok=True)
+            if is_new:
+                with suppress(OSError):  # somebody has put a file there
+                    folder.rmdir()
         lock.release()
     return folder
 
 
-def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
-    """Return the folder of a run; default ``runs/<name>``."""
-    return Path(out) if out is not None else Path("runs") / prepared.experiment.experiment.name
+def _holds_anything(folder: Path) -> bool:
+    """Return whether a folder holds more than the lock of a run that was killed early."""
+    return any(path.name != LOCK for path in folder.iterdir())
+
+
+def run_folder(prepared: Prepared, out: str | Path | None, suffix: str = "") -> Path:
+    """Return the folder of a run; default ``runs/<name><suffix>``.
+
+    Raises:
+        UsageError: the path is empty, which would mean the working folder.
+    """
+    if out is None:
+        return Path("runs") / f"{prepared.experiment.experiment.name}{suffix}"
+    if not str(out).strip():
+        raise UsageError("--out: expected a folder, got an empty text")
+    return Path(out)
 
 
 def run_prepared(
@@ -110,6 +133,8 @@ def run_prepared(
         claim_answers(prepared)
         _start(store, prepared)
         share_again(store, prepared)
+        for line in (line for part in prepared.datasets for line in part.understood):
+            watcher.announce(line)  # rows that are misread are paid for as well
         if retry_failed:
             store.forget_failed()
         _drive(store, prepared, watcher)
@@ -119,6 +144,8 @@ def run_prepared(
 def _start(store: RunStore, prepared: Prepared) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
     known = store.manifest()
+    if known and store.is_unanswered():
+        known = _begun_again(store, prepared, known)
     if known:
         if began_without(prepared.controls, known):
             prepared.drop_controls()
@@ -131,7 +158,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     former = manifests.former_victims(known, parts, prepared.portion.may_lack)
     if known:
         parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
-        manifests.check_same_run(store.folder, known, parts)
+        manifests.check_same_run(store, known, parts, prepared)
         manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
         if not prepared.kind.keeps_metadata:
             for part in prepared.datasets:
@@ -156,6 +183,22 @@ def _start(store: RunStore, prepared: Prepared) -> None:
         }
     )
     store.commit()
+
+
+def _begun_again(store: RunStore, prepared: Prepared, known: dict[str, Any]) -> dict[str, Any]:
+    """Let a folder that no model has answered be used by a mended experiment.
+
+    Returns:
+        The folder's manifest; empty if the experiment is another, which begins the folder anew.
+    """
+    if known["config"] != used_tables(prepared.experiment) or manifests.differences(
+        known["parts"], manifests.fingerprint_parts(prepared)
+    ):
+        store.begin_anew()
+        return {}
+    # What failed before the first answer may be mended since: a key, a server.
+    store.forget_failed()
+    return known
 
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.core.errors import UsageError
 from medstress.experiment.file.config import Experiment
-from medstress.experiment.plan.parts import AttackPart, DatasetPart
+from medstress.experiment.plan.dataset_parts import DatasetPart
+from medstress.experiment.plan.parts import AttackPart
 from medstress.metrics.significance.families import Null
 
 

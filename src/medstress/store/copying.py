@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from medstress.core.errors import StoreError
+from medstress.store.missing import no_run
 from medstress.store.opening import check_sides
 from medstress.store.run_store import FILE
 
@@ -55,7 +56,7 @@ def _copy(folder: Path, place: Path) -> bool:
     """Copy database and log, and return whether they belong together."""
     before = _state(folder)
     if before[0] is None:
-        raise StoreError(f"there is no run in {folder} (no {FILE}); start one with: medstress run")
+        raise no_run(folder)
     try:
         shutil.copyfile(folder / FILE, place / FILE)
         (place / _LOG).unlink(missing_ok=True)

@@ -41,6 +41,8 @@ def translated(folder: Path) -> Iterator[None]:
         text = str(error)
         if "readonly" in text or isinstance(error, PermissionError):
             hint = "the folder or its files are read-only; choose another with --out"
+        elif isinstance(error, FileExistsError | NotADirectoryError):
+            hint = "a file is where a folder is needed; choose another folder with --out"
         elif "full" in text or getattr(error, "errno", None) == 28:
             hint = "the disk is full; free some space and run the same command again to resume"
         elif "disk I/O" in text:

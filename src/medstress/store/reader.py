@@ -17,6 +17,7 @@ from medstress.store.codec import decode_item
 from medstress.store.formats import CHAIN_BEGINS, make_views
 from medstress.store.inquiries import StoredInquiry, read_inquiries
 from medstress.store.known_schema import FORMAT
+from medstress.store.missing import never_began, no_run
 from medstress.store.opening import explain, open_for_reading, restrict
 from medstress.store.review_store import stored_reviews
 from medstress.store.root import KeptRoot, current_root, kept_roots, root_parts
@@ -92,14 +93,12 @@ class RunReader:
         self.folder = folder
         path = folder / FILE
         if not path.is_file():
-            raise StoreError(
-                f"there is no run in {folder} (no {FILE}); start one with: medstress run"
-            )
+            raise no_run(folder)
         self._opened = open_for_reading(path)
         self._db = self._opened.db
         try:
             if self._opened.format == 0:
-                raise StoreError(_never_began(folder))
+                raise never_began(folder)
             make_views(self._db, self._opened.format)
             self._db.execute(_QUERIES)
             restrict(self._db, self._opened.format)
@@ -131,7 +130,7 @@ class RunReader:
         rows = self._db.execute("SELECT * FROM manifest")
         values = {key: json.loads(value) for key, value in rows}
         if not values:
-            raise StoreError(_never_began(self.folder))
+            raise never_began(self.folder)
         return values
 
     @property
@@ -394,7 +393,3 @@ class RunReader:
                     tokens_out=row[15],
                     error=row[16],
                 )
-
-
-def _never_began(folder: Path) -> str:
-    return f"the run in {folder} was never started; start it with: medstress run"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from medstress.files.writing import (
     refuse_link,
     refuse_occupied,
 )
+from medstress.store import forgetting
 from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.chain import RUN_CHAIN
 from medstress.store.codec import decode_answer, encode_answer
@@ -52,10 +54,7 @@ SUMMARY = "summary.json"
 """The summary of a complete run, with the root that it belongs to."""
 _PAGE = 20_000
 """Answers that are fetched together."""
-_UNFINISHED = "verdict IN ('failed', 'unanswered', 'cut_short')"
 _DERIVED = "main.exchanges (trial, attempt, seq, role, purpose, query, call, answer, edits)"
-
-_ATTEMPTS = "SELECT trial, COUNT(*) FROM verdicts WHERE verdict IS NULL GROUP BY trial"
 
 R = TypeVar("R")
 
@@ -88,7 +87,7 @@ def lock_folder(
             raise StoreError(
                 f"another medstress process is working in {folder}; wait for it, stop it, "
                 "or choose another folder with --out"
-            ) from None
+            ).with_command(shlex.join(["medstress", "watch", str(folder)])) from None
     return lock
 
 
@@ -132,7 +131,7 @@ class RunStore:
             self._db = Database(folder / FILE, self._prepare, access, chained=RUN_CHAIN)
             try:
                 self._read_keys()
-                self._attempts = dict(self._fetch(_ATTEMPTS))
+                self._attempts = dict(self._run(forgetting.attempts))
                 self._in_flight = CallsInFlight(self._db, self._find)
             except BaseException:
                 self._db.abandon()
@@ -258,15 +257,21 @@ class RunStore:
         Returns:
             How many trials begin again.
         """
-
-        def forget(db: sqlite3.Connection) -> dict[int, int]:
-            again = db.execute(f"SELECT id FROM trials WHERE {_UNFINISHED} ORDER BY id").fetchall()
-            db.executemany("INSERT INTO verdicts (trial) VALUES (?)", again)
-            make_views(db)
-            return dict(db.execute(_ATTEMPTS).fetchall())
-
-        before, self._attempts = self._attempts, self._run(forget)
+        before = self._attempts
+        self._attempts = self._run(forgetting.forget_failed)
         return sum(self._attempts.values()) - sum(before.values())
+
+    def is_unanswered(self) -> bool:
+        """Return whether the run holds no answer of any model."""
+        return self._run(forgetting.is_unanswered)
+
+    def begin_anew(self) -> None:
+        """Delete everything that a run without answers holds."""
+        self._run(forgetting.forget_all)
+
+    def item_hashes(self) -> list[tuple[str, str, str]]:
+        """Return data set, id and hash of every item whose trials have begun."""
+        return self._run(forgetting.item_hashes)
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
         """Append the prompt similarity of first successes (row, cosine), and the encoder's hash."""

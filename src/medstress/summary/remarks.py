@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from medstress.core.controls import left_out_sentences
+from medstress.experiment.plan.attack_checks import score_lines
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import describe_slices
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
@@ -16,9 +17,11 @@ from medstress.tasks.multiple_choice import AnswerBy
 
 
 def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
-    """Yield lines on formats, reply lengths, rows left out, sources of synonyms, watched files."""
+    """Yield lines on formats, reply lengths, rows, sources of synonyms, watched files."""
     yield from prepared.sensitivity.left_out
     yield from length_lines(prepared)
+    yield from score_lines(prepared.attacks, prepared.experiment.victim)
+    yield from (line for part in prepared.datasets for line in part.understood)
     yield from (note for part in prepared.datasets for note in part.loaded.notes)
     yield from left_out_lines({part.label: part.loaded.skipped for part in prepared.datasets})
     yield from left_out_sentences(prepared.controls.left_out)

@@ -188,7 +188,7 @@ def load_template(name: str, base: Path | None = None) -> Template:
         raise UsageError(
             f"prompt {name!r} is neither a shipped template ({', '.join(known)}) nor a file"
             f"{did_you_mean(name, known)}"
-        )
+        ).with_command("medstress list prompts")
     try:
         source = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

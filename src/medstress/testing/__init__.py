@@ -1,7 +1,7 @@
 """Conformance suites and small building blocks for tests of attacks, back ends and tasks.
 
-Call `check_attack`, `check_backend` and `check_task` from your own tests; they raise AssertionError
-with one sentence. Nothing here needs a model or a network.
+Call `check_attack`, `check_backend`, `check_dataset` and `check_task` from your own tests; they
+raise AssertionError with one sentence. Nothing here needs a model or a network.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from medstress.testing.attacks import check_attack
 from medstress.testing.backends import check_backend
 from medstress.testing.conversations import rule_target, scripted_attacker, scripted_judge
+from medstress.testing.datasets import check_dataset
 from medstress.testing.perturbations import PerturbationTable, tiny_resources
 from medstress.testing.questions import REPLACEMENTS, TINY_TYPE, tiny_questions
 from medstress.testing.scripted import ScriptedBackend, scripted_reply
@@ -30,6 +31,7 @@ __all__ = [
     "ScriptedBackend",
     "check_attack",
     "check_backend",
+    "check_dataset",
     "check_task",
     "errs_on_any_change",
     "errs_on_cue",

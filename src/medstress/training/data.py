@@ -15,9 +15,10 @@ from medstress.core.hashing import digest
 from medstress.entities.lexicon import FIRST_EDITION_SENTENCES
 from medstress.experiment.file.reading import check_table
 from medstress.experiment.file.training_table import TrainTable
+from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
 from medstress.experiment.plan.mentions import recognise_mentions
 from medstress.experiment.plan.noise_resources import noise_resources
-from medstress.experiment.plan.parts import DatasetPart, GroupPart, load_datasets, load_groups
+from medstress.experiment.plan.parts import GroupPart, load_groups
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.sentence_groups import kind_of_datasets
 from medstress.running.prepare import Watcher

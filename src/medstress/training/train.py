@@ -20,7 +20,7 @@ from medstress.files.writing import Access, make_folder, refuse_link, set_access
 from medstress.results.load import open_run, stored_manifest
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
-from medstress.running.run import run_prepared
+from medstress.running.run import run_folder, run_prepared
 from medstress.store.database import translated
 from medstress.store.run_store import lock_folder
 from medstress.summary.summary import summarise_run
@@ -83,8 +83,7 @@ def train_experiment(
     watcher = watcher or Watcher()
     plan_by = partial(plan_training, experiment, limit=limit, overrides=overrides, watcher=watcher)
     plan = plan_by()
-    name = plan.prepared.experiment.experiment.name
-    folder = Path(out) if out is not None else Path("runs") / f"{name}-trained"
+    folder = run_folder(plan.prepared, out, "-trained")
     if old := _old_settings(plan, folder):
         given = [*overrides, *old]
         plan = plan_training(experiment, limit=limit, overrides=given, watcher=watcher)

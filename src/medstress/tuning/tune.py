@@ -21,7 +21,7 @@ from medstress.results.load import StoredRun, open_run, stored_manifest
 from medstress.results.rows import trial_rows
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher, prepare
-from medstress.running.run import run_prepared
+from medstress.running.run import run_folder, run_prepared
 from medstress.store.database import translated
 from medstress.store.run_store import FILE, lock_folder
 from medstress.tuning.choice import is_pdws, regime_of, template_of
@@ -112,8 +112,8 @@ def tune_experiment(
     """
     watcher = watcher or Watcher()
     plan = plan_tuning(experiment, limit=limit, overrides=overrides, watcher=watcher)
-    prepared, name = plan.prepared, plan.prepared.experiment.experiment.name
-    folder = Path(out) if out is not None else Path("runs") / f"{name}-tuned"
+    prepared = plan.prepared
+    folder = run_folder(prepared, out, "-tuned")
     if fresh:
         _check_is_run(folder)
     access = prepared.experiment.experiment.access

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from medstress.core.errors import DataError, UsageError
-from medstress.datasets.rows import load_jsonl
+from medstress.datasets.questions import load_jsonl
 from medstress.datasets.source import DatasetOptions
 
 
@@ -19,6 +19,7 @@ def span(**fields):
 
 
 LETTERS_ABC = "expected one of A, B, C or a position from 0 to 2"
+CHANGE_NUMBER = '; change their number, or leave such rows out with on_bad_row = "skip"'
 BAD_FIELDS = [
     ({"id": ...}, "field 'id': expected a text or a whole number, got nothing"),
     (
@@ -62,9 +63,12 @@ BAD_FIELDS = [
         {"options": {"A": "x", "B": None}},
         "field 'options': expected texts, got nothing as option B",
     ),
-    ({"options": ["x"]}, "field 'options': expected 2 to 10 options, got 1"),
-    ({"options": {}}, "field 'options': expected 2 to 10 options, got 0"),
-    ({"options": list("abcdefghijk")}, "field 'options': expected 2 to 10 options, got 11"),
+    ({"options": ["x"]}, "field 'options': expected 2 to 10 options, got 1" + CHANGE_NUMBER),
+    ({"options": {}}, "field 'options': expected 2 to 10 options, got 0" + CHANGE_NUMBER),
+    (
+        {"options": list("abcdefghijk")},
+        "field 'options': expected 2 to 10 options, got 11" + CHANGE_NUMBER,
+    ),
     (
         {"options": [*"abcdefghij", 1]},
         "field 'options': expected texts, got the number 1 as option 10",
@@ -75,9 +79,9 @@ BAD_FIELDS = [
     ),
     (
         {"options": ["aspirin", "codeine", "aspirin "]},
-        "item 'q1', field 'options': A and C are both 'aspirin '",
+        "item 'q1', field 'options': A and C are both 'aspirin '; make them different",
     ),
-    ({"options": ["x", " "]}, "item 'q1', field 'options': an option is empty"),
+    ({"options": ["x", " "]}, "item 'q1', field 'options': an option is empty; fill it"),
     (
         {"answer_idx": ...},
         "field 'answer_idx': expected a letter or a 0-based position (or the field 'answer'), "
@@ -173,7 +177,7 @@ def test_a_bad_field_is_named_with_what_was_expected_and_what_came(jsonl, row, f
 @pytest.mark.parametrize(("line", "sentence"), BAD_LINES)
 def test_a_line_that_is_no_json_object_is_named(jsonl, row, line, sentence):
     path = jsonl(row(), line)
-    assert refusal(path) == f"{path}, line 2: {sentence}"
+    assert refusal(path) == f"{path}, line 2: {sentence}; fix the line"
 
 
 def test_a_very_deep_line_is_malformed(jsonl, row):
@@ -184,18 +188,22 @@ def test_a_very_deep_line_is_malformed(jsonl, row):
 def test_bytes_that_are_not_utf_8_are_named(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'{"id": "caf\xe9"}\n')
-    assert refusal(path) == f"{path}, line 1: expected UTF-8 text, got the byte 0xe9"
+    assert refusal(path) == (
+        f"{path}, line 1: expected UTF-8 text, got the byte 0xe9; save the file as UTF-8, or give "
+        'its encoding, such as encoding = "cp1252"'
+    )
 
 
 def test_a_long_wrong_value_is_shown_by_its_beginning(jsonl, row):
-    path = jsonl(row(options="x" * 500))
+    path = jsonl(row(), row(options="x" * 500))
     assert refusal(path).endswith("got the text '" + "x" * 56 + "...")
 
 
 def test_an_id_that_comes_twice_is_named_with_its_first_place(jsonl, row):
     path = jsonl(row(), row(id="q2"), row())
     assert refusal(path) == (
-        f"{path}, line 3: field 'id': expected a unique id, got 'q1' as in line 1"
+        f"{path}, line 3: field 'id': expected a unique id, got 'q1' as in line 1; "
+        "give each row an id of its own"
     )
 
 
@@ -203,8 +211,11 @@ def test_every_bad_row_is_collected_when_rows_may_be_skipped(jsonl, row):
     rows = [row(**fields) for fields, _ in BAD_FIELDS]
     path = jsonl(row(), row(id="q2"), *rows, *(line for line, _ in BAD_LINES), row())
     loaded = load_jsonl(DatasetOptions(path=path, on_bad_row="skip"))
-    sentences = [sentence for _, sentence in BAD_FIELDS + BAD_LINES]
-    sentences.append("field 'id': expected a unique id, got 'q1' as in line 1")
+    sentences = [sentence for _, sentence in BAD_FIELDS]
+    sentences += [f"{sentence}; fix the line" for _, sentence in BAD_LINES]
+    sentences.append(
+        "field 'id': expected a unique id, got 'q1' as in line 1; give each row an id of its own"
+    )
     assert [item.id for item in loaded.questions] == ["q1", "q2"]
     assert list(loaded.skipped) == [
         f"{path}, line {n}: {sentence}" for n, sentence in enumerate(sentences, start=3)

@@ -9,7 +9,8 @@ from medstress.core.errors import DataError
 from medstress.core.items import Mention, Question
 from medstress.core.text import cut_word
 from medstress.datasets import medmcqa, medqa
-from medstress.datasets.rows import load_jsonl, question_from_row
+from medstress.datasets.questions import load_jsonl
+from medstress.datasets.rows import question_from_row
 from medstress.datasets.source import DatasetOptions
 from medstress.entities.recognisers.recogniser import Found, recognise
 from medstress.store.codec import decode_item, encode_item

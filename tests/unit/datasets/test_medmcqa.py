@@ -116,7 +116,8 @@ def test_a_skipped_row_does_not_shift_the_annotations(files):
     assert [item.id for item in loaded.questions] == ["m1", "m3"]
     assert loaded.questions[1].mentions[0] == Mention(field="A", start=0, end=1, type="T047")
     assert loaded.skipped == (
-        f"{path}, row 2: item 'm2', field 'options': A and D are both 'aspirin'",
+        f"{path}, row 2: item 'm2', field 'options': A and D are both 'aspirin'; "
+        "make them different",
     )
 
 
@@ -168,3 +169,17 @@ def test_a_path_is_needed():
     assert refusal(None, error=UsageError) == (
         "dataset 'medmcqa' needs the key 'path', the file to read"
     )
+
+
+def test_the_original_columns_are_read_in_any_format_and_split(tmp_path):
+    row = {"question": "Which?", **dict(zip(("opa", "opb", "opc", "opd"), "wxyz", strict=True))}
+    rows = [{**row, "id": f"q{cop}", "cop": cop, "exp": "Because."} for cop in (0, 3)]
+    polars.DataFrame(rows).write_parquet(tmp_path / "validation.parquet")
+    (tmp_path / "dev.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name in ("validation.parquet", "dev.json"):
+        loaded = read(tmp_path / name, split="dev", columns={"passage": "exp"})
+        assert [(item.key, item.passage) for item in loaded.questions] == [
+            ("A", "Because."),
+            ("D", "Because."),
+        ]
+        assert "answers in 'cop' as numbers from 0" in loaded.understood

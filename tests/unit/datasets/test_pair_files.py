@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
+from time import monotonic
+from types import SimpleNamespace
 
 import pytest
 
@@ -80,7 +83,7 @@ def test_unknown_columns_scales_and_endings_are_refused(write, said):
         read(path, scale=(4.0, 0.0))
     said(str(caught.value), "scale")
     with pytest.raises(UsageError) as caught:
-        read(write("", "pairs.csv"))
+        read(write("", "pairs.txt"))
     said(str(caught.value))
 
 
@@ -98,14 +101,84 @@ def test_biosses_has_100_pairs_parted_64_16_20(published):
 
 def test_without_a_network_the_hub_is_refused_in_one_sentence(monkeypatch, said):
     huggingface_hub = pytest.importorskip("huggingface_hub")
+    constants = import_module("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "ENDPOINT", "https://hub.test")
+    for is_offline, mend in ((False, "https://hub.test"), (True, "HF_HUB_OFFLINE")):
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", is_offline)
+        monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", no_route)
+        with pytest.raises(UsageError) as caught:
+            biosses.load(DatasetOptions(hub="owner/biosses"))
+        said(str(caught.value), "dataset 'biosses'", "'owner/biosses'", mend)
 
-    def offline(*_, **__):
-        raise ConnectionError("no route")
 
-    monkeypatch.setattr(huggingface_hub, "list_repo_files", offline)
+def no_route(*_, **__):
+    raise ConnectionError("no route")
+
+
+def test_a_hub_that_cannot_be_reached_is_asked_once_and_quietly(monkeypatch, caplog):
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    started = monotonic()
+    for name in ("owner/name", "owner/name:test.jsonl"):
+        with pytest.raises(UsageError, match=r"check that this machine reaches http://127"):
+            hub.load(DatasetOptions(hub=name))
+    assert monotonic() - started < 1.5
+    assert not caplog.records
+
+
+def test_a_file_in_the_cache_needs_no_network(monkeypatch, write):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    local = write(
+        json.dumps({"id": "p", "text_1": "One.", "text_2": "Two.", "label": "3"}), "p.jsonl"
+    )
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", no_route)
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_, **__: str(local))
+    assert len(hub.load(DatasetOptions(hub="owner/name:p.jsonl")).items) == 1
+
+
+def test_the_parts_of_a_table_are_fetched_together(monkeypatch, tmp_path):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    names = [f"data/test-{n:05}-of-00002.jsonl" for n in (1, 0)]
+    (tmp_path / "data").mkdir()
+    for n, name in enumerate(names):
+        row = {"question": f"Which {n}?", "choices": ["x", "y"], "answer": "A"}
+        (tmp_path / name).write_text(json.dumps(row), encoding="utf-8")
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", listing(names))
+    monkeypatch.setattr(
+        huggingface_hub, "hf_hub_download", lambda _, file, **__: str(tmp_path / file)
+    )
+    found = hub.load(DatasetOptions(hub="owner/name", split="test"))
+    assert [item.stem for item in found.questions] == ["Which 1?", "Which 0?"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("owner/name:data/tset.jsonl", "has no file 'data/tset.jsonl'; did you mean 'data/test"),
+        ("owner/name", "expected one file of 'owner/name' for the data set without a split, got 0"),
+    ],
+)
+def test_a_file_that_the_hub_does_not_have_is_said_so(monkeypatch, name, words):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    errors = pytest.importorskip("huggingface_hub.errors")
+
+    def listed(*_, revision, **__):
+        if revision is not None:
+            raise errors.RevisionNotFoundError(
+                "404", response=SimpleNamespace(headers={}, request=None)
+            )
+        return listing(["data/test.jsonl"] if ":" in name else ["script.py"])()
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", listed)
     with pytest.raises(UsageError) as caught:
-        biosses.load(DatasetOptions(hub="owner/biosses"))
-    said(str(caught.value), "dataset 'biosses'", "'owner/biosses'")
+        hub.load(DatasetOptions(hub=name))
+    assert words in str(caught.value)
+
+
+def listing(names):
+    found = SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in names])
+    return lambda *_, **__: found
 
 
 def test_the_file_of_a_split_is_found_fetched_and_read(monkeypatch, write, said):
@@ -119,7 +192,7 @@ def test_the_file_of_a_split_is_found_fetched_and_read(monkeypatch, write, said)
         return str(local)
 
     files = ["README.md", "data/train.jsonl", "data/validation.jsonl", "data/test.jsonl"]
-    monkeypatch.setattr(huggingface_hub, "list_repo_files", lambda *_, **__: files)
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", listing(files))
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", fetch)
     loaded = hub.load(DatasetOptions(hub="owner/name", split="devel"))
     assert [item.id for item in loaded.items] == ["p"]

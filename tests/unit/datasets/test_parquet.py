@@ -5,7 +5,7 @@ import pytest
 
 from medstress.core.errors import DataError, UsageError
 from medstress.core.hashing import file_hash
-from medstress.datasets.rows import load_jsonl, load_parquet
+from medstress.datasets.questions import load_jsonl, load_parquet
 from medstress.datasets.source import DatasetOptions
 
 

@@ -13,7 +13,7 @@ from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Mention, Question
 from medstress.datasets import medmcqa
 from medstress.datasets.passages import clean_passages, without_hints
-from medstress.datasets.rows import load_jsonl
+from medstress.datasets.questions import load_jsonl
 from medstress.datasets.sample import load as load_sample
 from medstress.datasets.source import DatasetOptions
 

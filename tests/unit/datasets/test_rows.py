@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from medstress.core.hashing import file_hash
 from medstress.core.items import Mention
-from medstress.datasets.rows import load_jsonl, plain, question_from_row, split_question
+from medstress.datasets.questions import load_jsonl
+from medstress.datasets.rows import question_from_row, split_question
 from medstress.datasets.source import DatasetOptions
+from medstress.datasets.values import plain
 
 
 def read(path, **options):

@@ -148,12 +148,13 @@ def test_deterministic_attacks_run_once_and_others_once_a_seed(
     assert prepared.n_trials(2) == 18
 
 
-def test_a_victim_known_to_give_no_scores_is_refused_where_an_attack_needs_them(said) -> None:
+@pytest.mark.parametrize("keys", [{"answer_by": "generate"}, {}])
+def test_a_victim_known_to_give_no_scores_is_refused_where_an_attack_needs_them(said, keys) -> None:
     experiment = {
         "experiment": {"controls": False, "name": "x"},
         "dataset": {"name": "sample"},
         "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
-        "victim": {"backend": "mock", "answer_by": "generate"},
+        "victim": {"backend": "mock", **keys},
         "attack": {"name": "entity_substitution", "n": 1, "victim_span": "saliency"},
     }
     with pytest.raises(UsageError) as caught:

@@ -483,7 +483,7 @@ class TestSet:
             ),
             (
                 "atack.budget=4",
-                "--set 'atack.budget=4': there is no table 'atack'; did you mean 'attack'?",
+                "--set 'atack.budget=4': unknown table 'atack'; did you mean 'attack'?",
             ),
             (
                 "attack.entity_substitutoin.budget=4",
@@ -493,15 +493,18 @@ class TestSet:
             ),
             (
                 "attack.bugdet=4",
-                "e.toml, line 11: unknown key 'bugdet' of entity_substitution; did you mean "
+                "--set attack.bugdet: unknown key 'bugdet' of entity_substitution; did you mean "
                 "'budget'?",
             ),
             (
                 "attack.goal=Z",
-                "e.toml, line 11: entity_substitution: goal = 'Z': expected 'untargeted', "
+                "--set attack.goal: entity_substitution: goal = 'Z': expected 'untargeted', "
                 "'replaced' or an option letter from A to J",
             ),
-            ("dataset.limit=two", "e.toml, line 4: limit = 'two': input should be a valid integer"),
+            (
+                "dataset.limit=two",
+                "--set dataset.limit: limit = 'two': input should be a valid integer",
+            ),
             ("victim.use=false", "e.toml, line 9: every [[victim]] entry has use = false"),
         ],
     )

@@ -124,6 +124,18 @@ def test_the_dry_run_counts_runs_and_says_what_roles_are_asked(tables):
     assert any("at most 16 attempts" in line for line in lines)
 
 
+def test_the_estimate_of_money_holds_what_roles_cost(tables):
+    tables["role"]["attacker"] |= {"price_in": 10.0, "price_out": 0.0}
+    prepared = prepare(tables)
+    with opened_victims(prepared, lambda _: None):
+        lines = list(estimate(prepared))
+    (role,) = [line for line in lines if line.startswith("role attacker: ")]
+    # 8 trials: half right, with 1.9 of 2 attempts; 2 calls an attempt, 1,200 tokens read by each.
+    usd = 8 * 0.5 * 1.9 * 2 * 1200 * 10 / 1e6
+    assert role.endswith(f"about ${usd:.4f} in all (estimate)")
+    assert any(line.startswith(f"money: about ${usd:.4f} (estimate); no bound") for line in lines)
+
+
 def test_a_limit_of_money_needs_the_price_of_a_server_in_a_role(tables, said):
     tables["experiment"]["max_usd"] = 1.0
     tables["victim"] |= {"price_in": 1.0, "price_out": 1.0}

@@ -46,6 +46,44 @@ def read(folder: Path, rows: list[dict[str, Any]], **keys: Any) -> LoadedTexts:
     return load(DatasetOptions(path=path, **keys))
 
 
+def test_usual_names_and_other_tables_are_read_and_told(tmp_path: Path) -> None:
+    rows = [{"sentence1": "A.", "sentence2": "B.", "gold_label": "no", "pairID": "p"}]
+    rows += [{"sentence1": "A.", "sentence2": "C.", "gold_label": "yes", "pairID": "q"}]
+    loaded = read(tmp_path, rows)
+    assert [(pair.id, pair.text_b, pair.label) for pair in loaded.items] == [
+        ("p", "B.", "no"),
+        ("q", "C.", "yes"),
+    ]
+    assert loaded.understood == (
+        "pairs.jsonl: 2 labelled pairs; id in 'pairID', text_a in 'sentence1', text_b in "
+        "'sentence2', label in 'gold_label'"
+    )
+    table = tmp_path / "pairs.csv"
+    table.write_text("premise;hypothesis;label\nA.;B.;no\nA.;C.;yes\n")
+    told = load(DatasetOptions(path=table))
+    assert [pair.text_b for pair in told.items] == ["B.", "C."]
+    assert told.understood == (
+        "pairs.csv (separated by semicolons): 2 labelled pairs; text_a in 'premise', text_b in "
+        "'hypothesis', label in 'label'"
+    )
+
+
+def test_documented_names_are_told_as_well(tmp_path: Path) -> None:
+    rows = [{"context": "A.", "question": "B?", "label": x} for x in ("no", "yes")]
+    assert read(tmp_path, rows).understood == (
+        "pairs.jsonl: 2 labelled pairs; text_a in 'context', text_b in 'question', label in 'label'"
+    )
+
+
+def test_pubmedqa_is_read_as_one_object_by_pubmed_id(tmp_path: Path) -> None:
+    entry = {"QUESTION": "Does it?", "CONTEXTS": ["It", "does."], "LONG_ANSWER": "Yes, it does."}
+    path = tmp_path / "ori_pqal.json"
+    path.write_text(json.dumps({n: {**entry, "final_decision": "maybe"} for n in ("11", "12")}))
+    first, second = load(DatasetOptions(path=path)).items
+    assert (first.id, second.id, first.text_a, first.text_b) == ("11", "12", "It does.", "Does it?")
+    assert (first.label, first.labels, first.asks) == ("maybe", ("yes", "no", "maybe"), True)
+
+
 def test_rows_of_three_forms_are_read(tmp_path: Path) -> None:
     plain = [
         {"id": "x", "text_a": "A.", "text_b": "B.", "label": "neutral", "year": 2020},

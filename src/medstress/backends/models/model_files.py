@@ -252,7 +252,8 @@ def _hub_files(name: str, path: Path) -> ModelFiles:
     except (OSError, ValueError) as error:
         raise UsageError(
             f"{absent}, it is not an embedded name ({', '.join(EMBEDDED)}), and the hub has no "
-            f"such model or cannot be reached ({type(error).__name__})"
+            f"such model or cannot be reached ({type(error).__name__}); for the model of a server "
+            'give backend = "openai" and its base_url (without a file: --base-url URL)'
         ) from error
     commit = config.parent.name  # .../snapshots/<commit>/config.json
     return ModelFiles(location=name, revision=commit, content=commit)

@@ -62,6 +62,10 @@ KINDS = {
 """The kind of call that a function answers, by task."""
 
 
+_AGAIN = "mend the function and run again"
+"""What to do if nothing is stored yet that a changed function would not fit."""
+
+
 class PythonBackend(Backend):
     """Answers with a function: `choose` calls, and `generate` calls about conversations; `tag`,
     `compare` or `classify` calls where that is the task."""
@@ -83,6 +87,7 @@ class PythonBackend(Backend):
         self.version = version
         """The user's version of the function, which replaces the hash of its source."""
         self._awaiter = Awaiter()
+        self._has_answered = False
         self.identity = identity
         kind = KINDS[task]
         # No calls ahead, because unused answers would still cost the user's model a query.
@@ -105,7 +110,9 @@ class PythonBackend(Backend):
         conversations = [call for call in calls if isinstance(call, Generate)]
         replies = iter(self._answer_items(about_items) if about_items else ())
         texts = iter(self._converse(conversations) if conversations else ())
-        return [next(texts if isinstance(call, Generate) else replies) for call in calls]
+        found = [next(texts if isinstance(call, Generate) else replies) for call in calls]
+        self._has_answered = True
+        return found
 
     def _answer_items(self, calls: Sequence[Choose | Tag | Compare | Classify]) -> list[Reply]:
         answers = self._called([function_input(call) for call in calls])
@@ -206,10 +213,9 @@ class PythonBackend(Backend):
         return reply
 
     def _refuse(self, what: str) -> NoReturn:
-        raise UsageError(
-            f"python victim {self.identity.name!r} {what}; earlier answers are stored: mend "
-            "the function and start over with --fresh, or resume if the victim has a version"
-        )
+        stored = "earlier answers are stored: mend the function and start over with --fresh, or "
+        hint = f"{stored}resume if the victim has a version" if self._has_answered else _AGAIN
+        raise UsageError(f"python victim {self.identity.name!r} {what}; {hint}")
 
 
 def open_backend(options: BackendOptions) -> PythonBackend:

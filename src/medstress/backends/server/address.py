@@ -25,7 +25,9 @@ def address_of(url: str | None) -> str:
             'environment variable and name that in api_key_env = "..."'
         )
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"base_url = {url!r}: expected e.g. {wanted}")
+        error = UsageError(f"base_url = {url!r}: expected e.g. {wanted}")
+        host = url if "/" in url else f"{url}/v1"
+        raise error if "://" in url else error.with_flag("--base-url", f"http://{host}")
     return url.rstrip("/")
 
 

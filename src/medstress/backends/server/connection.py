@@ -22,6 +22,7 @@ from medstress.backends.server.bounded_body import LARGEST_ANSWER, AnswerEncoded
 from medstress.backends.server.errors import Server, ServerTrouble, Then, from_client
 from medstress.backends.server.http_client import open_client
 from medstress.backends.server.known_keys import cleaned
+from medstress.backends.server.listing import Listing, read_listing, read_one
 from medstress.backends.server.rate_limits import RateLimits
 from medstress.core.errors import UsageError
 
@@ -116,26 +117,26 @@ class Connection:
         self._models: list[str] = []
         self._client, self._allowance = open_client(server, max_in_flight, self._patience.connect)
 
-    def greet(self) -> None:
+    def greet(self) -> Listing:
         """List the server's models, to check the connection without a request to a model.
 
         Raises:
             UsageError: the server cannot be reached, is not trusted, or refuses the key.
         """
+        again = self._patience.again(_GREETINGS, _may_be_starting, self._sleep)
         try:
-            again = self._patience.again(_GREETINGS, _may_be_starting, self._sleep)
-            reply = again(self._send, "GET", "/models", None)
+            listing = read_listing(lambda path: again(self._content, "GET", path, None))
         except ServerTrouble as trouble:
             stops = trouble.then is Then.STOP and trouble.status != 404
             if stops or trouble.unreachable:
                 raise UsageError(str(trouble)) from None
-            return  # not every server can list its models
-        rows = reply.get("data")
-        self._models = [
-            str(row["id"])
-            for row in (rows if isinstance(rows, list) else ())
-            if isinstance(row, dict) and "id" in row
-        ]
+            return Listing()  # not every server can list its models
+        self._models = list(listing.names)
+        return listing
+
+    def described(self) -> str | None:
+        """Ask the server for its name of the requested model, without a request to the model."""
+        return read_one(lambda path: self._content("GET", path, None), self.server.model)
 
     def ask(
         self, path: str, body: Mapping[str, Any], tokens: int, read: Callable[[Any], tuple[T, int]]

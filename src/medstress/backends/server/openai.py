@@ -7,17 +7,17 @@ One call is one request, so that the server and the ledger count the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock
 from typing import Any, TypeVar
 
 from medstress.backends.options import BackendOptions
 from medstress.backends.server.address import address_of, key_of
 from medstress.backends.server.connection import Connection
 from medstress.backends.server.errors import Server, ServerTrouble, Then
+from medstress.backends.server.first_request import FirstRequest
+from medstress.backends.server.model_names import AnsweringModel, MatchModel
 from medstress.backends.server.rate_limits import RateLimits
 from medstress.backends.server.replies import (
     is_cut,
-    is_named,
     most_tokens,
     plain,
     reasoning_of,
@@ -62,6 +62,8 @@ class OpenAiBackend(Backend):
         max_in_flight: the most requests at the same time.
         version: distinguishes what the model's name does not, such as a quantisation.
         structured: whether to send a call's schema to the server.
+        match: which answering model is taken for the requested one.
+        listed: all models that the server lists; empty if that is not known.
     """
 
     def __init__(
@@ -71,6 +73,8 @@ class OpenAiBackend(Backend):
         max_in_flight: int = DEFAULT_IN_FLIGHT,
         version: str | None = None,
         structured: bool = True,
+        match: MatchModel = MatchModel.LOOSE,
+        listed: Sequence[str] = (),
     ) -> None:
         self._connection = connection
         self._server = connection.server
@@ -84,8 +88,8 @@ class OpenAiBackend(Backend):
         self.traits = BackendTraits(
             calls=frozenset({"generate", "score"}), workers=max_in_flight, structured=structured
         )
-        self._lock = Lock()
-        self._answered_as: str | None = None
+        self._answering = AnsweringModel(self._server, match, listed)
+        self._first = FirstRequest()
         self._n_scored = 0
         self._schemas = SchemaWatch(connection.server)
         self._n_top = _TOP
@@ -104,20 +108,20 @@ class OpenAiBackend(Backend):
 
     @property
     def endpoint(self) -> dict[str, Any]:
-        """The server's address, the model's name as the server reports it, and what it said about
-        the temperature if it objected."""
+        """The server's address, the model's name as the server reports it with what it adds to the
+        requested one, and what the server said about the temperature if it objected."""
         objection = self._temperature.objection
         return {
             "url": self._server.url,
             "model": self._server.model,
-            "answered_as": self._answered_as,
+            **self._answering.describe(),
             **({"temperature": objection} if objection else {}),
         }
 
     def expect(self, endpoint: Mapping[str, Any]) -> None:
         """Refuse answers from another model than the run began with, and use the temperature that
         the server accepted then."""
-        self._answered_as = endpoint.get("answered_as") or self._answered_as
+        self._answering.name = endpoint.get("answered_as") or self._answering.name
         self._temperature.objection = endpoint.get("temperature") or self._temperature.objection
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
@@ -135,17 +139,20 @@ class OpenAiBackend(Backend):
 
     def _answer(self, call: Call) -> Reply:
         try:
-            match call:
-                case Generate():
-                    return self._generate(call)
-                case Score(first_token=True):
-                    return self._letters(call)
-                case Score():
-                    return self._texts(call)
+            return self._first.then(lambda: self._answered(call))
         except ServerTrouble as trouble:
             if trouble.then is Then.STOP:
                 raise UsageError(str(trouble)) from None
             return Failure(error=str(trouble))
+
+    def _answered(self, call: Call) -> Reply:
+        match call:
+            case Generate():
+                return self._generate(call)
+            case Score(first_token=True):
+                return self._letters(call)
+            case Score():
+                return self._texts(call)
         return Failure(error=f"the openai back end cannot answer {call.kind!r} calls")
 
     # -- the three kinds of request ----------------------------------------------------------
@@ -326,40 +333,20 @@ class OpenAiBackend(Backend):
             or not all(isinstance(choice, dict) for choice in choices)
         ):
             raise ServerTrouble(f"{self._server.where} sent an empty choice", Then.AGAIN)
-        self._check_name(reply.get("model"))
+        self._answering.check(reply.get("model"))
         if any(choice.get("finish_reason") == "content_filter" for choice in choices):
             raise ServerTrouble(
                 f"the content filter of {self._server.where} held the answer back", Then.ITEM_FAILS
             )
         return sorted(choices, key=lambda choice: choice.get("index") or 0)
 
-    def _check_name(self, name: Any) -> None:
-        if not name or not isinstance(name, str):
-            return  # the server does not name its model
-        requested = self._server.model
-        with self._lock:
-            known = self._answered_as
-            if known is None and is_named(name, requested):
-                self._answered_as = known = name
-        if known is None:
-            raise ServerTrouble(
-                f"{self._server.where} was asked for the model {requested!r} and answered as "
-                f"{name!r}: set model = {name!r} if that is the one you mean",
-                Then.STOP,
-            )
-        if name != known:
-            raise ServerTrouble(
-                f"{self._server.where} answered as {name!r}, and as {known!r} before: the answers "
-                "of two models must not be mixed; name the exact version in model",
-                Then.STOP,
-            )
-
 
 def open_backend(options: BackendOptions) -> OpenAiBackend:
     """Connect to the server that `base_url` names.
 
     Raises:
-        UsageError: no model or address is given, a named key is not set, or the server refuses.
+        UsageError: no model or address is given, a named key is not set, the server refuses, or it
+            lists no such model.
     """
     if not options.model:
         raise UsageError("backend 'openai' needs model = the name that the server knows")
@@ -374,13 +361,21 @@ def open_backend(options: BackendOptions) -> OpenAiBackend:
     connection = Connection(
         server, limits, max_in_flight=in_flight, seconds=options.timeout_seconds
     )
+    match = MatchModel(options.match_model or MatchModel.LOOSE)
     try:
-        connection.greet()
+        listing = connection.greet()
+        listed = listing.names if listing.is_whole else ()
+        AnsweringModel(server, match, listed).check_listed(connection.described)
     except BaseException:
         connection.close()
         raise
     return OpenAiBackend(
-        connection, max_in_flight=in_flight, version=options.version, structured=options.structured
+        connection,
+        max_in_flight=in_flight,
+        version=options.version,
+        structured=options.structured,
+        match=match,
+        listed=listed,
     )
 
 

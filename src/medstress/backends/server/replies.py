@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,19 +12,6 @@ _ADDED_TOKENS = 64
 _CHARACTERS_PER_TOKEN = 4
 _MAX_COUNT = 1 << 31
 """The largest number of tokens that is believed."""
-_VERSION = re.compile(r"(-\d{4}(-?\d\d){0,2}|:latest|@.+)", re.I)
-"""What a server may add to a requested name: a date, a tag or a revision."""
-
-
-def is_named(name: str, requested: str) -> bool:
-    """Return whether a returned name is the requested one, or a version of it.
-
-    >>> is_named("gpt-4o-2024-08-06", "gpt-4o"), is_named("gpt-4o-mini", "gpt-4o")
-    (True, False)
-    """
-    rest = name[len(requested) :]
-    same = name[: len(requested)].casefold() == requested.casefold()
-    return same and (not rest or _VERSION.fullmatch(rest) is not None)
 
 
 def text_of(choice: dict[str, Any]) -> str | None:

@@ -129,12 +129,12 @@ class DatasetTable(TomlTable):
     """`[[dataset]]`."""
 
     name: NonEmpty
-    """`sample`, `jsonl`, `parquet`, `frozen` (what `medstress freeze` wrote), `medqa`, `medmcqa`,
-    `bc5cdr`, `biosses`, `iob`, `pubtator`, `bigbio`, `brat`, `pairs`, `hub`, another that
-    `medstress list datasets` shows, or a plug-in's."""
+    """`sample`, `csv`, `tsv`, `xlsx`, `jsonl`, `parquet`, `frozen` (what `medstress freeze` wrote),
+    `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`, `bigbio`, `brat`, `pairs`, `nli`,
+    `hub`, another that `medstress list datasets` shows, or a plug-in's."""
     path: str | None = None
     """The file, if the source needs one; bc5cdr: or a folder with a file for each split; brat: the
-    folder."""
+    folder; hub: a folder that `datasets` saved, or with the files of a data set."""
     hub: NonEmpty | None = None
     """bc5cdr, biosses, hub: `owner/name` on the Hugging Face hub, or `owner/name:file`."""
     annotations: str | None = None
@@ -158,6 +158,11 @@ class DatasetTable(TomlTable):
     answer_base: Literal[0, 1] | None = None
     """Questions: the number of the first option where answers are numbers; default: what the file
     shows, and an error where it shows neither."""
+    encoding: NonEmpty | None = None
+    """Questions, nli: the encoding of a text file, such as `cp1252`; default: UTF-8, or what a byte
+    order mark says."""
+    sheet: NonEmpty | None = None
+    """xlsx: the sheet to read; default: the only one with content."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; default: 0 to 4."""
     documents: NonEmpty | None = None
@@ -184,6 +189,13 @@ class DatasetTable(TomlTable):
         if self.hub is not None and self.name in _FILES_ONLY:
             raise ValueError(f"hub is for name = 'hub', 'bc5cdr' or 'biosses', not {self.name!r}")
         return self
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _lists_of_columns(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {key: tuple(own) if isinstance(own, list) else own for key, own in value.items()}
 
     @field_validator("types", "scale", mode="before")
     @classmethod

@@ -22,6 +22,7 @@ _READERS = {
     "max_in_flight": ("openai",),
     "requests_per_minute": ("openai",),
     "tokens_per_minute": ("openai",),
+    "match_model": ("openai",),
 }
 """Which back ends read a key."""
 
@@ -99,6 +100,10 @@ class VictimTable(TomlTable):
     """openai: limit on requests, repeated ones included."""
     tokens_per_minute: Count | None = None
     """openai: limit on tokens read and written together."""
+    match_model: Literal["exact", "loose", "any"] | None = None
+    """openai: the names under which the model may be listed and answer: `exact`, its own; `loose`
+    (default), also with a path, a suffix such as `:latest` or a quantisation, or a date; `any`,
+    whatever the server calls it."""
     price_in: Annotated[float, Field(ge=0)] | None = None
     """US dollars per million tokens read."""
     price_out: Annotated[float, Field(ge=0)] | None = None

@@ -7,59 +7,34 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from medstress.attacks.protocol import attack_class
+from medstress.core import registry
 from medstress.core.errors import UsageError, did_you_mean
-from medstress.experiment.file.config import (
-    AnalysisTable,
-    AttackTable,
-    CompareTable,
-    DatasetTable,
-    EntitiesTable,
-    Experiment,
-    ExperimentTable,
-    RequireTable,
-    RolesTable,
-    RoleTable,
-    SensitivityTable,
-    SignificanceTable,
-    SlicesTable,
-    TrainTable,
-    TuneTable,
-    VictimTable,
-)
+from medstress.experiment.file.config import AttackTable, Experiment
 from medstress.experiment.file.future_keys import ATTACKS
-from medstress.experiment.file.sources import find_source
-from medstress.experiment.file.table import TomlTable
+from medstress.experiment.file.places import Where
+from medstress.experiment.file.refusing import (
+    ARRAYS,
+    TABLES_BUILT,
+    missing_key,
+    missing_table,
+    refuse,
+    unknown,
+)
+from medstress.experiment.file.sources import Source, find_source
 from medstress.files.reading import check_toml, parse_toml
 from medstress.kinds.victim_prompts import unknown_dataset
 
-ARRAYS = ("dataset", "entities", "victim", "attack", "require")
-TABLES_BUILT: dict[str, type[TomlTable]] = {
-    "experiment": ExperimentTable,
-    "dataset": DatasetTable,
-    "entities": EntitiesTable,
-    "victim": VictimTable,
-    "attack": AttackTable,
-    "role": RolesTable,
-    "tune": TuneTable,
-    "train": TrainTable,
-    "analysis": AnalysisTable,
-    "compare": CompareTable,
-    "test": SignificanceTable,
-    "sensitivity": SensitivityTable,
-    "require": RequireTable,
-    "slices": SlicesTable,
-}
-
-
+_INSTALLED = {"dataset": ("datasets", "name"), "victim": ("backends", "backend")}
+"""Table -> the list of installed parts, and the key that names one."""
 NEEDS = ("experiment", "dataset", "victim", "attack")
 """The tables that a run needs; attacks that draw names also need `entities`."""
 
 
 def read_experiment(
-    path: Path,
+    path: Path | Source,
     overrides: Sequence[str] = (),
     needs: Sequence[str] = NEEDS,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
@@ -67,7 +42,7 @@ def read_experiment(
     """Read, override and check an experiment file.
 
     Args:
-        path: the TOML file, or the name of a shipped recipe.
+        path: the TOML file, the name of a shipped recipe, or a text that is no file.
         overrides: `table.key=value` or `table.NAME.key=value`, values as in TOML.
         needs: the tables that are required.
         complete: fills in what the command decides, before the check.
@@ -76,10 +51,10 @@ def read_experiment(
         UsageError: one sentence: what was expected, what came, in which line, what to do.
     """
     source = find_source(path)
-    raw = parse_toml(source.text, str(path))
+    raw = parse_toml(source.text, source.name if isinstance(path, Source) else str(path))
     apply_overrides(raw, overrides)
     complete(raw)
-    return check_experiment(raw, _Where(source.name, source.text), needs)
+    return check_experiment(raw, Where(source.name, source.text, overrides), needs)
 
 
 def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
@@ -106,19 +81,19 @@ def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
 
 
 def check_experiment(
-    raw: Mapping[str, Any], where: _Where | None = None, needs: Sequence[str] = NEEDS
+    raw: Mapping[str, Any], where: Where | None = None, needs: Sequence[str] = NEEDS
 ) -> Experiment:
     """Check a parsed file (or a dict of the same shape).
 
     Raises:
         UsageError: see `read_experiment`.
     """
-    where = where or _Where("experiment", "")
+    where = where or Where("experiment", "")
     cleaned: dict[str, Any] = {}
     for table, value in raw.items():
         if table not in Experiment.model_fields:
-            hint = did_you_mean(table, Experiment.model_fields)
-            raise UsageError(f"{where.table(table)}: unknown table [{table}]{hint}")
+            place = where.table(table)
+            raise UsageError(f"{place}: {unknown('table', table, Experiment.model_fields)}")
         rows = value if isinstance(value, list) else [value]
         if table not in ARRAYS and len(rows) != 1:
             raise UsageError(f"{where.table(table)}: expected one [{table}], got {len(rows)}")
@@ -157,8 +132,7 @@ def require_tables(
     """
     for table in needs:
         if table not in raw or (table in ARRAYS and not raw[table]):
-            shown = f"[[{table}]]" if table in ARRAYS else f"[{table}]"
-            raise UsageError(f"{file}: the table {shown} is missing")
+            raise UsageError(f"{file}: {missing_table(table)}")
 
 
 def check_table(table: str, values: Mapping[str, Any]) -> Any:
@@ -169,24 +143,28 @@ def check_table(table: str, values: Mapping[str, Any]) -> Any:
     """
     from pydantic import ValidationError
 
-    where = _Where(table, "")
+    where = Where(table, "")
     if not isinstance(values, Mapping):
         raise UsageError(f"{table}: expected a dict of the keys of [[{table}]], got {values!r}")
     try:
         return TABLES_BUILT[table].model_validate(values)
     except ValidationError as failure:
-        error = failure.errors()[0]
-        return _refuse({**error, "loc": (table, *error["loc"])}, where)
+        refuse(failure, where, table)
 
 
-def _check_built(table: str, row: Mapping[str, Any], where: _Where, index: int) -> None:
-    """Refuse an attack that is not built yet."""
+def _check_built(table: str, row: Mapping[str, Any], where: Where, index: int) -> None:
+    """Refuse an attack that is not built yet, and a data set or back end that nobody installed."""
+    kind, key = _INSTALLED.get(table, ("", ""))
+    name = row.get(key)
+    if isinstance(name, str) and name and not registry.is_installed(kind, name):
+        error = registry.unknown_name(kind, name)
+        raise UsageError(f"{where.key(table, key, index)}: {error}") from error
     if table == "attack" and row.get("name") in ATTACKS:
         place = where.key(table, "name", index)
         raise UsageError(f"{place}: name = {row['name']!r} is not built yet")
 
 
-def _validate(raw: Mapping[str, Any], where: _Where) -> Experiment:
+def _validate(raw: Mapping[str, Any], where: Where) -> Experiment:
     from pydantic import ValidationError
 
     rows = raw.get("attack", ())
@@ -194,10 +172,10 @@ def _validate(raw: Mapping[str, Any], where: _Where) -> Experiment:
     try:
         return Experiment.model_validate({**raw, "attack": attacks} if attacks else raw)
     except ValidationError as failure:
-        _refuse(failure.errors()[0], where)
+        refuse(failure, where)
 
 
-def _attack_table(row: Mapping[str, Any], where: _Where, index: int) -> Any:
+def _attack_table(row: Mapping[str, Any], where: Where, index: int) -> Any:
     """Return the table with its attacks built, so that their errors name the line.
 
     A malformed table is returned unchanged; the check of the whole experiment refuses it.
@@ -205,20 +183,22 @@ def _attack_table(row: Mapping[str, Any], where: _Where, index: int) -> Any:
     from pydantic import ValidationError
 
     name = row.get("name")
+    index = where.place_of("attack", index)
+    if name is None:
+        place = where.key("attack", "name", index)
+        raise UsageError(f"{place}: {missing_key('attack', 'name', row, AttackTable.model_fields)}")
     if not isinstance(name, str):
         return row
-    index = where.place_of("attack", index)
     place = where.key("attack", "name", index)
     try:
         kind = attack_class(name)
     except UsageError as error:
-        raise UsageError(f"{place}: {error}") from None
+        raise UsageError(f"{place}: {error}") from error
     known = {field.name for field in fields(kind) if field.init}
     for key in row:
         if key not in known and key not in AttackTable.model_fields:
-            hint = did_you_mean(key, known) or f" (known: {', '.join(sorted(known))})"
             raise UsageError(
-                f"{where.key('attack', key, index)}: unknown key {key!r} of {name}{hint}"
+                f"{where.key('attack', key, index)}: {unknown('key', key, known, f' of {name}')}"
             )
     if row.get("n") == []:
         raise UsageError(f"{where.key('attack', 'n', index)}: n = []: expected at least one value")
@@ -235,43 +215,9 @@ def _attack_table(row: Mapping[str, Any], where: _Where, index: int) -> Any:
     return table
 
 
-def _refuse(error: Any, where: _Where) -> NoReturn:
-    raise UsageError(_sentence(error, where)) from None
-
-
-def _sentence(error: Any, where: _Where) -> str:
-    table, *rest = [str(part) for part in error["loc"]]
-    if table == "role" and rest and rest[0] in RolesTable.model_fields:
-        table = f"role.{rest.pop(0)}"
-    index = where.place_of(table, int(rest.pop(0)) if rest and rest[0].isdigit() else 0)
-    key = rest[0] if rest else ""
-    place = where.key(table, key, index)
-    fields = _fields(table)
-    if error["type"] == "extra_forbidden" and len(rest) > 1:
-        return f"{place}: {key}: unknown key {rest[-1]!r}"
-    if error["type"] == "extra_forbidden":
-        hint = did_you_mean(key, fields) or f" (known: {', '.join(sorted(fields))})"
-        return f"{place}: unknown key {key!r}{hint}"
-    if error["type"] == "missing" and len(rest) > 1:
-        return f"{place}: {key}: expected more values, got {error['input']!r}"
-    if error["type"] == "missing":
-        return f"{place}: the key {key!r} is missing"
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if not key:  # a check over several keys of the table
-        return f"{place}: {message}"
-    return f"{place}: {key} = {error['input']!r}: {message[0].lower()}{message[1:]}"
-
-
-def _fields(table: str) -> Mapping[str, Any]:
-    if table.startswith("role."):
-        return RoleTable.model_fields
-    return TABLES_BUILT[table].model_fields
-
-
 def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[dict[str, Any]]:
     if table not in Experiment.model_fields:
-        hint = did_you_mean(table, Experiment.model_fields)
-        raise UsageError(f"--set {override!r}: there is no table {table!r}{hint}")
+        raise UsageError(f"--set {override!r}: {unknown('table', table, Experiment.model_fields)}")
     value = raw.setdefault(table, [] if table in ARRAYS else {})
     if table == "role" and isinstance(value, dict) and name:
         found = value.setdefault(name, {})
@@ -287,42 +233,3 @@ def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[
             f"{did_you_mean(name, names)} (there are: {', '.join(names)})"
         )
     return matching
-
-
-class _Where:
-    """Finds the line of a table or key in the file's text, for messages."""
-
-    def __init__(self, file: str, text: str) -> None:
-        self.file = file
-        self.used: dict[str, list[int]] = {}
-        self._lines = text.splitlines()
-
-    def place_of(self, table: str, index: int) -> int:
-        """Return the number, counting all entries, of the index-th entry that is switched on."""
-        used = self.used.get(table, [])
-        return used[index] if index < len(used) else index
-
-    def table(self, table: str) -> str:
-        """Return the place of the first header of a table."""
-        return self._place(self._header(table, 0))
-
-    def key(self, table: str, key: str, index: int) -> str:
-        """Return the place of a key in the index-th entry of a table."""
-        header = self._header(table, index)
-        if header is None:
-            return f"{self.file}, [{table}]"
-        for number in range(header + 1, len(self._lines)):
-            line = self._lines[number]
-            if re.match(r"\s*\[\[?[A-Za-z]", line):
-                break
-            if re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line):
-                return self._place(number)
-        return self._place(header)
-
-    def _header(self, table: str, index: int) -> int | None:
-        pattern = re.compile(rf"\s*\[\[?\s*{re.escape(table)}\s*[\].]")
-        found = [i for i, line in enumerate(self._lines) if pattern.match(line)]
-        return found[index] if index < len(found) else None
-
-    def _place(self, number: int | None) -> str:
-        return self.file if number is None else f"{self.file}, line {number + 1}"

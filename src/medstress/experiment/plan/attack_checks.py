@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from medstress.attacks.protocol import SearchOn
 from medstress.core.errors import UsageError
@@ -43,19 +43,41 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
 def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -> None:
     """Check that attacks that need scores have victims that give them.
 
-    Whether a function gives scores is known only when it is asked; then each trial fails with the
-    same sentence.
+    Whether a function gives scores is known only when it is asked (`score_lines`); then each trial
+    fails with the same sentence.
 
     Raises:
         UsageError: a victim gives no scores; the message names it and the attack.
     """
-    scoreless = [t for t in victims if t.answer_by == "generate" and not gives_scores(t.wrap)]
+    scoreless = [t for t in victims if not _may_score(t)]
     for part in attacks:
         why = part.traits.needs_scores
         if scoreless and why:
+            victim = scoreless[0]
+            how = "by generate" if victim.answer_by == "generate" else "with a letter alone"
             raise UsageError(
                 f"attack {part.label!r} needs the victim's scores ({why}), and "
-                f"victim {scoreless[0].name or victim_name(scoreless[0])!r} answers by generate, "
+                f"victim {victim.name or victim_name(victim)!r} answers {how}, "
                 f'which has none: use answer_by = "letter" or "text", or another '
                 f"{why.partition(' ')[0]}"
             )
+
+
+def score_lines(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -> Iterator[str]:
+    """Yield a line for each function that must give scores, which only its answers show."""
+    wanting = [part.label for part in attacks if part.traits.needs_scores]
+    for victim in victims if wanting else ():
+        if victim.backend == "python" and not gives_scores(victim.wrap):
+            yield (
+                f"attack {wanting[0]!r} needs scores: {victim.name or victim_name(victim)} must "
+                "return {'scores': {'A': 0.7, ...}} for each prompt; after any other answer every "
+                "trial of it fails"
+            )
+
+
+def _may_score(victim: VictimTable) -> bool:
+    if gives_scores(victim.wrap):
+        return True
+    if victim.backend == "mock":
+        return victim.answer_by not in (None, "generate")
+    return victim.answer_by != "generate"

@@ -12,7 +12,8 @@ from medstress.attacks.noise.non_entity_noise import NonEntityNoise, control_of
 from medstress.attacks.protocol import QUESTIONS, make_attack
 from medstress.core.controls import CONTROLS, arm_label
 from medstress.core.errors import UsageError, did_you_mean
-from medstress.experiment.plan.parts import AttackPart, DatasetPart, GroupPart
+from medstress.experiment.plan.dataset_parts import DatasetPart
+from medstress.experiment.plan.parts import AttackPart, GroupPart
 from medstress.kinds import Kind
 
 PREFIX = "control of "

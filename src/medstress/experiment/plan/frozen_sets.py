@@ -9,7 +9,8 @@ from medstress.core.attack_sets import NAME, AttackSet
 from medstress.core.controls import CONTROLS
 from medstress.core.errors import UsageError
 from medstress.datasets.source import Loaded
-from medstress.experiment.plan.parts import AttackPart, DatasetPart
+from medstress.experiment.plan.dataset_parts import DatasetPart
+from medstress.experiment.plan.parts import AttackPart
 
 
 def live_attacks(attacks: Sequence[AttackPart]) -> list[AttackPart]:

@@ -13,14 +13,17 @@ from typing import Any
 
 from medstress.backends.python.functions import PythonBackend
 from medstress.core.calls import Backend
-from medstress.core.errors import StoreError
+from medstress.core.errors import OtherRunError
 from medstress.core.hashing import content_hash
 from medstress.experiment.file.config import VictimTable
-from medstress.experiment.plan.parts import DatasetPart, used_tables
+from medstress.experiment.plan.changes import Changes, differing
+from medstress.experiment.plan.dataset_parts import DatasetPart
+from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import RolePart
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
 from medstress.experiment.plan.targets import target_hash, watched
+from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 from medstress.version import __version__
 
@@ -45,47 +48,67 @@ def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], changes: Changes | None = None
+) -> list[str]:
     """List what the new experiment changes or lacks; if nothing, the folder may be extended.
+
+    Args:
+        old: the folder's `fingerprint_parts`.
+        new: the experiment's.
+        changes: says which keys of a part differ.
 
     >>> old = {"seeds": [0], "settings": {}, "items": {}, "victims": {"m": "1"}}
     >>> differences(old, {**old, "seeds": [0, 1]})
     []
     >>> differences(old, {**old, "victims": {"m": "2"}})
-    ["victim 'm' changed (its model, prompt or source)"]
+    ["victim 'm' changed"]
+    >>> differences(old, {**old, "settings": {"flip_check": True}, "seeds": [1]})
+    ['seeds [0] are missing', 'flip_check was not set, is true']
     """
+    changes = changes or Changes()
     found = []
     if missing := [seed for seed in old["seeds"] if seed not in new["seeds"]]:
         found.append(f"seeds {missing} are missing")
-    if old["settings"] != new["settings"]:
-        found.append(f"settings were {old['settings']}, are {new['settings']}")
-    found += _lost_items(old, new)
+    found += differing(old["settings"], new["settings"])
+    found += _lost_items(old, new, changes)
     for kind, noun in (("groups", "entity group"), ("victims", "victim"), ("attacks", "attack")):
         for label, value in old.get(kind, {}).items():
             if label not in new[kind]:
                 known = old[kind]
                 same = [name for name, v in new[kind].items() if v == value and name not in known]
-                hint = f" (it is now called {same[0]!r}: label it {label!r})" if same else ""
+                now = ", ".join(repr(name) for name in new[kind] if name not in known)
+                hint = f" (new: {now})" if now else ""
+                if same:
+                    hint = f" (it is now called {same[0]!r}: label it {label!r})"
                 found.append(f"{noun} {label!r} is missing{hint}")
             elif new[kind][label] != value:
-                hint = " (its model, prompt or source)" if kind == "victims" else ""
-                found.append(f"{noun} {label!r} changed{hint}")
+                found.append(f"{noun} {label!r} changed{changes.of(kind, label)}")
     found += _other_prompts(old, new)
-    known, now = old.get("roles") or {}, new.get("roles") or {}
+    roles, asked = old.get("roles") or {}, new.get("roles") or {}
     # A folder without roles may be extended by an attack that asks roles.
-    found += [f"role {name!r} changed" for name in known if known[name] != now.get(name)]
-    found += [f"role {name!r} is new" for name in now if known and name not in known]
+    for name, value in roles.items():
+        if name not in asked:
+            found.append(f"role {name!r} is missing")
+        elif value != asked[name]:
+            found.append(f"role {name!r} changed{changes.of('roles', name)}")
+    found += [f"role {name!r} is new" for name in asked if roles and name not in roles]
     return found
 
 
-def _lost_items(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def _lost_items(old: Mapping[str, Any], new: Mapping[str, Any], changes: Changes) -> list[str]:
     found: dict[str, None] = {}
+    # Mentions of a group are part of an item.
+    dropped = [label for label in old.get("groups", {}) if label not in new["groups"]]
     for label, hashes in old["items"].items():
         dataset, _, group = label.rpartition("/")
         if label in new["items"]:
-            lost = len(set(hashes) - set(new["items"][label]))
-            if lost:
-                found[f"{lost} items of dataset {dataset!r} are missing or changed"] = None
+            lost = set(hashes) - set(new["items"][label])
+            if lost and not (dropped and changes.are_all_there(dataset, lost)):
+                told = changes.of_items(dataset, lost)
+                found[f"{len(lost)} items of dataset {dataset!r} are missing or changed{told}"] = (
+                    None
+                )
         elif group in new["groups"]:
             found[f"dataset {dataset!r} is missing"] = None
     return list(found)
@@ -114,23 +137,40 @@ def _other_prompts(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def check_same_run(folder: Path, known: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+def check_same_run(
+    store: RunStore, known: Mapping[str, Any], new: Mapping[str, Any], prepared: Prepared
+) -> None:
     """Check that an experiment resumes or extends a folder and changes nothing in it.
 
     Args:
-        folder: the run folder.
+        store: the run folder.
         known: its manifest.
         new: the experiment's `fingerprint_parts`.
+        prepared: the experiment.
 
     Raises:
-        StoreError: something differs; the message names it.
+        OtherRunError: something differs; the message names it, with its old and new value.
     """
-    found = differences(known["parts"], new)
-    if found:
-        raise StoreError(
-            f"{folder} holds another experiment: {'; '.join(found)}{older_functions(known)}. "
-            "Choose another folder with --out, or throw the old run away with --fresh"
-        )
+    if not differences(known["parts"], new):
+        return
+    found = differences(known["parts"], new, changes_of(store, known, new, prepared))
+    raise OtherRunError(
+        f"{store.folder} holds another experiment: {'; '.join(found)}{older_functions(known)}. "
+        "Choose another folder with --out, or throw the old run away with --fresh",
+        store.folder,
+    )
+
+
+def changes_of(
+    store: RunStore | None, known: Mapping[str, Any], new: Mapping[str, Any], prepared: Prepared
+) -> Changes:
+    """Return what tells the keys in which a folder and an experiment differ."""
+    return Changes(
+        known=known,
+        new=describe(prepared, new),
+        stored=store.item_hashes() if store is not None else (),
+        items={part.label: [item.id for item in part.questions] for part in prepared.datasets},
+    )
 
 
 def former_victims(
@@ -220,6 +260,7 @@ def _dataset(part: DatasetPart) -> dict[str, Any]:
         "n_rows": len(part.all_items),
         "skipped": list(part.loaded.skipped),
         "notes": list(part.loaded.notes),
+        **({"understood": part.loaded.understood} if part.loaded.understood else {}),
         "hash": part.loaded.source_hash,
     }
 

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from medstress.core.errors import UsageError
 from medstress.core.items import check_words
+from medstress.entities.grouping import typed_options
 from medstress.entities.semantic_types import types_of
 from medstress.experiment.file.config import EntitiesTable
 from medstress.experiment.file.labels import group_labels, type_label
 
 if TYPE_CHECKING:
     from medstress.entities.recognisers.recogniser import Recogniser
-    from medstress.experiment.plan.parts import DatasetPart
+    from medstress.experiment.plan.dataset_parts import DatasetPart
+    from medstress.experiment.plan.parts import AttackPart
 
 GIVEN: dict[str, Any] = {"name": "given"}
 
@@ -70,7 +72,7 @@ def recognise_mentions(
                     f"dataset {part.label!r}: recogniser {name!r} finds no mention of type "
                     f"{' or '.join(sorted({type_label(t) for t in users}))} in its "
                     f"{len(items)} items"
-                )
+                ).with_command(part.check)
             found[i] = replace(part, questions=items)
         specs[key] = recogniser.spec()
     return Recognised(datasets=found, recognisers=[specs[_key(table)] for table in tables])
@@ -141,7 +143,39 @@ def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
                 f"dataset {dataset.label!r} has no mentions, but recogniser = 'given' needs them: "
                 'add mentions to the rows, or set annotations = "...", or find them with '
                 'recogniser = "gazetteer"'
-            )
+            ).with_command(dataset.check)
+
+
+def require_attackable(
+    tables: Sequence[EntitiesTable], datasets: Sequence[DatasetPart], attacks: Sequence[AttackPart]
+) -> None:
+    """Check that some option of some item names an entity of some group, if attacks draw names.
+
+    Items before the limit count, so that a small sample without any may still be asked.
+
+    Raises:
+        UsageError: no item is attackable; the message says what the options do name.
+    """
+    groups = [types_of(table.type) for table in tables]
+    items = [item for part in datasets for item in part.known_items]
+    if (
+        not groups
+        or not all(part.traits.needs_entities for part in attacks)
+        or any(typed_options(item, types) for item in items for types in groups)
+    ):
+        return
+    found = sorted(
+        {m.type for item in items for m in item.mentions if m.field in {*item.letters} - {item.key}}
+    )
+    wanted = " or ".join(sorted({type_label(table) for table in tables}))
+    if found:
+        why = f"the mentions there are of type {', '.join(found[:5])}; change type"
+    else:
+        why = "no mention is there; mark the names in the options"
+    raise UsageError(
+        f"no item is attackable: no wrong option names an entity of type {wanted}: {why}, or find "
+        'mentions with recogniser = "gazetteer"'
+    ).with_command(datasets[0].check)
 
 
 def _require_words(datasets: Sequence[DatasetPart]) -> None:

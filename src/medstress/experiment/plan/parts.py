@@ -18,18 +18,17 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.passages import Passages
 from medstress.core.resources import Resources
-from medstress.datasets.draw import draw, draw_documents
-from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
+from medstress.datasets.draw import draw
 from medstress.entities.grouping import typed_options
 from medstress.entities.no_names import NoNames
 from medstress.experiment.file.config import (
     AttackTable,
-    DatasetTable,
     EntitiesTable,
     Experiment,
     VictimTable,
 )
 from medstress.experiment.file.labels import group_labels, unique_labels, victim_labels
+from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import (
     BY_FREQUENCY,
     absence_remark,
@@ -44,31 +43,6 @@ if TYPE_CHECKING:
 
 Note = Callable[[str], None]
 """Receives what is being prepared, for displays."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatasetPart:
-    """One data set, loaded, with its sample drawn."""
-
-    label: str
-    """Name in results."""
-    questions: tuple[Any, ...]
-    """The items after the limit: questions, tagged texts or sentence pairs."""
-    loaded: Loaded | LoadedTexts
-    """Everything the source returned, with skipped rows."""
-    sample_seed: int = 0
-    """Seed of its sample and of the groups' samples; a smaller sample is a subset of a larger."""
-
-    @property
-    def known_items(self) -> tuple[Any, ...]:
-        """The items before the limit; those after it with the mentions that were found in them."""
-        drawn = {item.id: item for item in self.questions}
-        return tuple(drawn.get(item.id, item) for item in self.all_items)
-
-    @property
-    def all_items(self) -> tuple[Any, ...]:
-        """The items before the limit."""
-        return self.loaded.questions if isinstance(self.loaded, Loaded) else self.loaded.items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,44 +121,6 @@ class AttackPart:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "traits", self.attack.traits)
-
-
-def load_datasets(
-    tables: Sequence[DatasetTable], base: Path, limit: int | None
-) -> list[DatasetPart]:
-    """Load every data set and draw its sample; `limit` (--limit) caps each one."""
-    labels = unique_labels(
-        "dataset",
-        [(t.label, t.name, t.model_dump(exclude={"name", "label", "use"})) for t in tables],
-    )
-    parts = []
-    for table, label in zip(tables, labels, strict=True):
-        loaded = registry.load("datasets", table.name)(dataset_options(table, base))
-        seed = table.sample_seed
-        whole = DatasetPart(label=label, questions=(), loaded=loaded, sample_seed=seed)
-        limits = [value for value in (table.limit, limit) if value is not None]
-        from_documents = draw_documents(whole.all_items, table.limit_documents, seed)
-        drawn = draw(from_documents, min(limits, default=None), seed)
-        parts.append(replace(whole, questions=drawn))
-    return parts
-
-
-def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
-    """Return the options of a data set's source; relative paths start from `base`."""
-    return DatasetOptions(
-        path=_path(base, table.path),
-        annotations=_path(base, table.annotations),
-        split=table.split,
-        on_bad_row=table.on_bad_row,
-        hub=table.hub,
-        on_bad_labels=table.on_bad_labels,
-        types=table.types,
-        scheme=table.scheme,
-        columns=table.columns or {},
-        answer_base=table.answer_base,
-        scale=table.scale,
-        documents=_path(base, table.documents),
-    )
 
 
 def load_groups(
@@ -367,7 +303,3 @@ def used_tables(experiment: Experiment) -> dict[str, Any]:
 
 def _has_span(item: Question, types: frozenset[str]) -> bool:
     return bool(typed_options(item, types))
-
-
-def _path(base: Path, given: str | None) -> Path | None:
-    return None if given is None else base / Path(given).expanduser()

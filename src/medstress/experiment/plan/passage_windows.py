@@ -16,7 +16,7 @@ from medstress.core.calls import Window
 from medstress.core.items import Question
 from medstress.core.sentence_splitting import sentence_spans
 from medstress.datasets.source import Loaded
-from medstress.experiment.plan.parts import DatasetPart
+from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.tasks.victim import Victim
 
 _WORD = re.compile(r"\S+")

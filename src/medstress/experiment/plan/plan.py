@@ -17,7 +17,8 @@ from medstress.engine.trial import Trial
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.controls import ControlPlan
 from medstress.experiment.plan.conversations import victim_of
-from medstress.experiment.plan.parts import AttackPart, DatasetPart, GroupPart
+from medstress.experiment.plan.dataset_parts import DatasetPart
+from medstress.experiment.plan.parts import AttackPart, GroupPart
 from medstress.experiment.plan.roles import RolePart
 from medstress.experiment.plan.sensitivity import SensitivityPlan
 from medstress.experiment.plan.sentence_groups import SentenceGroupPart

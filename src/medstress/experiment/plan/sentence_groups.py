@@ -11,13 +11,14 @@ from medstress.attacks.noise import NoiseResources
 from medstress.attacks.noise.attack import DEFAULT_FIELD, SentenceAttack
 from medstress.core.errors import UsageError
 from medstress.experiment.file.config import Experiment
+from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import (
     BY_FREQUENCY,
     absence_remark,
     describe_noise,
     noise_resources,
 )
-from medstress.experiment.plan.parts import AttackPart, DatasetPart
+from medstress.experiment.plan.parts import AttackPart
 from medstress.kinds import KINDS, Kind, kind_of_all
 
 GROUP = "all"

@@ -13,7 +13,7 @@ from medstress.core.items import Question
 from medstress.entities.semantic_types import SEMANTIC_TYPES
 from medstress.experiment.file.config import SlicesTable
 from medstress.experiment.file.criteria_tables import COMPUTED
-from medstress.experiment.plan.parts import DatasetPart
+from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.plan import Prepared
 from medstress.kinds import kind_of
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from medstress.backends.python.functions import PythonBackend
 from medstress.core.calls import Backend
-from medstress.core.errors import StoreError, UsageError
+from medstress.core.errors import OtherRunError, UsageError
 from medstress.core.hashing import file_hash
 from medstress.experiment.plan.plan import Prepared
 
@@ -76,10 +76,11 @@ def check_same_targets(prepared: Prepared, known: Mapping[str, Any], folder: Pat
         is_same_file = old_path == path or _place(was, Path()) == _place(now, Path())
         is_same_text = stored[label].get("target_hash", "") == target_hash(backend)
         if was.rpartition(":")[2] != now.rpartition(":")[2] or not (is_same_file or is_same_text):
-            raise StoreError(
+            raise OtherRunError(
                 f"{folder} holds another experiment: the target of {what} was {was!r}, is {now!r}. "
                 "Give it another label, choose another folder with --out, or throw the old run "
-                "away with --fresh"
+                "away with --fresh",
+                folder,
             )
 
 

@@ -13,10 +13,7 @@ from medstress.core.calls import Choose, Chosen
 from medstress.core.errors import PermanentBackendError, UsageError
 
 CALLS = [Choose("first", "ABC"), Choose("second", "ABC")]
-MEND = (
-    "; earlier answers are stored: mend the function and start over with --fresh, "
-    "or resume if the victim has a version"
-)
+MEND = "; mend the function and run again"
 
 
 def answers(value: Any) -> Any:
@@ -204,3 +201,12 @@ def test_an_object_without_source_needs_a_version(said) -> None:
         wrap_function(victim)
     said(str(caught.value), "'Calls'")
     assert wrap_function(victim, "1").answer(CALLS) == [Chosen(text="A")] * 2
+
+
+def test_what_comes_after_answers_says_that_they_are_stored(said):
+    returned = [["A", "B"], "AB"]
+    backend = wrap_function(lambda prompts: returned.pop(0), version="1")
+    backend.answer(CALLS)
+    with pytest.raises(UsageError) as error:
+        backend.answer(CALLS)
+    said(str(error.value), "earlier answers are stored")

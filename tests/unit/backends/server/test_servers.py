@@ -266,7 +266,9 @@ def test_another_model_stops_the_run_with_the_way_out() -> None:
     with FaultServer(faults=lambda asked: "wrong_model") as server:
         assert stop(server) == (
             f"the server at {server.url} was asked for the model 'fault-model' and answered as "
-            "'another-model': set model = 'another-model' if that is the one you mean"
+            "'another-model': set model = 'another-model' if that is the one you mean, or "
+            'match_model = "any" if the server calls the requested model so '
+            "(--set victim.match_model=any)"
         )
 
 
@@ -314,7 +316,11 @@ def test_a_call_of_another_kind_is_refused() -> None:
 
 def test_an_unknown_model_is_told_with_a_suggestion(said) -> None:
     with FaultServer(model="llama-3.1-8b") as server:
-        backend = open_backend(BackendOptions(base_url=server.url, model="llama-3.1-8"))
+        connection = Connection(
+            Server(url=server.url, model="llama-3.1-8"), RateLimits(), max_in_flight=1
+        )
+        connection.greet()
+        backend = OpenAiBackend(connection)
         with pytest.raises(UsageError) as caught:
             backend.answer([LETTER])
         said(str(caught.value))

@@ -1,0 +1,101 @@
+"""Rows of a run as data frames: polars, or pandas with one extra."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from medstress.core.errors import missing_extra
+from medstress.results.csv import flatten
+from medstress.stats.estimates import is_estimate
+
+if TYPE_CHECKING:
+    import polars
+
+Library: TypeAlias = Literal["polars", "pandas"]
+"""What a data frame is made with."""
+
+
+def check_library(library: Library) -> None:
+    """Check that a library is installed before any row is read.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if library == "pandas":
+        try:
+            import pandas
+            import pyarrow
+        except ModuleNotFoundError as error:
+            raise missing_extra("pandas with pyarrow", "pandas") from error
+        del pandas, pyarrow
+
+
+def as_frame(frame: polars.DataFrame, library: Library) -> Any:
+    """Return a polars data frame as one of the library that was asked for."""
+    return frame.to_pandas() if library == "pandas" else frame
+
+
+def result_frame(rows: Sequence[Mapping[str, Any]]) -> polars.DataFrame:
+    """Return pooled rows of a summary as a data frame.
+
+    A column without any value has its type nevertheless; without rows there are the columns that
+    every run has.
+    """
+    from medstress.results.column_types import typed
+    from medstress.results.export import plain_frame
+
+    types = _result_types()
+    if not rows:
+        return typed(plain_frame(()), types)
+    frame = plain_frame(result_rows(rows))
+    return typed(frame, {name: types.get(name) or _type_of(name) for name in frame.columns})
+
+
+def _result_types() -> dict[str, Any]:
+    """Return the columns that the results of every run have."""
+    from medstress.metrics.counts import count_verdicts
+    from medstress.metrics.summary import LEDGER_FIELDS
+
+    places = ("dataset", "group", "victim", "attack", "attack_spec")
+    rates = ("accuracy", "accuracy_after", "asr")
+    ends = ("", "_n", "_low", "_high", "_method")
+    return {
+        **dict.fromkeys(places, str),
+        "seed": int,
+        **dict.fromkeys(count_verdicts(()), int),
+        **{(name := rate + end): _type_of(name) for rate in rates for end in ends},
+        **{f"queries_{field}": int for field in LEDGER_FIELDS},
+        "seeds": str,
+    }
+
+
+def _type_of(name: str) -> type:
+    """Return the type of a measure, or of a part of it, by its name.
+
+    >>> _type_of("asr_valid"), _type_of("asr_valid_n"), _type_of("asr_valid_method")
+    (<class 'float'>, <class 'int'>, <class 'str'>)
+    """
+    ends = {"_n": int, "_method": str, "_bounds": str, "evidence": str, "seed": int}
+    return next((kind for end, kind in ends.items() if name.endswith(end)), float)
+
+
+def result_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of a summary with one value in each column.
+
+    >>> result_rows([{"asr": {"value": 0.5, "n": 2, "low": 0.1, "high": 0.9, "method": "wilson"},
+    ...              "control": {}}])[0]["asr_low"]
+    0.1
+    """
+    return flatten([_opened(row) for row in rows])
+
+
+def _opened(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose tables of estimates and numbers, such as `queries`, are columns each."""
+    opened: dict[str, Any] = {}
+    for key, value in row.items():
+        if isinstance(value, Mapping) and not is_estimate(value):
+            opened |= {f"{key}_{name}": each for name, each in value.items()}
+        else:
+            opened[key] = value
+    return opened

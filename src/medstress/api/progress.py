@@ -1,0 +1,144 @@
+"""Progress of a run in a notebook: one line with a bar, redrawn in place."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from markupsafe import Markup
+
+from medstress.engine.progress import Progress
+from medstress.results.formats import clean, plural
+from medstress.running.prepare import Watcher
+
+_REFRESH_SECONDS = 0.5
+"""Seconds between drawings: each is a message to the browser."""
+
+
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook, which shows HTML."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+def counts_line(counts: Progress, seconds: float) -> str:
+    """Return the counts of a run in one line.
+
+    Args:
+        counts: so far.
+        seconds: since its trials began.
+
+    >>> counts_line(Progress(n_computed=10, n_flipped=2, n_eligible=5), 2.0)
+    '10 calls paid, 5.0/s, 2/5 flipped'
+    """
+    rate = counts.n_computed / max(seconds, 1e-9)
+    line = (
+        f"{counts.n_computed} calls paid, {rate:.1f}/s, "
+        f"{counts.n_flipped}/{counts.n_eligible} flipped"
+    )
+    return line + (f", {counts.n_failed} failed" if counts.n_failed else "")
+
+
+@contextmanager
+def watching(watcher: Watcher | None, quiet: bool | None) -> Iterator[Watcher]:
+    """Yield what watches a run: a bar in a notebook, else nothing.
+
+    Args:
+        watcher: the caller's own, which is then the one.
+        quiet: True for no bar; None shows one in a notebook; False also writes lines elsewhere.
+    """
+    if watcher is not None or quiet or (quiet is None and not in_notebook()):
+        yield watcher or Watcher()
+        return
+    shown = _Bar() if in_notebook() else _Lines()
+    try:
+        yield Watcher(
+            note=shown.note,
+            announce=shown.announce,
+            vectors=shown.vectors,
+            progress=shown.progress,
+        )
+    finally:
+        shown.end()
+
+
+class _Lines:
+    """Writes what is prepared and announced to stderr, and the counts at the end."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+        self._drawn = float("-inf")
+        self._counts: Progress | None = None
+
+    def note(self, what: str) -> None:
+        """Show what is being prepared."""
+        self.draw(what, None)
+
+    def announce(self, what: str) -> None:
+        """Say what the user should read before it costs money; it stays."""
+        print(clean(what), file=sys.stderr)
+
+    def vectors(self, done: int, total: int) -> None:
+        """Show how many vectors are computed."""
+        if self._is_due():
+            self.draw(f"vectors {done:,} of {total:,}", done / max(total, 1))
+
+    def progress(self, counts: Progress) -> None:
+        """Show how many trials have ended."""
+        if self._counts is None:
+            self._started = time.perf_counter()
+        self._counts = counts
+        if self._is_due():
+            text, share = self._trials(counts)
+            self.draw(text + _left(counts, time.perf_counter() - self._started), share)
+
+    def end(self) -> None:
+        """Show the last state; nothing more is awaited, even if trials are left."""
+        if self._counts is not None:
+            self.draw(*self._trials(self._counts))
+
+    def draw(self, text: str, share: float | None) -> None:
+        """Show one line; `share` is None where the end is not known."""
+        print(clean(text), file=sys.stderr)
+
+    def _trials(self, counts: Progress) -> tuple[str, float]:
+        done, seconds = counts.n_done + counts.n_skipped, time.perf_counter() - self._started
+        text = f"{done:,} of {plural(counts.n_planned, 'trial')}; {counts_line(counts, seconds)}"
+        return text, done / max(counts.n_planned, 1)
+
+    def _is_due(self) -> bool:
+        now = time.perf_counter()
+        if now - self._drawn < _REFRESH_SECONDS:
+            return False
+        self._drawn = now
+        return True
+
+
+class _Bar(_Lines):
+    """Draws a bar below the cell; no widgets, so that every notebook can show it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        shown: Any = import_module("IPython.display")
+        self._html = shown.HTML
+        self._place = shown.display(shown.HTML(""), display_id=True)
+
+    def draw(self, text: str, share: float | None) -> None:
+        """Draw the bar anew."""
+        value = Markup("") if share is None else Markup(' value="{:.4f}"').format(share)
+        drawn = Markup('<progress max="1"{} style="width:200px"></progress> <span>{}</span>')
+        self._place.update(self._html(drawn.format(value, clean(text))))
+
+
+def _left(counts: Progress, seconds: float) -> str:
+    """Return about how long the rest takes, once that can be told."""
+    n_left = counts.n_planned - counts.n_done - counts.n_skipped
+    if n_left <= 0 or not counts.n_done or seconds < _REFRESH_SECONDS:
+        return ""
+    minutes, rest = divmod(round(seconds / counts.n_done * n_left), 60)
+    return f", about {minutes} min {rest} s left" if minutes else f", about {rest} s left"

@@ -1,0 +1,217 @@
+"""`medstress check`: what a data set is understood to be, and what of it can be attacked."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.cells import cell_len
+
+from medstress.cli.display import display
+from medstress.cli.first_flags import columns_of, groups_of
+from medstress.cli.fitting import Kind, Line, Shape
+from medstress.cli.flags import check_limit
+from medstress.cli.look import Look, cut, wrapped
+from medstress.cli.screen import Screen, screen, titled
+from medstress.core.errors import UsageError
+from medstress.experiment.first.choices import Choices
+from medstress.results.formats import listed, plural, shorten
+from medstress.results.table import Column, Format, Table, as_row
+from medstress.running.check_data import (
+    ATTACKER,
+    Attackable,
+    DataCheck,
+    Reason,
+    ShownItem,
+    check_data,
+)
+from medstress.stats.estimates import Estimate
+
+FORMAT = 1
+"""Of `--json`."""
+SKIP = "dataset.on_bad_row=skip"
+"""Of `--set`: rows that cannot be read are left out."""
+_EXAMPLE = 60
+"""Characters of an example."""
+_SHARE = "attackable"
+_MOST_REASONS = 3
+"""Reasons that are printed for each attack; `--json` has all."""
+_MOST_PLACES = 4
+"""Further rows that are named for each reason; `--json` has all."""
+
+
+def check_cli(args: argparse.Namespace) -> int:
+    """Run `medstress check`."""
+    check_limit(args)
+    if Path(args.data).suffix.lower() == ".toml":
+        raise UsageError(
+            f"check: {args.data} is an experiment, and check looks at data; to check it type "
+            f"{shlex.join(['medstress', 'run', args.data, '--dry-run'])}"
+        )
+    choices = Choices(
+        data=args.data,
+        model="",
+        entities=None if args.entities is None else groups_of(args.entities),
+        columns=columns_of(args.columns),
+        answer_base=args.answer_base,
+    )
+    limit = [] if args.limit is None else [f"dataset.limit={args.limit}"]
+    with display(quiet=args.json, stop=args.stop) as watcher:
+        found = check_data(choices, [*args.set, *limit], watcher)
+    following = next_command(found, args)
+    if args.json:
+        print(json.dumps({"format": FORMAT, **asdict(found), "next": following}, indent=1))
+    else:
+        _show(found, screen(), is_skipping=_is_skipping(args))
+        print(f"next: {following}")
+    return 0
+
+
+def next_command(found: DataCheck, args: argparse.Namespace) -> str:
+    """Return the command that runs on the data, with what the check was told and found.
+
+    Of attacks, the first that can attack an item, preferably one that needs nothing else.
+    """
+    if not any(each.n for each in found.attackable):
+        return "medstress list recognisers"
+    words = ["medstress", "run", "--data", args.data, "--model", "NAME"]
+    named = [each for each in found.attackable if each.draws_names]
+    groups = [each.group for each in named if each.n]
+    if named and not groups:
+        ready = [each for each in found.attackable if each.n and each.needs != ATTACKER]
+        others = [each.attack for each in sorted(ready, key=lambda each: each.needs)]
+        if not others:
+            return "medstress list attacks"
+        words += ["--attack", others[0]]
+    elif len(groups) < len(named) or (named and args.entities):
+        words += ["--entities", ",".join(groups)]
+    words += [word for each in args.columns for word in ("--columns", each)]
+    words += [] if args.answer_base is None else ["--answer-base", str(args.answer_base)]
+    words += [word for each in args.set for word in ("--set", each)]
+    words += ["--set", SKIP] if found.n_skipped and not _is_skipping(args) else []
+    return shlex.join(words)
+
+
+def _is_skipping(args: argparse.Namespace) -> bool:
+    return any(re.sub(r"[\s\"']", "", each) == SKIP for each in args.set)
+
+
+def _show(found: DataCheck, out: Screen, *, is_skipping: bool) -> None:
+    out.say(f"understood: {found.understood or 'the format that medstress documents'}")
+    out.say(_counted(found))
+    for note in found.notes:
+        out.say(f"! {note}")
+    out.print_lines(_items(found.first, out.look))
+    if found.n_skipped:
+        out.print_lines([Line(text="", kind=Kind.SAID)])
+        cannot = f"! {plural(found.n_skipped, 'row')} cannot be read"
+        if is_skipping:
+            out.say(f'{cannot}, and a run leaves them out, as on_bad_row = "skip" is set')
+        else:
+            out.say(
+                f"{cannot}, and a run stops there: mend the file, or leave them out with "
+                f"--set {SKIP}"
+            )
+        for reason in found.skipped:
+            others = ", ".join(reason.places[1 : 1 + _MOST_PLACES])
+            n_more = reason.n - 1 - _MOST_PLACES
+            also = f"; also {others}" if others else ""
+            also += f" and {n_more:,} more" if n_more > 0 else ""
+            out.say(f"! {plural(reason.n, 'row')}: {reason.example}{also}")
+    out.print_lines([Line(text="", kind=Kind.SAID)])
+    out.show(_table(found.attackable), Shape(bar=_SHARE))
+    out.print_lines(_why_not(found.attackable, out.look))
+    out.print_lines([Line(text="", kind=Kind.SAID)])
+    for line in _remarks(found):
+        out.say(line)
+
+
+def _counted(found: DataCheck) -> str:
+    text = plural(found.n_items, found.kind.removesuffix("s"), found.kind)
+    if found.classes:
+        text += f" ({shorten(', '.join(found.classes), _EXAMPLE)})"
+    if found.n_checked < found.n_items:
+        text += f"; a random sample of {found.n_checked:,} is checked (--limit)"
+    return text
+
+
+def _items(first: Iterable[ShownItem], look: Look) -> Iterator[Line]:
+    for number, item in enumerate(first, start=1):
+        gold = f", key {item.key}" if item.key else ""
+        yield Line(text="", kind=Kind.SAID)
+        yield Line(text=look.fitted(f"{number}  {item.id}{gold}"), kind=Kind.HEAD)
+        width = max(map(len, item.texts), default=0)
+        for name, text in item.texts.items():
+            is_option = name in item.letters
+            mark = "*" if is_option and name == item.key else " "
+            groups = item.names.get(name, {}) if is_option else {}
+            found = "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items())
+            found = cut(look.shown(found), look.width // 3, look.ellipsis)
+            behind = f"  [{found}]" if found else ""
+            line = look.shown(f" {mark} {name:<{width}}  {text}")
+            line = cut(line, look.width - cell_len(behind), look.ellipsis)
+            yield Line(text=f"{line}{behind}", kind=Kind.ROW)
+
+
+def _table(attackable: Sequence[Attackable]) -> Table:
+    return Table(
+        name="attackable",
+        caption="attackable",
+        columns=(
+            Column(heading="attack"),
+            Column(heading="group"),
+            Column(heading=_SHARE, format=Format.SHARE),
+        ),
+        rows=tuple(as_row(each.attack, each.group, _share(each)) for each in attackable),
+    )
+
+
+def _share(of: Attackable) -> Estimate:
+    """Return a count as a share; it is of the items themselves, so it has no interval."""
+    value = of.n / of.n_items if of.n_items else None
+    return Estimate(value=value, n=of.n_items, low=None, high=None, method="counted", hits=of.n)
+
+
+def _why_not(attackable: Sequence[Attackable], look: Look) -> Iterator[Line]:
+    """Yield why items cannot be attacked; attacks with the same reasons share their lines."""
+    attacks: dict[tuple[Reason, ...], list[str]] = {}
+    for each in attackable:
+        label = f"{each.attack} of {each.group}" if each.draws_names else each.attack
+        attacks.setdefault(each.reasons, []).append(label)
+    attacks.pop((), None)
+    for reasons, labels in attacks.items():
+        yield from titled(look.fitted(f"not by {listed(labels)}"))
+        width = len(f"{reasons[0].n:,}")
+        for reason in reasons[:_MOST_REASONS]:
+            looks = f" ({shorten(reason.looks, _EXAMPLE)})" if reason.looks else ""
+            text = f"{reason.text}; such as {reason.example}{looks}"
+            lines = wrapped(look.shown(text), look.width - width - 4)
+            for number, part in enumerate(lines):
+                n = "" if number else f"{reason.n:,}"
+                yield Line(text=f"  {n:>{width}}  {part}", kind=Kind.ROW)
+        if len(reasons) > _MOST_REASONS:
+            n_more = plural(len(reasons) - _MOST_REASONS, "more reason")
+            yield Line(text=f"  {n_more}: --json has all", kind=Kind.NOTE)
+
+
+def _remarks(found: DataCheck) -> Iterator[str]:
+    if found.n_given:
+        yield (
+            f"{found.n_given:,} of them bring mentions of their own, which recogniser = "
+            '"given" uses; what is said here is of recogniser = "gazetteer"'
+        )
+    needs: dict[str, list[str]] = {}
+    for each in found.attackable:
+        if each.needs and each.n:
+            needs.setdefault(each.needs, []).append(each.attack)
+    for what, attacks in needs.items():
+        yield f"{listed(attacks)} {'needs' if len(attacks) == 1 else 'need'} {what}"
+    if not any(each.n for each in found.attackable):
+        yield (
+            "nothing here can be attacked: give other data, or a recogniser that finds more names"
+        )

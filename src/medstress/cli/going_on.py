@@ -1,0 +1,60 @@
+"""The command that goes on with a run: the one that began it, with a higher limit or a flag."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_ROOM = 2
+"""A limit that stopped a run is proposed so many times as high."""
+
+
+def reached(settings: Mapping[str, Any], performance: Mapping[str, Any]) -> list[str]:
+    """Return the limits that a run has reached.
+
+    Args:
+        settings: the experiment's `[experiment]` table.
+        performance: of the run's summary.
+
+    >>> reached({"max_usd": 1.0, "max_queries": 9}, {"usd": 1.01, "calls": 4, "spending": []})
+    ['max_usd']
+    """
+    used = {
+        "max_usd": performance["usd"] or 0.0,
+        "max_queries": performance["calls"],
+        "max_tokens": sum(row["tokens_in"] + row["tokens_out"] for row in performance["spending"]),
+        "max_seconds": performance.get("wall_seconds", 0.0),
+    }
+    return [key for key, n in used.items() if settings.get(key) is not None and n >= settings[key]]
+
+
+def raised(settings: Mapping[str, Any], limits: Sequence[str]) -> list[str]:
+    """Return the flags that raise limits."""
+    return [
+        word for key in limits for word in ("--set", f"experiment.{key}={settings[key] * _ROOM:g}")
+    ]
+
+
+def command_again(began: str, *flags: str) -> str | None:
+    """Return the command that began a run with further flags; None if it was no `medstress run`.
+
+    >>> command_again("medstress run a.toml --set experiment.max_usd=1", "--set",
+    ...               "experiment.max_usd=2")
+    'medstress run a.toml --set experiment.max_usd=2'
+    >>> command_again("medstress run a.toml --fresh", "--retry-failed")
+    'medstress run a.toml --retry-failed'
+    """
+    words = shlex.split(began)[1:]
+    if words[:1] != ["run"]:
+        return None
+    keys = {flag.partition("=")[0] for flag in flags if "=" in flag}
+    kept: list[str] = []
+    given = iter(word for word in words if word not in ("--fresh", "--retry-failed"))
+    for word in given:
+        if word == "--set":
+            value = next(given, "")
+            kept += [] if value.partition("=")[0] in keys else [word, value]
+        elif word.removeprefix("--set=").partition("=")[0] not in keys:
+            kept.append(word)
+    return shlex.join(["medstress", *kept, *flags])

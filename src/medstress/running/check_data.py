@@ -1,0 +1,331 @@
+"""How data are read, which of their items can be attacked, and why the rest cannot.
+
+No model is asked. Mentions are found by the shipped gazetteer and replaced from the built-in
+vocabularies, as in a run without an experiment file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from medstress.attacks.noise import NoiseResources
+from medstress.attacks.noise.attack import SentenceAttack
+from medstress.core.errors import UsageError
+from medstress.core.items import Question
+from medstress.core.resources import Resources
+from medstress.core.seeding import rng_for
+from medstress.core.text import WHOLE
+from medstress.experiment.file.config import AttackTable, EntitiesTable
+from medstress.experiment.first.attack import find_attack
+from medstress.experiment.first.choices import Choices
+from medstress.experiment.first.data import FirstData, read_data
+from medstress.experiment.plan.dataset_parts import DatasetPart
+from medstress.experiment.plan.free_group import free_group
+from medstress.experiment.plan.noise_resources import noise_resources
+from medstress.experiment.plan.parts import AttackPart, load_groups, make_attacks
+from medstress.experiment.plan.sentence_groups import GROUP
+from medstress.kinds import Kind
+from medstress.running.prepare import Watcher
+
+SUBSTITUTION = "entity_substitution"
+MOST = 5000
+"""Items that are checked unless more are asked for."""
+FIRST = 5
+"""Items that are shown."""
+ATTACKS: tuple[dict[str, Any], ...] = (
+    {"name": SUBSTITUTION, "sampler": "random"},
+    {"name": "swap_noise"},
+    {"name": "synonym"},
+    {"name": "passage_swap"},
+    {"name": "passage_distractor"},
+    {"name": "passage_none"},
+    {"name": "medfuzz"},
+)
+"""The attacks that are tried: one of each sort, and every probe of the passage that reads it."""
+ATTACKER = "an attacker model"
+"""What an attack needs that not every victim can be."""
+NOTHING_TO_CHANGE = "nothing in it can be changed like that"
+_PLACE = re.compile(r"^.*, (?=\w+ \d)")
+"""The file in `FILE, row 3`."""
+_ITEM = re.compile(r"^item '.*?', ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why some items cannot be attacked, or some rows not be read."""
+
+    text: str
+    """The reason."""
+    n: int
+    """Items or rows."""
+    example: str
+    """One of them: an item's id, or the whole sentence about a row."""
+    places: tuple[str, ...] = ()
+    """Where the rows are, such as `row 3`; empty for items."""
+    looks: str = ""
+    """What there is of that item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attackable:
+    """How many items one attack can attack on one entity group."""
+
+    attack: str
+    """Name of the attack."""
+    group: str
+    """`drugs`, `diseases`, or `all`."""
+    draws_names: bool
+    """Whether it draws names of the group."""
+    n: int
+    """Attackable items."""
+    n_items: int
+    """Items."""
+    reasons: tuple[Reason, ...]
+    """Why not the rest, the most frequent first."""
+    needs: str = ""
+    """What its experiment file must also say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownItem:
+    """One item as it was understood."""
+
+    id: str
+    """Its id."""
+    key: str
+    """The gold answer: a letter, a label, a score; empty where the texts show it."""
+    texts: Mapping[str, str]
+    """Its texts by name, empty ones left out."""
+    letters: str
+    """Which of them are options, in order."""
+    names: Mapping[str, Mapping[str, Sequence[str]]]
+    """Text -> group -> the names in it that belong to the group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataCheck:
+    """What `medstress check` says of one data set."""
+
+    table: Mapping[str, Any]
+    """The `[[dataset]]` table that was read."""
+    kind: str
+    """The kind of its items, in the plural."""
+    understood: str
+    """How the rows were read; empty if they are in medstress's own format."""
+    n_items: int
+    """All items of the source."""
+    n_checked: int
+    """Items after the limit, which the rest is about."""
+    classes: tuple[str, ...]
+    """Types or labels of the items."""
+    n_given: int
+    """Items that bring mentions of their own."""
+    first: tuple[ShownItem, ...]
+    """The first items of the file."""
+    n_skipped: int
+    """Rows that cannot be read."""
+    skipped: tuple[Reason, ...]
+    """Why, the most frequent first."""
+    notes: tuple[str, ...]
+    """What was repaired or left out within rows."""
+    attackable: tuple[Attackable, ...]
+    """One entry for each attack that fits the kind, and group."""
+
+
+def check_data(
+    choices: Choices, overrides: Sequence[str] = (), watcher: Watcher | None = None
+) -> DataCheck:
+    """Read data as a run would, and try which attacks can attack them.
+
+    Rows that cannot be read are counted, where a run stops at the first.
+
+    Args:
+        choices: which data, their columns and answer base, and groups; the rest is not read.
+        overrides: as --set, of `[[dataset]]`.
+        watcher: callbacks for progress.
+
+    Raises:
+        UsageError, DataError: one sentence.
+    """
+    watcher = watcher or Watcher()
+    base = Path.cwd()
+    watcher.note("data")
+    usual = ["dataset.on_bad_row=skip", f"dataset.limit={MOST}"]
+    data = read_data(choices, base, [*usual, *overrides])
+    part, kind = data.part, data.kind
+    classes = kind.classes(part.all_items)
+    kind.check(classes, choices.data)
+    if choices.entities is not None and not kind.draws_names:
+        raise UsageError(
+            f"--entities: the data are {kind.name}, whose attacks draw no names; leave it out"
+        )
+    n_given = sum(bool(getattr(item, "mentions", ())) for item in part.questions)
+    groups: list[Resources] = []
+    if kind.draws_names:
+        part, groups = _with_groups(choices, data, base, watcher)
+    return DataCheck(
+        table=data.table,
+        kind=kind.name,
+        understood=part.loaded.understood,
+        n_items=len(part.all_items),
+        n_checked=len(part.questions),
+        classes=classes,
+        n_given=n_given,
+        first=tuple(_shown(item, kind, groups) for item in _first_in_file(part)),
+        n_skipped=len(part.loaded.skipped),
+        skipped=_row_reasons(part.loaded.skipped),
+        notes=part.loaded.notes,
+        attackable=tuple(_attackable(kind, part, groups, base)),
+    )
+
+
+def _with_groups(
+    choices: Choices, data: FirstData, base: Path, watcher: Watcher
+) -> tuple[DatasetPart, list[Resources]]:
+    """Find the mentions of the groups.
+
+    Unlike a run, it goes on where a group has no mention: that is what is asked here.
+    """
+    from medstress.entities.recognisers.gazetteer import shipped_gazetteer
+    from medstress.entities.recognisers.recogniser import recognise
+    from medstress.entities.semantic_types import types_of
+
+    wanted = find_attack(replace(choices, attack=SUBSTITUTION, budget=None), data)
+    # Which names may be put in depends little on the embedding, and this one needs no model.
+    tables = [EntitiesTable(**{**table, "embedding": "ngram"}) for table in wanted.groups]
+    watcher.note("mentions (gazetteer)")
+    types = frozenset().union(*(types_of(table.type) for table in tables))
+    found = recognise(data.part.questions, shipped_gazetteer(), types)
+    part = replace(data.part, questions=found)
+    groups = load_groups(tables, base, [part], watcher.note, watcher.vectors)
+    return part, [group.resources for group in groups]
+
+
+def _attackable(
+    kind: Kind, part: DatasetPart, groups: Sequence[Resources], base: Path
+) -> Iterator[Attackable]:
+    made = make_attacks([AttackTable(**table) for table in ATTACKS], base)
+    attacks = [each for each in made if kind.is_taken(each.traits.kinds)]
+    noises = [each.attack for each in attacks if isinstance(each.attack, SentenceAttack)]
+    noise = noise_resources(part.questions, noises, base)
+    free = [each.resources_on(part) for each in free_group(attacks, noise)]
+    for attack in attacks:
+        name = str(attack.attack.spec()["name"])
+        on = groups if attack.traits.needs_entities else free[:1]
+        for resources in on:
+            why = [_obstacle(attack, kind, part, item, resources, noise) for item in part.questions]
+            left = zip(part.questions, why, strict=True)
+            yield Attackable(
+                attack=name,
+                group=resources.group if attack.traits.needs_entities else GROUP,
+                draws_names=attack.traits.needs_entities,
+                n=sum(reason is None for reason in why),
+                n_items=len(why),
+                reasons=_item_reasons(kind, ((reason, item) for item, reason in left if reason)),
+                needs=_needs(attack),
+            )
+
+
+def _needs(attack: AttackPart) -> str:
+    if attack.traits.roles:
+        return ATTACKER
+    return 'a victim with prompt = "open_book"' if "passage" in attack.traits.edits_only else ""
+
+
+def _obstacle(
+    part: AttackPart,
+    kind: Kind,
+    dataset: DatasetPart,
+    item: Any,
+    resources: Resources,
+    noise: NoiseResources,
+) -> str | None:
+    """Return why an attack cannot attack any unit of an item, or None."""
+    attack = part.attack
+    if not isinstance(attack, SentenceAttack):
+        return _where_named(item, resources, attack.obstacle(item, resources))
+    reasons = [attack.obstacle(unit, noise) for unit in kind.units(item)]
+    if None not in reasons:
+        return reasons[0]
+    rng = rng_for(0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
+    unit = kind.with_unit(item, WHOLE)
+    return None if attack.edits(unit, rng, noise) else NOTHING_TO_CHANGE
+
+
+def _where_named(item: Question, resources: Resources, reason: str | None) -> str | None:
+    """Say where an item without an attackable option does mention the group."""
+    if reason is None or not resources.types:
+        return reason
+    fields = {mention.field for mention in item.mentions if mention.type in resources.types}
+    if fields & (set(item.letters) - {item.key}):
+        return reason
+    if item.key in fields:
+        return f"{reason}, only the key does"
+    return f"{reason}, only its text does" if fields else f"{reason}, nor does its text"
+
+
+def _item_reasons(kind: Kind, left: Iterable[tuple[str, Any]]) -> tuple[Reason, ...]:
+    by_reason: defaultdict[str, list[Any]] = defaultdict(list)
+    for reason, item in left:
+        by_reason[reason].append(item)
+    return _sorted(
+        Reason(text=text, n=len(items), example=items[0].id, looks=_looks(kind, items[0]))
+        for text, items in by_reason.items()
+    )
+
+
+def _looks(kind: Kind, item: Any) -> str:
+    """Return the options of an item, or its first text if it has none."""
+    texts, letters = kind.shown(item), kind.letters(item)
+    named = [f"{name} {texts[name]}" for name in letters if name in texts]
+    return "; ".join(named) or next(iter(texts.values()), "")
+
+
+def _row_reasons(skipped: Sequence[str]) -> tuple[Reason, ...]:
+    """Group sentences about rows by what was expected: `FILE, PLACE: expected X, got Y`."""
+    by_reason: defaultdict[str, list[str]] = defaultdict(list)
+    for sentence in skipped:
+        _, _, error = sentence.partition(": ")
+        by_reason[_ITEM.sub("", error).partition(", got ")[0] or sentence].append(sentence)
+    return _sorted(
+        Reason(
+            text=text,
+            n=len(sentences),
+            example=sentences[0],
+            places=tuple(_PLACE.sub("", each.partition(": ")[0]) for each in sentences),
+        )
+        for text, sentences in by_reason.items()
+    )
+
+
+def _sorted(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    return tuple(sorted(reasons, key=lambda reason: -reason.n))
+
+
+def _first_in_file(part: DatasetPart) -> Sequence[Any]:
+    """Return the first items of the file among those checked, which may be a sample."""
+    checked = {item.id: item for item in part.questions}
+    return [checked[item.id] for item in part.all_items if item.id in checked][:FIRST]
+
+
+def _shown(item: Any, kind: Kind, groups: Sequence[Resources]) -> ShownItem:
+    texts = {name: text for name, text in kind.shown(item).items() if text}
+    names: dict[str, dict[str, list[str]]] = {}
+    mentions = item.mentions if groups else ()
+    for mention, group in product(mentions, groups):
+        if mention.type in group.types:
+            found = names.setdefault(mention.field, {}).setdefault(group.group, [])
+            found.append(item.text_of(mention.field)[mention.start : mention.end])
+    return ShownItem(
+        id=item.id,
+        key=kind.key(kind.units(item)[0]) if kind.unit_type is None else "",
+        texts=texts,
+        letters="".join(name for name in kind.letters(item) if name in texts),
+        names=names,
+    )

@@ -1,0 +1,53 @@
+"""Take back what a run has begun: trials that failed, or a whole run that no model has answered."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from medstress.store.formats import make_views
+
+_UNFINISHED = "verdict IN ('failed', 'unanswered', 'cut_short')"
+_CHILDREN_FIRST = (
+    "exchanges",
+    "dispatched",
+    "interrupted",
+    "findings",
+    "verdicts",
+    "trials",
+    "arms",
+    "renewals",
+    "items",
+    "manifest",
+    "commits",
+)
+"""All tables of a run but the answers."""
+
+
+def attempts(db: sqlite3.Connection) -> dict[int, int]:
+    """Return trial -> how often it began again, of the trials that did."""
+    query = "SELECT trial, COUNT(*) FROM verdicts WHERE verdict IS NULL GROUP BY trial"
+    return dict(db.execute(query).fetchall())
+
+
+def forget_failed(db: sqlite3.Connection) -> dict[int, int]:
+    """Begin trials that failed or were cut short again; returns `attempts`."""
+    again = db.execute(f"SELECT id FROM trials WHERE {_UNFINISHED} ORDER BY id").fetchall()
+    db.executemany("INSERT INTO verdicts (trial) VALUES (?)", again)
+    make_views(db)
+    return attempts(db)
+
+
+def is_unanswered(db: sqlite3.Connection) -> bool:
+    """Return whether a run holds no answer of any model."""
+    return db.execute("SELECT 1 FROM answers LIMIT 1").fetchone() is None
+
+
+def forget_all(db: sqlite3.Connection) -> None:
+    """Delete everything that a run without answers holds; its chain begins anew."""
+    for table in _CHILDREN_FIRST:
+        db.execute(f"DELETE FROM main.{table}")
+
+
+def item_hashes(db: sqlite3.Connection) -> list[tuple[str, str, str]]:
+    """Return data set, id and hash of every item whose trials have begun."""
+    return db.execute("SELECT dataset, item_id, hash FROM items ORDER BY id").fetchall()

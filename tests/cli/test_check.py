@@ -1,0 +1,242 @@
+"""`medstress check`: what it says of data with planted answers, and the command it ends with."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+from rich.cells import cell_len
+
+WORDS = ("one", "two", "three", "four")
+IOB = "Aspirin\tB-Chemical\nreverses\tO\nhypertension\tB-Disease\n\nPatients\tO\nimproved\tO\n"
+PAIRS = [
+    {"id": "1", "text_a": "Aspirin helps.", "text_b": "Ibuprofen helps.", "score": 2},
+    {"id": "2", "text_a": "We do so.", "text_b": "As we do.", "score": 1},
+]
+LABELLED = [
+    {"id": "1", "text_a": "He takes aspirin daily.", "text_b": "He takes a drug.", "label": "yes"},
+    {"id": "2", "text_a": "A b.", "text_b": "He takes none.", "label": "no"},
+]
+
+
+def question(name, options=WORDS, stem="Which one is right?", **more):
+    return {"id": name, "question": stem, "options": list(options), "answer_idx": "A", **more}
+
+
+QUESTIONS = [
+    question("attackable", ("warfarin", "aspirin 81 mg", "ibuprofen", "one")),
+    question("again", ("rest", "ibuprofen", "two", "three")),
+    question("key-only", ("aspirin", "one", "two", "three")),
+    question("text-only", stem="Who takes aspirin in the morning?"),
+    question("nowhere"),
+    question("diseases", ("rest", "asthma", "malaria", "cholera")),
+    question("passage", stem="How many?", passage="There is one. Later there was one more."),
+]
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def written(name, rows):
+        text = rows if isinstance(rows, str) else "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return name
+
+    return written
+
+
+@pytest.fixture
+def checked(medstress, write):
+    """What `medstress check --json` says of a file with these rows."""
+
+    def check(rows, *flags, name="data.jsonl"):
+        told = medstress("check", write(name, rows), "--json", *flags)
+        assert (told.code, told.err) == (0, "")
+        return json.loads(told.out)
+
+    return check
+
+
+def attackable(found):
+    return {(each["attack"], each["group"]): each["n"] for each in found["attackable"]}
+
+
+def reasons(found, attack, group):
+    (one,) = (e for e in found["attackable"] if (e["attack"], e["group"]) == (attack, group))
+    return [(each["n"], each["text"], each["example"]) for each in one["reasons"]]
+
+
+def test_it_counts_what_is_attackable_and_says_why_the_rest_is_not(checked):
+    found = checked(QUESTIONS)
+    assert attackable(found) == {
+        ("entity_substitution", "drugs"): 2,
+        ("entity_substitution", "diseases"): 1,
+        ("swap_noise", "all"): 6,
+        ("synonym", "all"): 1,
+        ("passage_swap", "all"): 1,
+        ("passage_distractor", "all"): 0,
+        ("passage_none", "all"): 1,
+        ("medfuzz", "all"): 7,
+    }
+    lacks = "no distractor mentions an entity of type drugs"
+    assert reasons(found, "entity_substitution", "drugs") == [
+        (3, f"{lacks}, nor does its text", "nowhere"),
+        (1, f"{lacks}, only the key does", "key-only"),
+        (1, f"{lacks}, only its text does", "text-only"),
+    ]
+    unchanged = (1, "nothing in it can be changed like that", "passage")
+    assert reasons(found, "swap_noise", "all") == [unchanged]
+    assert reasons(found, "passage_none", "all") == [(6, "it has no passage", "attackable")]
+
+
+def test_a_run_attacks_what_the_check_calls_attackable(checked, medstress):
+    found = checked(QUESTIONS)
+    run = ("run", "--data", "data.jsonl", "--model", "mock", "--out", "run", "--quiet")
+    settings = ("--set", "entities.embedding=ngram", "--set", "experiment.controls=false")
+    assert medstress(*run, *settings).code == 0
+    summary = json.loads(medstress("summary", "run", "--json").out)
+    ran = {row["group"]: row["n_items"] - row["n_not_attackable"] for row in summary["results"]}
+    named = {group: n for (attack, group), n in attackable(found).items() if group != "all"}
+    assert ran == named
+
+
+def test_five_rows_are_shown_as_understood_within_80_columns(medstress, write):
+    options = ("warfarin", "aspirin " * 40, "阿司匹林" * 30, "red \x1b[31m\u202e")
+    rows = [question(f"q{n}", options, stem=f"Number {n}? " + "long " * 99) for n in range(7)]
+    told = medstress("check", write("data.jsonl", rows))
+    assert "\x1b" not in told.out
+    lines = told.out.splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    assert [line for line in lines if line.endswith(", key A")] == [
+        f"{n}  q{n - 1}, key A" for n in range(1, 6)
+    ]
+    assert lines.count(" * A     warfarin  [drugs: warfarin]") == 5
+
+
+def test_a_sample_is_said_to_be_one(checked, medstress):
+    found = checked(QUESTIONS, "--limit", "3")
+    assert (found["n_items"], found["n_checked"], len(found["first"])) == (7, 3, 3)
+    assert {each["n_items"] for each in found["attackable"]} == {3}
+    names = [each["id"] for each in QUESTIONS]
+    shown = [names.index(each["id"]) for each in found["first"]]
+    assert shown == sorted(shown)
+    assert "a random sample of 3 is checked" in medstress("check", "data.jsonl", "--limit", "3").out
+
+
+def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
+    bad = [question(f"bad{n}", answer_idx="X") for n in range(2)] + [question("nowhere")]
+    found = checked([*QUESTIONS, *bad])
+    assert (found["n_items"], found["n_skipped"]) == (7, 3)
+    places = [(each["n"], each["example"].split(": ")[0]) for each in found["skipped"]]
+    assert [(n, place.rpartition("/")[2]) for n, place in places] == [
+        (2, "data.jsonl, line 8"),
+        (1, "data.jsonl, line 10"),
+    ]
+    assert found["next"].endswith("--set dataset.on_bad_row=skip")
+    shown = medstress("check", "data.jsonl").out
+    assert "! 3 rows cannot be read" in shown
+    assert "! 2 rows: " in shown
+    assert "; also line 9" in shown
+    skipping = medstress("check", "data.jsonl", "--set", 'dataset.on_bad_row="skip"').out
+    assert "a run leaves them out" in skipping
+    assert "stops there" not in skipping
+
+
+def test_the_next_command_proposes_no_attack_that_needs_a_model_of_its_own(checked):
+    numbers = [question(f"q{n}", ("1", "2", "3", "4"), stem="1 + 1?") for n in range(3)]
+    assert attackable(checked(numbers))[("medfuzz", "all")] == 3
+    assert checked(numbers)["next"] == "medstress list attacks"
+
+
+@pytest.mark.parametrize(
+    ("rows", "name", "flags", "kind", "counts"),
+    [
+        (IOB, "data.iob", [], "tagged texts", (1, 1)),
+        (PAIRS, "p.jsonl", ["--set", "dataset.name=pairs"], "sentence pairs", (1, 1)),
+        (LABELLED, "n.jsonl", ["--set", "dataset.name=nli"], "labelled pairs", (1, 1)),
+    ],
+)
+def test_other_kinds_are_attacked_by_noise(checked, rows, name, flags, kind, counts):
+    found = checked(rows, *flags, name=name)
+    assert found["kind"] == kind
+    counts = (
+        counts
+        if isinstance(counts, dict)
+        else dict(zip(("swap_noise", "synonym"), counts, strict=True))
+    )
+    assert {attack: n for (attack, _), n in attackable(found).items()} == counts
+
+
+@pytest.mark.parametrize(
+    ("rows", "flags", "asked"),
+    [
+        (QUESTIONS, [], []),
+        (QUESTIONS[:5], [], ["--entities", "drugs"]),
+        (QUESTIONS, ["--entities", "diseases"], ["--entities", "diseases"]),
+        (QUESTIONS[2:5], [], ["--attack", "swap_noise"]),
+        ([question("q", stem="How?"), QUESTIONS[6]], [], ["--attack", "passage_swap"]),
+        ([{**q, "why": q["question"]} for q in QUESTIONS], ["--limit", "6"], []),
+    ],
+)
+def test_it_ends_with_a_command_that_runs(medstress, write, rows, flags, asked):
+    told = medstress("check", write("my data.jsonl", rows), *flags)
+    _, _, command = told.out.splitlines()[-1].partition("next: ")
+    program, *arguments = shlex.split(command)
+    assert (program, arguments[:5]) == (
+        "medstress",
+        ["run", "--data", "my data.jsonl", "--model", "NAME"],
+    )
+    assert arguments[5:] == asked
+    arguments[4] = "mock"
+    assert medstress(*arguments, "--dry-run", "--set", "experiment.seeds=[0]").code == 0
+
+
+def test_data_in_which_nothing_can_be_attacked_lead_to_other_recognisers(medstress, write):
+    told = medstress("check", write("data.iob", "We\tO\ndo\tO\n\nAs\tB-X\n\n"))
+    assert told.code == 0
+    assert "nothing here can be attacked" in told.out
+    assert told.out.splitlines()[-1] == "next: medstress list recognisers"
+
+
+def test_nothing_is_written(checked, tmp_path):
+    checked(QUESTIONS)
+    assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        (["--entities", "drug"], "drugs"),
+        (["--entities", ","], "--entities"),
+        (["--columns", "question"], "--columns"),
+        (["--columns", "qestion=stem"], "qestion"),
+        (["--limit", "0"], "--limit"),
+        (["--answer-base", "2"], "--answer-base"),
+        (["--set", "dataset.lable=x"], "lable"),
+    ],
+)
+def test_wrong_flags_are_refused_in_one_sentence(medstress, write, said, flags, word):
+    told = medstress("check", write("data.jsonl", QUESTIONS), *flags)
+    assert (told.code, told.out) == (2, "")
+    said(told.err, word)
+
+
+def test_groups_are_for_questions(medstress, write, said):
+    told = medstress("check", write("data.iob", IOB), "--entities", "drugs")
+    assert told.code == 2
+    said(told.err, "--entities", "tagged texts")
+
+
+def test_an_unknown_file_is_refused_with_a_suggestion(medstress, write, said):
+    write("data.jsonl", QUESTIONS)
+    told = medstress("check", "dta.jsonl")
+    assert told.code == 2
+    said(told.err, "dta.jsonl", "data.jsonl")
+
+
+def test_an_experiment_file_is_no_data(medstress, write, said):
+    told = medstress("check", write("mine.toml", "[experiment]\n"))
+    assert (told.code, told.out) == (2, "")
+    said(told.err, "mine.toml", "medstress run mine.toml --dry-run")

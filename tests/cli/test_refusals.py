@@ -1,0 +1,335 @@
+"""What a newcomer is told: the key that is meant, what differs, and the next command to type."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from medstress.backends.server.address import address_of
+from medstress.cli.app import COMMANDS
+from medstress.cli.next_commands import with_next_command
+from medstress.core.errors import OtherRunError, UsageError
+from medstress.core.hashing import content_hash
+from medstress.experiment.file.refusing import TABLES_BUILT, missing_key
+from medstress.experiment.plan.changes import Changes
+from medstress.experiment.plan.manifest import differences
+
+
+@pytest.fixture
+def refused(bench, medstress):
+    """Run the bench's experiment and expect a refusal."""
+
+    def check(*extra):
+        told = medstress(*bench.arguments(*extra))
+        assert (told.code, told.err.count("\n")) == (2, 1), told
+        return told
+
+    return check
+
+
+# -- keys -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "typed"),
+    [
+        ("entities", "vocabulary", "vocabulry"),
+        ("entities", "type", "typ"),
+        ("victim", "backend", "backnd"),
+        ("dataset", "name", "nam"),
+        ("dataset", "path", "pth"),
+        ("attack", "name", "naem"),
+        ("attack", "budget", "bugdet"),
+        ("experiment", "name", "nme"),
+    ],
+)
+def test_a_mistyped_key_is_named_with_the_one_that_is_meant(bench, refused, table, key, typed):
+    rows = bench.tables[table]
+    row = rows[0] if isinstance(rows, list) else rows
+    row[typed] = row.pop(key)
+    told = refused()
+    assert f"unknown key '{typed}'" in told.err
+    assert f"did you mean '{key}'?" in told.err
+    assert "experiment.toml, line " in told.err
+    assert told.next == shlex.join(["medstress", *bench.arguments()])
+
+
+def test_a_missing_key_comes_with_a_line_to_copy_and_the_keys_that_mean_nothing(bench, refused):
+    bench.tables["entities"][0]["group"] = bench.tables["entities"][0].pop("type")
+    assert "the key 'type' is missing ('group' is unknown); add a line such as type = " in (
+        refused().err
+    )
+
+
+@pytest.mark.parametrize("table", TABLES_BUILT)
+def test_every_required_key_has_a_line_to_copy(table):
+    for name, field in TABLES_BUILT[table].model_fields.items():
+        if field.is_required() and table not in ("tune", "train"):
+            assert "add a line such as" in missing_key(table, name, {}, ())
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "meant"),
+    [
+        ("victim", "backend", "pyhton", "python"),
+        ("victim", "answer_by", "leter", "letter"),
+        ("dataset", "name", "jsonlines", "jsonl"),
+        ("attack", "name", "entity_substitutoin", "entity_substitution"),
+        ("entities", "recogniser", "gazeteer", "gazetteer"),
+        ("entities", "vocabulary", "drug", "drugs"),
+        ("victim", "prompt", "qstb", "qstab"),
+    ],
+)
+def test_a_mistyped_value_is_named_with_the_one_that_is_meant(
+    bench, refused, table, key, value, meant
+):
+    bench.tables[table][0][key] = value
+    assert f"did you mean '{meant}'?" in refused().err
+
+
+def test_an_unknown_table_comes_with_all_that_there_are(bench, refused):
+    bench.tables["model"] = bench.tables.pop("victim")
+    assert "unknown table 'model' (known: analysis, attack, " in refused().err
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("name = ok", 'write texts in quotes, as in name = "ok"'),
+        ('cache = "C:\\data"', "in single quotes, as in cache = 'C:"),
+    ],
+)
+def test_what_is_usual_in_toml_is_said(medstress, tmp_path, line, hint):
+    (tmp_path / "e.toml").write_text(f"[experiment]\n{line}\n", encoding="utf-8")
+    assert hint in medstress("run", tmp_path / "e.toml").err
+
+
+# -- the next command -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (["rum", "a.toml"], "medstress run a.toml"),
+        (["frobnicate"], "medstress --help"),
+        (["tune"], "medstress tune --help"),
+        (["run", "experimnt.toml"], "medstress run experiment.toml"),
+        (["run", "nothing_like_it.toml"], "medstress init --to nothing_like_it.toml"),
+        (["run", "items.csv"], "medstress check items.csv"),
+        (["run", "items.csv", "--limt", "3"], "medstress run items.csv --limit 3"),
+        (["run", "experiment.toml", "--limit", "0"], "medstress run experiment.toml"),
+        (["run", "experiment"], "medstress run experiment.toml"),
+        (
+            ["run", "experiment.toml", "--set", "atack.budget=3"],
+            "medstress run experiment.toml --set attack.budget=3",
+        ),
+        (["run", "."], "medstress init"),
+        (["run", "experiment.toml", "--set", "victim.backend=zz"], "medstress list backends"),
+        (["run", "experiment.toml", "--set", "dataset.name=zz"], "medstress list datasets"),
+        (["summary", "runs/x"], "medstress run experiment.toml"),
+        (["report", "experiment.toml"], "medstress run experiment.toml"),
+        (["list", "attaks"], "medstress list attacks"),
+        (["list", "prompts", "zz"], "medstress list prompts"),
+        (["recipe", "zz"], "medstress list recipes"),
+    ],
+    ids=" ".join,
+)
+def test_a_refusal_ends_with_the_command_to_type(bench, medstress, arguments, command):
+    bench.write()
+    (bench.root / "items.csv").write_text("id,question\n", encoding="utf-8")
+    told = medstress(*arguments)
+    assert (told.code, told.next) == (2, command)
+    assert shlex.split(command)[1] in (*COMMANDS, "--help", "check", "init")
+
+
+def test_a_bad_row_ends_with_the_check_of_its_file(bench, workbench, refused):
+    rows = workbench.questions(3)
+    rows[1]["answer_idx"] = "Z"
+    bench.write_items(rows)
+    assert refused().next == f"medstress check {bench.root / 'items.jsonl'}"
+
+
+@pytest.mark.parametrize(
+    ("mentions", "words"),
+    [
+        ([], "has no mentions"),
+        ([{"field": "stem", "start": 0, "end": 4, "type": "T121"}], "no item is attackable"),
+        ([{"field": "B", "start": 0, "end": 4, "type": "T047"}], "are of type T047"),
+    ],
+)
+def test_where_no_item_is_attackable_nothing_is_asked(bench, workbench, refused, mentions, words):
+    rows = [{**row, "mentions": mentions} for row in workbench.questions(3)]
+    for row in rows:
+        row["options"] = ["sore", "gout", "rest", "ache"]
+    bench.write_items(rows)
+    told = refused()
+    assert words in told.err
+    assert 'recogniser = "gazetteer"' in told.err
+    assert told.next.startswith("medstress check ")
+    assert bench.received() == []
+
+
+def test_the_run_that_is_meant_is_found_beside_the_folder_that_holds_none(bench, medstress):
+    bench.write_items([])
+    for name in ("runs/first", "runs/second"):
+        folder = bench.root / name
+        folder.mkdir(parents=True)
+        (folder / "run.sqlite").touch()
+    assert medstress("summary", "runs/frist").next == "medstress summary runs/first"
+    assert "the runs first, second" in medstress("summary", "runs").err
+
+
+def test_a_folder_of_another_run_ends_with_a_free_one(tmp_path):
+    (tmp_path / "a-2").mkdir()
+    error = OtherRunError("it holds another run", tmp_path / "a")
+    arguments = ["run", "e.toml", "--out", str(tmp_path / "a"), "--fresh", "--limit", "3"]
+    assert with_next_command("it holds another run", arguments, error) == (
+        f"it holds another run; next: medstress run e.toml --out {tmp_path / 'a-3'} --limit 3"
+    )
+
+
+def test_a_command_that_an_error_was_made_of_is_kept():
+    try:
+        try:
+            raise UsageError("no such thing").with_command("medstress list attacks")
+        except UsageError as cause:
+            raise UsageError(f"line 3: {cause}") from None
+    except UsageError as error:
+        told = with_next_command(str(error), ["run", "e.toml"], error)
+    assert told == "line 3: no such thing; next: medstress list attacks"
+
+
+def test_errors_that_were_made_of_each_other_end():
+    first, second = UsageError("row 2: two readings"), UsageError("two readings")
+    first.__cause__, second.__context__ = second, first
+    assert with_next_command("no", ["check", "q.csv"], first) == (
+        "no; once mended: medstress check q.csv"
+    )
+
+
+def test_a_line_that_installs_is_the_next_command():
+    told = with_next_command("install it with: pip install 'medstress[vllm]'", ["run", "e.toml"])
+    assert told == "install it with: pip install 'medstress[vllm]'"
+
+
+# -- what a refused run leaves --------------------------------------------------------------------
+
+
+def test_a_run_refused_before_it_began_leaves_no_folder(bench, refused):
+    bench.tables["victim"][0]["target"] = "victim.py:nothing"
+    refused()
+    assert not bench.out.exists()
+    bench.out.mkdir()
+    (bench.out / "run.lock").touch()
+    bench.tables["victim"][0]["target"] = "victim.py:answer"
+    assert bench.run("--fresh") == 0
+
+
+def test_a_run_that_no_model_answered_blocks_no_mended_one(bench, medstress):
+    victim = (bench.root / "victim.py").read_text("utf-8")
+    (bench.root / "victim.py").write_text(
+        "def answer(prompts):\n    raise OSError('no key')\n", encoding="utf-8"
+    )
+    assert medstress(*bench.arguments()).code != 0
+    assert (bench.out / "run.sqlite").exists()
+    (bench.root / "victim.py").write_text(victim, encoding="utf-8")
+    bench.tables["attack"][0]["budget"] = 2
+    bench.tables["victim"][0]["name"] = "mended"
+    told = medstress(*bench.arguments())
+    assert (told.code, told.err) == (0, "")
+    assert {row.victim for row in bench.rows()} == {"mended"}
+    assert all(row.verdict != "failed" for row in bench.rows())
+
+
+def test_what_failed_before_the_first_answer_is_asked_again(bench, medstress):
+    """The mended thing may be no part of the experiment: a key, a server, a file that it reads."""
+    text = (bench.root / "victim.py").read_text("utf-8")
+    guard = "    import os\n    if os.path.exists('down'): raise OSError('down')\n"
+    head, line, rest = text.partition("def answer(prompts):\n")
+    (bench.root / "victim.py").write_text(f"{head}{line}{guard}{rest}", encoding="utf-8")
+    (bench.root / "down").touch()
+    assert medstress(*bench.arguments()).code != 0
+    (bench.root / "down").unlink()
+    assert medstress(*bench.arguments()).code == 0
+    assert all(row.verdict != "failed" for row in bench.rows())
+
+
+def test_one_answer_keeps_the_run(bench, refused):
+    assert bench.run() == 0
+    n = len(bench.received())
+    bench.tables["attack"][0]["budget"] = 2
+    told = refused()
+    assert "attack 'random' changed (budget was 3, is 2)" in told.err
+    assert f"--out {bench.out}-2 " in f"{told.next} "
+    assert len(bench.received()) == n
+
+
+# -- mistakes in the command itself ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sentence", "typed", "command"),
+    [
+        (
+            "--set attack.bugdet: unknown key 'bugdet' of pdws; did you mean 'budget'?",
+            "run e.toml --set attack.bugdet=3",
+            "run e.toml --set attack.budget=3",
+        ),
+        (
+            "--set experiment.max_usd: max_usd = 'abc': expected a number",
+            "run e.toml --set experiment.max_usd=abc",
+            "run e.toml --set experiment.max_usd=VALUE",
+        ),
+        (
+            "columns: expected fields of answer, got 'answr'; did you mean 'answer'?",
+            "check q.csv --columns answr=Key --limit 3",
+            "check q.csv --columns answer=Key --limit 3",
+        ),
+        (
+            "give answer_base = 0 or answer_base = 1 (here: --answer-base 0 or 1)",
+            "check q.csv --limit 3",
+            "check q.csv --limit 3 --answer-base 0 (or 1)",
+        ),
+    ],
+)
+def test_a_wrong_command_is_not_repeated(sentence, typed, command):
+    told = with_next_command(sentence, typed.split(), UsageError(sentence))
+    assert told.endswith(f"ext: medstress {command}")
+
+
+@pytest.mark.parametrize(
+    ("typed", "command"),
+    [
+        ("run --data q.csv", "run --data q.csv --model my_model.py:answer"),
+        ("run e.toml --data q.csv --model mock", "run e.toml"),
+    ],
+)
+def test_flags_that_are_missing_or_too_many_are_put_right(medstress, typed, command):
+    told = medstress(*typed.split())
+    assert told.code == 2
+    assert (told.next or told.err.rstrip()).endswith(f"medstress {command}")
+
+
+def test_an_address_without_http_is_put_right():
+    with pytest.raises(UsageError) as caught:
+        address_of("localhost:8000")
+    assert caught.value.flag == ("--base-url", "http://localhost:8000/v1")
+
+
+def test_a_key_that_was_set_is_cited_as_typed_and_not_a_line(bench, refused):
+    told = refused("--set", "attack.bugdet=3")
+    assert "--set attack.bugdet: unknown key 'bugdet'" in told.err
+    assert ", line" not in told.err
+    assert told.next == shlex.join(["medstress", *bench.arguments("--set", "attack.budget=3")])
+
+
+def test_items_that_changed_with_a_dropped_group_are_not_named():
+    kept = content_hash(["q", "1"])
+    old = {"seeds": [], "settings": {}, "items": {"d/drugs": [kept]}, "victims": {}, "attacks": {}}
+    old |= {"groups": {"drugs": 1, "diseases": 2}}
+    new = old | {"groups": {"drugs": 1}, "items": {"d/drugs": [content_hash(["q", "2"])]}}
+    same = Changes(stored=[("d", "q", "1")], items={"d": ["q"]})
+    assert differences(old, new, same) == ["entity group 'diseases' is missing"]
+    gone = Changes(stored=[("d", "q", "1")], items={"d": []})
+    assert any("missing: 'q'" in each for each in differences(old, new, gone))

@@ -1,0 +1,34 @@
+"""The code of docs/python.md runs from top to bottom, as the cells of one notebook."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from medstress.experiment.first import attack
+
+
+def test_the_page_runs_as_one_notebook(
+    workplace: Path,
+    blocks: Callable[[str, str], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # Vectors of letters, as where torch is not installed.
+    monkeypatch.setattr(attack, "find_spec", lambda _: None)
+    notebook = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", notebook)
+    for i, code in enumerate(blocks("docs/python.md", "python")):
+        name = f"<cell {i} of docs/python.md>"
+        linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+        exec(compile(code, name, "exec"), vars(notebook))
+    out = capsys.readouterr().out
+    assert "did you mean 'path'?" in out
+    assert 'target = "__main__:answer"' in out
+    assert (workplace / "first.svg").read_text("utf-8").startswith("<svg")
+    assert (workplace / "runs" / "near-and-far" / "run.sqlite").is_file()

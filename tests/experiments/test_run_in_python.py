@@ -1,0 +1,443 @@
+"""A finished run in Python and in a notebook: pictures, tables, cases, data frames, progress."""
+
+from __future__ import annotations
+
+import sys
+from html.parser import HTMLParser
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pandas
+import polars
+import pytest
+
+import medstress as ms
+from medstress.api import progress
+from medstress.api.frames import result_frame
+from medstress.api.pictures import palette
+from medstress.engine.progress import Progress
+from medstress.results.export import TABLES
+
+HOSTILE = "<img src=x onerror=alert(1)></style></svg><script>alert(2)</script>"
+
+
+class Elements(HTMLParser):
+    """The names of the elements of a page, and its text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names, self.ids, self.text = [], [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append(tag)
+        self.ids += [value for name, value in attrs if name == "id"]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture
+def run(bench):
+    """A run of two attacks with names that would break a page."""
+    bench.tables["attack"] = [bench.attack("random"), bench.attack("nearest", label=HOSTILE)]
+    bench.tables["experiment"]["seeds"] = [0]
+    bench.tables["dataset"][0]["label"] = f"cases {HOSTILE}"
+    return ms.run(bench.write(), bench.out)
+
+
+def test_a_run_is_shown_with_its_verdict_picture_and_tables_and_nothing_is_executed(run):
+    page = run._repr_html_()
+    found = Elements(page)
+    assert run.summary()["verdict"]["sentence"] in found.text
+    assert {"svg", "table"} <= set(found.names)
+    assert not {"script", "img", "link", "iframe"} & set(found.names)
+    assert HOSTILE[:40] in found.text
+    assert "var(--" not in page  # the colours of the page's style sheet are not there
+    assert len(found.ids) == len(set(found.ids))
+    again = Elements(run._repr_html_())
+    tables = [each for each in found.ids if each.startswith("arms-")]
+    assert tables
+    assert not set(tables) & set(again.ids)
+
+
+def test_a_run_is_named_shortly_and_printed_in_words(run, bench):
+    assert repr(run) == f"Run('{bench.out}')"
+    assert str(run).startswith(run.summary()["verdict"]["sentence"])
+    assert "Complete" in str(run)
+
+
+def test_open_finds_a_run_and_refuses_what_is_none(run, bench, tmp_path, said):
+    assert ms.open(bench.out).summary() == run.summary()
+    with pytest.raises(ms.StoreError) as error:
+        ms.open(tmp_path / "nowhere")
+    said(str(error.value), "nowhere")
+    assert "nowhere" in Elements(ms.Run(tmp_path / "nowhere")._repr_html_()).text
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.sqlite").write_bytes(b"SQLite format 3\0" + b"\1" * 4000)
+    with pytest.raises(ms.StoreError):
+        ms.open(tmp_path / "broken")
+    assert "broken" in Elements(ms.Run(tmp_path / "broken")._repr_html_()).text
+
+
+def test_cases_are_those_of_the_rows_the_misled_ones_first(run):
+    rows = {row.trial_id: row for row in run.rows()}
+    cases = run.cases()
+    assert {case.trial_id for case in cases} == set(rows)
+    verdicts = [case.verdict for case in cases]
+    n_misled = verdicts.count("flipped")
+    assert 0 < n_misled < len(cases)
+    assert set(verdicts[:n_misled]) == {"flipped"}
+    misled = run.cases("flipped", attack="random")
+    wanted = {t for t, row in rows.items() if (row.verdict, row.attack) == ("flipped", "random")}
+    assert {case.trial_id for case in misled} == wanted
+    assert [case.id for case in cases[:2]] == list(cases.ids[:2])
+    assert len(cases[:2]) == 2
+
+
+def test_a_case_has_the_attributes_of_its_record_and_is_shown_in_full(run):
+    first = run.cases("flipped")[0]
+    case = run.case(first.id)
+    assert case.as_json()["trial_id"] == first.trial_id
+    assert case.answer_before == case.key != case.answer_after
+    assert f"{{+{case.replacement}+}}" in str(case)
+    found = Elements(case._repr_html_())
+    assert {"ins", "del"} <= set(found.names)
+    assert not {"script", "img"} & set(found.names)
+    table = Elements(run.cases()._repr_html_())
+    assert case.id in table.text
+    assert not {"script", "img"} & set(table.names)
+
+
+def test_what_is_asked_for_and_not_there_is_refused_with_what_is(run, said):
+    for ask in (
+        lambda: run.cases("fliped"),
+        lambda: run.cases(attack="randm"),
+        lambda: run.plot("resluts"),
+        lambda: run.plot("transfer"),
+        lambda: run.table("tirals"),
+        lambda: run.trials("panda"),
+    ):
+        with pytest.raises(ms.UsageError) as error:
+            ask()
+        said(str(error.value))
+    with pytest.raises(ms.UsageError, match="no such trial"):
+        run.case("zzz")
+
+
+def test_results_are_the_pooled_rows_in_polars_and_in_pandas(run):
+    frame = run.results()
+    assert isinstance(frame, polars.DataFrame)
+    for told, row in zip(frame.to_dicts(), run.summary()["pooled"], strict=True):
+        assert told["attack"] == row["attack"]
+        assert told["n_items"] == row["n_items"]
+        for end, name in (("value", "asr"), ("n", "asr_n"), ("low", "asr_low")):
+            assert told[name] == row["asr"][end]
+        assert told["queries_asked"] == row["queries"]["asked"]
+    same = run.results("pandas")
+    assert isinstance(same, pandas.DataFrame)
+    assert list(same.columns) == frame.columns
+    assert same["asr"].tolist() == frame["asr"].to_list()
+    trials = run.trials("pandas")
+    assert trials["trial_id"].tolist() == run.trials()["trial_id"].to_list()
+    assert run.table("items").height == 12
+
+
+def test_a_control_arm_is_asked_for_by_the_name_that_results_give_it(bench):
+    bench.tables["attack"] = [bench.attack("random")]
+    bench.tables["experiment"]["controls"] = ["no_op"]
+    bench.tables["require"] = [{"metric": "asr", "max_high": 0.001}]
+    run = ms.run(bench.write(), bench.out)
+    (arm,) = (each for each in run.results()["attack"] if each != "random")
+    words = run.summary()["names"]["attacks"][arm]
+    for asked, wanted in ((arm, arm), (words, arm), ("random", "random"), (None, "random")):
+        assert {case.attack.key for case in run.cases(attack=asked)} == {wanted}
+    assert "The criterion is missed: " in str(run)
+
+
+def test_columns_have_their_types_without_values_and_without_rows_too(run, monkeypatch):
+    full, empty = run.results(), result_frame(())
+    assert empty.schema.items() <= full.schema.items()
+    assert (full["seed"].dtype, full["asr_valid"].dtype) == (polars.Int64, polars.Float64)
+    for name in ("trials", "items", "exchanges", "reviews", "explanations"):
+        full = run.table(name)
+        assert polars.Null not in full.schema.values()
+        monkeypatch.setitem(TABLES, name, lambda _: iter(()))
+        empty = run.table(name)
+        assert set(empty.columns) <= set(full.columns)
+        assert {"trial_id", "item_id"} & set(empty.columns)
+        for column in {"error", "seconds", "score_after", "seed"} & set(empty.columns):
+            assert empty[column].dtype == full[column].dtype
+
+
+def test_the_last_line_of_a_cell_is_not_flooded(run, tmp_path):
+    page = run.report(to=tmp_path / "r.html")
+    assert page.lower().startswith("<!doctype html>")
+    assert len(repr(page)) < 80
+    made = run.figures(tmp_path / "figures", formats=("svg",))
+    assert made[0].name in repr(made)
+    assert len(repr(made)) < 2000
+    assert list(made)
+
+
+def test_without_pandas_the_extra_is_named(run, monkeypatch, said):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ms.UsageError) as error:
+        run.results("pandas")
+    said(str(error.value), "medstress[pandas]")
+
+
+def test_every_picture_is_a_chart_with_its_data_and_needs_no_network(run):
+    assert {"results", "budget", "cost"} <= set(run.plots())
+    assert run.plot("Success within a budget").to_dict() == run.plot("budget").to_dict()
+    (first,) = run.plot().to_dict()["vconcat"]
+    assert first["title"]
+    results = run.plot("results")
+    for chart in (run.plot("first screen"), results):
+        bundle = chart._repr_mimebundle_()
+        assert set(bundle) == {
+            "application/vnd.vegalite.v6+json",
+            "image/svg+xml",
+            "text/plain",
+        }
+        assert ElementTree.fromstring(bundle["image/svg+xml"]).tag.endswith("svg")
+        assert "var(--" not in str(bundle)
+        assert "<script" not in bundle["image/svg+xml"]
+    shares = [
+        row["value"]
+        for rows in results.to_dict()["datasets"].values()
+        for row in rows
+        if "value" in row
+    ]
+    wanted = [row["asr"]["value"] for row in run.summary()["pooled"] if "control_of" not in row]
+    assert set(wanted) <= set(shares)
+
+
+def test_a_run_of_which_nothing_has_ended_says_so(bench, said):
+    run = ms.run(bench.write(), bench.out, overrides=["experiment.max_queries=1"])
+    assert "Partial" in Elements(run._repr_html_()).text
+    assert len(run.cases("flipped")) == 0
+    assert repr(run.cases("flipped")) == "<no cases>"
+    assert run.cases("flipped")._repr_html_()
+    with pytest.raises(ms.UsageError) as error:
+        run.plot()
+    said(str(error.value))
+
+
+def test_the_colours_are_those_of_the_light_page():
+    assert palette()["--paper"] == "#fcfcfa"
+    assert palette()["--series-1"] == "#0072b2"
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """What a notebook was told to show, one entry a drawing."""
+    drawn = []
+    place = SimpleNamespace(update=drawn.append)
+    shown = SimpleNamespace(HTML=str, display=lambda *_, **__: place)
+    monkeypatch.setitem(sys.modules, "IPython.display", shown)
+    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    return drawn
+
+
+def test_a_notebook_sees_a_bar_that_ends_with_all_trials(bench, notebook):
+    bench.tables["attack"] = [bench.attack("random")]
+    bench.tables["experiment"]["controls"] = ["no_op"]
+    run = ms.run(bench.write(), bench.out)
+    n = len(run.rows())
+    assert f"{n} of {n} trials" in notebook[-1]
+    assert 'value="1.0000"' in notebook[-1]
+    assert any("careful" in each for each in notebook)
+    rows = [row for row in run.rows() if row.arm == "attack"]
+    flipped, held = (sum(row.verdict == each for row in rows) for each in ("flipped", "held"))
+    assert f", {flipped}/{flipped + held} flipped" in notebook[-1]
+    notebook.clear()
+    ms.run(bench.write(), bench.out, quiet=True)
+    assert notebook == []
+
+
+def test_a_bar_that_ends_early_promises_nothing(notebook, monkeypatch):
+    now = iter(range(0, 1000, 10))
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: float(next(now)))
+    with progress.watching(None, None) as watcher:
+        watcher.progress(Progress(n_planned=4, n_done=1))
+        assert "left" in notebook[-1]
+    assert "1 of 4 trials" in notebook[-1]
+    assert "left" not in notebook[-1]
+
+
+def test_elsewhere_nothing_is_drawn_unless_asked(bench, capsys):
+    bench.tables["attack"] = [bench.attack("random")]
+    run = ms.run(bench.write(), bench.out)
+    assert capsys.readouterr() == ("", "")
+    ms.run(bench.write(), bench.out, quiet=False)
+    assert f"{len(run.rows())} of {len(run.rows())} trials" in capsys.readouterr().err
+
+
+def test_a_bar_escapes_what_it_says(notebook):
+    with progress.watching(None, None) as watcher:
+        watcher.note(HOSTILE)
+        watcher.progress(Progress(n_planned=4, n_done=1))
+    assert "<script" not in "".join(notebook)
+
+
+def test_data_and_a_function_are_an_experiment(bench, monkeypatch):
+    monkeypatch.chdir(bench.root)
+    # An attack that draws no names needs neither a gazetteer nor vectors.
+    given = {"data": "items.jsonl", "model": always_a, "attack": "no_op", "limit": 4}
+    run = ms.run(**given)
+    assert run.folder.parts[0] == "runs"
+    assert "always_a" in run.folder.name
+    rows = [row for row in run.rows() if row.arm == "attack"]
+    assert {row.victim for row in rows} == {"always_a"}
+    assert all(row.answer_before in ("A", None) for row in rows)
+    before = run.trials()["trial_id"].to_list()
+    again = ms.run(**given)
+    assert again.trials()["trial_id"].to_list() == before
+
+
+def test_an_attack_object_stands_for_its_name(bench, monkeypatch):
+    monkeypatch.chdir(bench.root)
+    given = {"data": "items.jsonl", "model": "mock", "limit": 4}
+    run = ms.run(**given, attack=ms.attacks.NoOp(budget=2))
+    assert {row.attack for row in run.rows()} == {"no_op"}
+    assert all(row.n_asked <= 2 for row in run.rows())
+    with pytest.raises(ms.UsageError, match="budget"):
+        ms.run(**given, attack=ms.attacks.NoOp(budget=2), budget=3)
+
+
+def always_a(prompts):
+    """A victim."""
+    return ["A"] * len(prompts)
+
+
+def test_a_comparison_is_shown_in_words_and_as_a_table(run, bench, tmp_path):
+    bench.tables["victim"] = [{"name": "m", "backend": "mock"}]
+    other = ms.run(bench.write(), tmp_path / "other")
+    found = ms.compare(run, other)
+    assert found.verdict in str(found)
+    page = Elements(found._repr_html_())
+    assert "table" in page.names
+    assert not {"script", "img"} & set(page.names)
+
+
+def test_questions_are_loaded_from_a_file_whose_source_is_found_out(bench):
+    assert len(ms.load_dataset("sample")) > 0
+    assert [q.id for q in ms.load_dataset(str(bench.root / "items.jsonl"))] == [
+        f"q{i}" for i in range(12)
+    ]
+
+
+def test_why_trials_failed_is_said(bench):
+    text = bench.root / "victim.py"
+    text.write_text("def answer(prompts):\n    raise ValueError('no such weights')\n", "utf-8")
+    bench.tables["attack"] = [bench.attack("random")]
+    bench.tables["victim"][0]["batch_size"] = 12  # three failing batches would end the run
+    run = ms.run(bench.write(), bench.out)
+    assert "no such weights" in str(run)
+    assert "no such weights" in Elements(run._repr_html_()).text
+
+
+def always_first(prompts):
+    """A victim."""
+    return ["A"] * len(prompts)
+
+
+class Always:
+    """A victim that is a class."""
+
+    def answer(self, prompts):
+        """Answer."""
+        return ["A"] * len(prompts)
+
+
+HERE = sys.modules[__name__]
+
+
+@pytest.fixture
+def importable(monkeypatch):
+    """Let the victims of this file be found, also after runs that have forgotten its module."""
+    monkeypatch.setitem(sys.modules, __name__, HERE)
+
+
+GROUP = ms.Entities(type="drugs", vocabulary="drugs", embedding="ngram")
+NEAREST = ms.attacks.EntitySubstitution(sampler="nearest", budget=1)
+FAR = ms.Attack(name="entity_substitution", label="far", n=20, budget=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "attacks", "victim"),
+    [
+        (
+            {"attack": ["swap_noise", NEAREST, FAR]},
+            {"swap_noise", "far", "entity_substitution sampler=nearest"},
+            "a",
+        ),
+        ({"data": ms.Dataset(name="sample", limit=3), "attack": FAR}, {"far"}, "Always"),
+        ({"data": {"name": "sample", "limit": 3}, "attack": "swap_noise"}, {"swap_noise"}, "mock"),
+    ],
+)
+@pytest.mark.usefixtures("importable")
+def test_names_objects_and_typed_tables_mix_in_one_call(tmp_path, given, attacks, victim):
+    model = {"a": always_first, "Always": Always, "mock": ms.Victim(backend="mock", name="mock")}
+    given = {"data": "sample", "limit": 3, "overrides": ["experiment.controls=false"]} | given
+    needs = {} if given["attack"] == "swap_noise" else {"entities": GROUP}
+    run = ms.run(model=model[victim], out=tmp_path / "run", **needs, **given)
+    manifest = run.manifest()
+    assert set(manifest["attacks"]) == attacks
+    (name,) = manifest["victims"]
+    assert name == {"a": "always_first"}.get(victim, victim)
+
+
+@pytest.mark.usefixtures("importable")
+def test_a_dict_may_hold_typed_tables_attacks_and_functions(tmp_path):
+    run = ms.run(
+        {
+            "experiment": {"name": "mixed", "controls": False},
+            "dataset": [ms.Dataset(name="sample", limit=3)],
+            "entities": GROUP,
+            "victim": {"backend": "python", "target": always_first, "batch_size": 2},
+            "attack": NEAREST,
+            "require": ms.Require(metric="asr", max_high=0.01),
+        },
+        out=tmp_path / "run",
+    )
+    assert run.manifest()["config"]["victim"][0]["batch_size"] == 2
+    assert "The criterion is missed" in str(run)
+    assert str(run).count("criterion is missed") == 1
+
+
+def broken(prompts):
+    """A victim that is never there."""
+    raise RuntimeError("it is not loaded")
+
+
+def generating(prompts):
+    """A victim that forgets its list."""
+    yield from prompts
+
+
+@pytest.mark.usefixtures("importable")
+def test_a_run_whose_trials_failed_says_so_and_how_to_repeat_them(tmp_path, said):
+    run = ms.run(data="sample", limit=3, model=broken, entities=GROUP, out=tmp_path / "run")
+    for shown in (str(run), Elements(run._repr_html_()).text):
+        assert "trials failed (max_failed = 0)" in shown
+        assert "retry_failed=True" in shown
+        assert "it is not loaded" in shown
+    with pytest.raises(ms.UsageError) as error:
+        run.plot()
+    said(str(error.value), "failed")
+
+
+@pytest.mark.usefixtures("importable")
+def test_what_stops_a_run_before_its_first_answer_speaks_of_no_stored_ones(tmp_path, said):
+    given = {"data": "sample", "limit": 3, "entities": GROUP}
+    with pytest.raises(ms.UsageError) as error:
+        ms.run(model=generating, out=tmp_path / "run", **given)
+    said(str(error.value), "run again")
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "run", ""):
+        with pytest.raises(ms.MedstressError) as error:
+            ms.run(model=always_first, out=out, **given)
+        assert "committed" not in str(error.value)
+    assert (tmp_path / "file").read_text() == "mine"

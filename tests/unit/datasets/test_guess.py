@@ -1,0 +1,92 @@
+"""What a name on the command line stands for."""
+
+import json
+
+import pytest
+
+from medstress.core.errors import UsageError
+from medstress.datasets.guess import guess_dataset
+
+CONTENT = {
+    "q.csv": ("question,A,B,answer\nWhich?,x,y,A\n", "csv"),
+    "q.CSV": ("question,A,B,answer\nWhich?,x,y,A\n", "csv"),
+    "q.tsv": ("question\tA\tB\tanswer\nWhich?\tx\ty\tA\n", "tsv"),
+    "tags.tsv": ("-DOCSTART-\tO\n\nAspirin\tB-Drug\nhelps\tO\n", "iob"),
+    "tags.conll": ("Aspirin B-Drug\n", "iob"),
+    "a.txt": ("1|t|Aspirin\n1|a|It helps.\n", "pubtator"),
+    "q.json": (json.dumps([{"question": "?", "choices": ["x", "y"]}]), "jsonl"),
+    "mednli.jsonl": ('{"sentence1": "a", "sentence2": "b", "gold_label": "neutral"}\n', "nli"),
+    "pqa.json": ('{"1": {"QUESTION": "?", "CONTEXTS": [], "final_decision": "yes"}}', "nli"),
+    "pairs.csv": ("text_a,text_b,score\na,b,3\n", "pairs"),
+    "biosses.tsv": ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t3\n", "biosses"),
+    "tokens.jsonl": ('{"tokens": ["a"], "ner_tags": ["O"]}\n', "bigbio"),
+    "set.jsonl": ('{"frozen": 1, "medstress": "0"}\n', "frozen"),
+    "pqau.json": ('{"1": {"QUESTION": "?", "CONTEXTS": [], "MESHES": []}}', "nli"),
+    "tags.txt": (",\tO\nAspirin\tB-Drug\n", "iob"),
+    "words.txt": ("Answers\tO\nQuestion\tO\n", "iob"),
+    "broken.jsonl": ("{\n", "jsonl"),
+}
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_file_is_guessed_by_its_ending_and_its_columns(tmp_path, name):
+    text, source = CONTENT[name]
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    assert guess_dataset(str(path)) == {"name": source, "path": str(path)}
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [("a.ann", "brat"), ("train.tsv", "bc5cdr"), ("state.json", "hub"), ("x/test.parquet", "hub")],
+)
+def test_a_folder_is_guessed_by_its_files(tmp_path, file, source):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("{}", encoding="utf-8")
+    assert guess_dataset(str(tmp_path)) == {"name": source, "path": str(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("nofile.csv", "there is no such file"),
+        ("parqet.parquet", "there is no such file"),
+        ("nowhere/x.csv", "there is no folder nowhere"),
+        ("nowhere/", "there is no folder nowhere"),
+    ],
+)
+def test_what_is_missing_is_said_to_be_missing(tmp_path, monkeypatch, given, told):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        guess_dataset(given)
+    assert str(caught.value) == f"{given}: {told}"
+
+
+def test_other_names_are_sources_and_data_sets_of_the_hub(tmp_path, said):
+    assert guess_dataset("sample") == {"name": "sample"}
+    assert guess_dataset("owner/name") == {"name": "hub", "hub": "owner/name"}
+    (tmp_path / "questions.csv").write_text("x", encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        guess_dataset(str(tmp_path / "question.csv"))
+    said(str(caught.value), "questions.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "mend"),
+    [
+        ("old.xls", "x", "save it as .xlsx or .csv"),
+        ("noext", "x", "rename it to end in what it holds"),
+        ("all/data-0.arrow", "x", "give the folder that `datasets` saved: "),
+        ("q.txt", "question,A,B,answer\n", "rename it to q.csv"),
+        ("q.txt", "Question\tA\tB\tAnswer\n", "rename it to q.tsv"),
+        ("q.txt", '{"question": "?"}\n', "rename it to q.jsonl"),
+    ],
+)
+def test_a_file_that_no_source_reads_is_told_what_to_do_with(tmp_path, name, content, mend):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        guess_dataset(str(path))
+    assert mend in str(caught.value)
+    assert "did you mean" not in str(caught.value)

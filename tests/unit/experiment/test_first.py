@@ -1,0 +1,291 @@
+"""The experiment that a few values stand for: its text, its victim, its attack, its refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from medstress.core.errors import DataError, UsageError
+from medstress.experiment.file.reading import check_experiment
+from medstress.experiment.first import attack as first_attack
+from medstress.experiment.first import data as first_data
+from medstress.experiment.first.attack import fitting_attacks
+from medstress.experiment.first.attackable import count_attackable
+from medstress.experiment.first.choices import Choices
+from medstress.experiment.first.compose import compose
+from medstress.experiment.first.data import read_data
+from medstress.files.reading import parse_toml
+from medstress.files.toml_values import toml_value
+
+QUESTION = {"question": "Which drug?", "options": ["aspirin", "ibuprofen"], "answer_idx": 0}
+PAIRS = "text_a\ttext_b\tscore\na b\tc d\t1.0\na c\tc d\t2.0\n"
+PAIR = {"text_a": "Aspirin helps.", "text_b": "It works."}
+LABELS = ("entailment", "contradiction")
+SERVER = {"model": "org/big", "base_url": "http://127.0.0.1:9/v1"}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A folder with data of every kind, and models that nobody opens."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    rows = [{"id": str(i), **QUESTION} for i in range(3)]
+    write_rows(tmp_path / "q.jsonl", rows)
+    write_rows(tmp_path / "passages.jsonl", [{**row, "passage": "Aspirin."} for row in rows])
+    (tmp_path / "t.iob").write_text("Aspirin\tB-Chemical\nhelps\tO\n", "utf-8")
+    (tmp_path / "p.tsv").write_text(PAIRS, "utf-8")
+    pairs = [{"id": label, **PAIR, "label": label} for label in LABELS]
+    write_rows(tmp_path / "n.jsonl", pairs)
+    (tmp_path / "own.py").write_text("def answer(prompts):\n    return prompts\n", "utf-8")
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    for name, architecture in (
+        ("causal", "LlamaForCausalLM"),
+        ("head", "BertForMultipleChoice"),
+        ("classifier", "BertForSequenceClassification"),
+    ):
+        (tmp_path / name).mkdir()
+        config = json.dumps({"architectures": [architecture]})
+        (tmp_path / name / "config.json").write_text(config, "utf-8")
+    return tmp_path
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+AS = {
+    "p.tsv": ["dataset.name=pairs"],
+    "n.jsonl": ["dataset.name=nli"],
+}
+"""Data whose ending does not say what they are -> the override that does."""
+
+
+def first(data="q.jsonl", model="mock", **given):
+    return compose(Choices(data=data, model=model, **given), overrides=AS.get(data, ()))
+
+
+def tables(composed, data="q.jsonl"):
+    raw = parse_toml(composed.source.text, "first")
+    for override in AS.get(data, ()):
+        raw["dataset"][0]["name"] = override.partition("=")[2]
+    return check_experiment(raw)
+
+
+@pytest.mark.parametrize("data", ["q.jsonl", "passages.jsonl", "t.iob", "p.tsv", "n.jsonl"])
+def test_each_kind_of_data_gets_an_attack_that_takes_it(data):
+    checked = tables(first(data), data)
+    is_questions = data in ("q.jsonl", "passages.jsonl")
+    wanted = "entity_substitution" if is_questions else "swap_noise"
+    assert checked.attack[0].name == wanted
+    assert [table.type for table in checked.entities] == (
+        ["drugs", "diseases"] if is_questions else []
+    )
+    assert all(table.recogniser == "gazetteer" for table in checked.entities)
+
+
+@pytest.mark.parametrize(
+    ("data", "given", "expected"),
+    [
+        ("q.jsonl", {"model": "mock"}, ("mock", None, "qstab")),
+        ("q.jsonl", {"model": "mock", "attack": "discrete_zoo"}, ("mock", "letter", "qstab")),
+        ("q.jsonl", {"model": "own.py:answer"}, ("python", None, "qstab")),
+        ("q.jsonl", {"model": "causal"}, ("transformers", "letter", "qstab")),
+        ("q.jsonl", {"model": "head"}, ("transformers", "head", "question")),
+        ("q.jsonl", {"model": "smollm2"}, ("transformers", "text", "cloze")),
+        ("q.jsonl", {"model": "owner/name"}, ("transformers", "letter", "qstab")),
+        ("q.jsonl", SERVER, ("openai", "generate", "chat")),
+        ("q.jsonl", {**SERVER, "attack": "discrete_zoo"}, ("openai", "letter", "chat")),
+        ("passages.jsonl", {"model": "causal"}, ("transformers", "letter", "open_book")),
+        ("passages.jsonl", {"model": "smollm2"}, ("transformers", "text", "open_book_cloze")),
+        ("passages.jsonl", SERVER, ("openai", "generate", "open_book_chat")),
+        ("t.iob", {"model": "owner/name"}, ("transformers", None, "qstab")),
+        ("p.tsv", {"model": "causal"}, ("sentence_transformers", None, "qstab")),
+        ("n.jsonl", {"model": "classifier"}, ("transformers", "head", "qstab")),
+        ("n.jsonl", {"model": "causal"}, ("transformers", None, "qstab")),
+        ("n.jsonl", SERVER, ("openai", "generate", "chat")),
+    ],
+)
+def test_a_name_becomes_the_back_end_and_the_way_to_answer_that_fit(data, given, expected):
+    (victim,) = tables(first(data, **given), data).victim
+    assert (victim.backend, victim.answer_by, victim.prompt) == expected
+
+
+def test_a_gguf_file_goes_to_llama_cpp_or_else_to_transformers(monkeypatch):
+    from medstress.experiment.first import victim
+
+    monkeypatch.setattr(victim, "find_spec", lambda name: name == "transformers" or None)
+    assert tables(first(model="m.gguf")).victim[0].backend == "transformers"
+    monkeypatch.setattr(victim, "find_spec", lambda _: None)
+    table = tables(first(model="m.gguf")).victim[0]
+    assert (table.backend, table.answer_by, table.name) == ("llama_cpp", "letter", "m")
+
+
+def test_without_torch_the_embedding_is_ngram_and_the_file_says_why(monkeypatch):
+    assert {table.embedding for table in tables(first()).entities} == {"minilm"}
+    monkeypatch.setattr(first_attack, "find_spec", lambda name: None if name == "torch" else 1)
+    text = first().source.text
+    assert {table["embedding"] for table in tomllib.loads(text)["entities"]} == {"ngram"}
+    assert "pip install 'medstress[minilm]'" in text
+
+
+@pytest.mark.parametrize(
+    ("data", "given"),
+    [
+        ("q.jsonl", {}),
+        ("q.jsonl", SERVER),
+        ("q.jsonl", {**SERVER, "attack": "medfuzz"}),
+        ("t.iob", {}),
+        ("p.tsv", {}),
+    ],
+    ids=str,
+)
+def test_every_line_that_is_switched_off_can_be_switched_on(data, given):
+    text = first(data, **given).source.text
+    on = re.sub(r"^# (\[|[a-z_]+ = )", r"\1", text, flags=re.MULTILINE)
+    raw = parse_toml(on, "first")
+    assert len(raw["require"]) == 1
+    assert raw["experiment"]["max_queries"] == 10000
+    assert check_experiment(raw).dataset[0].limit == 200
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"sampler": "pdws", "n": -20, "budget": 8}),
+        ({"budget": 3}, {"sampler": "pdws", "n": -20, "budget": 3}),
+        ({"attack": "swap_noise"}, {"budget": 1}),
+        ({"attack": "swap_noise", "budget": 4}, {"budget": 4, "search": "greedy"}),
+        ({"attack": "medfuzz", "budget": 2, **SERVER}, {"attempts": 2}),
+    ],
+)
+def test_the_budget_is_the_parameter_that_the_attack_has(given, expected):
+    assert tables(first(**given)).attack[0].parameters == expected
+
+
+def test_an_attacker_is_the_victims_own_model():
+    role = tables(first(**SERVER, attack="medfuzz", api_key_env="KEY")).role.attacker
+    assert (role.model, role.base_url, role.api_key_env) == (*SERVER.values(), "KEY")
+
+
+def test_a_role_given_by_an_override_is_not_written():
+    over = ["role.attacker.backend=openai"]
+    choices = Choices(data="q.jsonl", model="mock", attack="medfuzz")
+    assert "role" not in tomllib.loads(compose(choices, overrides=over).source.text)
+
+
+def test_paths_are_relative_to_the_folder_of_the_file(here):
+    folder = here / "experiments"
+    folder.mkdir()
+    raw = tomllib.loads(compose(Choices(data="q.jsonl", model="own.py:answer"), folder).source.text)
+    assert raw["dataset"][0]["path"] == "../q.jsonl"
+    assert raw["victim"][0]["target"] == "../own.py:answer"
+    absolute = compose(Choices(data=str(here / "q.jsonl"), model="causal"), folder).source.text
+    assert tomllib.loads(absolute)["dataset"][0]["path"] == str(here / "q.jsonl")
+    assert tomllib.loads(absolute)["victim"][0]["model"] == "../causal"
+
+
+def test_a_name_with_odd_characters_is_written_so_that_it_is_read(here):
+    odd = 'a "b" \\ é #.jsonl'
+    (here / odd).write_bytes((here / "q.jsonl").read_bytes())
+    checked = tables(first(odd))
+    assert checked.dataset[0].path == odd
+    assert checked.experiment.name == "a-b-mock"
+
+
+@pytest.mark.parametrize(
+    "value", ['a\x7f"\\\n\té', True, -3, 0.25, ["a", ["b"]], {"a b": {"c": [1]}}]
+)
+def test_values_are_written_so_that_they_are_read(value):
+    assert tomllib.loads(f"value = {toml_value(value)}")["value"] == value
+
+
+def test_columns_and_answer_base_go_into_the_file(monkeypatch):
+    part = read_data(Choices(data="q.jsonl", model="mock"), Path()).part
+    monkeypatch.setattr(first_data, "load_datasets", lambda *_: [part])
+    columns = {"question": "the stem", "options": ("opa", "opb")}
+    (table,) = tables(first(columns=columns, answer_base=1)).dataset
+    assert (table.columns, table.answer_base) == (columns, 1)
+
+
+def test_attackable_items_are_counted_by_group():
+    found = count_attackable(first())
+    assert found is not None
+    assert (found.n_items, found.by_group) == (3, {"drugs": 3, "diseases": 0})
+    assert count_attackable(first("t.iob")) is None
+
+
+def test_data_without_a_name_of_the_group_are_refused(said):
+    with pytest.raises(UsageError) as error:
+        count_attackable(first(entities=("diseases",)))
+    said(str(error.value), "diseases")
+
+
+def test_the_default_is_offered_first_and_controls_are_not():
+    offered = fitting_attacks(read_data(Choices(data="q.jsonl", model="mock"), Path()))
+    assert offered[0] == "entity_substitution"
+    assert {"no_op", "repeat", "frozen", "passage_swap"}.isdisjoint(offered)
+
+
+REFUSED = [
+    ({"data": "q.jsnol"}, "'q.jsonl'"),
+    ({"model": " "}, "--model"),
+    ({"model": "own.py"}, "own.py:answer"),
+    ({"model": "own.py:anwser"}, "'own.py:answer'"),
+    ({"model": "onw.py:answer"}, "'own.py:answer'"),
+    ({"model": "n.gguf"}, "'m.gguf'"),
+    ({"model": "./causl"}, "--model"),
+    ({"model": "llama3:8b"}, "--base-url"),
+    ({"model": "q.jsonl"}, "--model"),
+    ({"model": "org/big", "base_url": "127.0.0.1"}, "http"),
+    ({"model": "org/big", "api_key_env": "KEY"}, "--base-url"),
+    ({"data": "t.iob", **SERVER}, "tagged texts"),
+    ({"data": "p.tsv", "model": "smollm2"}, "sentence"),
+    ({"entities": ("drug",)}, "'drugs'"),
+    ({"entities": ()}, "--entities"),
+    ({"attack": "swap_noise", "entities": ("drugs",)}, "--entities"),
+    ({"attack": "swap_nois"}, "'swap_noise'"),
+    ({"attack": "frozen"}, "frozen"),
+    ({"attack": "passage_swap"}, "passage"),
+    ({"data": "t.iob", "attack": "discrete_zoo"}, "tagged texts"),
+    ({"attack": "medfuzz"}, "role.attacker"),
+    ({"budget": 0}, "--budget"),
+    ({"attack": "passage_other", "data": "passages.jsonl", "budget": 2}, "--budget"),
+]
+
+
+@pytest.mark.parametrize(("given", "word"), REFUSED, ids=str)
+def test_a_value_that_does_not_fit_is_refused_with_what_does(given, word, said):
+    with pytest.raises(UsageError) as error:
+        first(**{"data": "q.jsonl", "model": "mock", **given})
+    said(str(error.value), word)
+
+
+def test_rows_that_are_not_clear_name_the_flag_that_settles_them(monkeypatch):
+    def unclear(*_):
+        raise DataError("q.jsonl: give answer_base = 0 or 1")
+
+    monkeypatch.setattr(first_data, "load_datasets", unclear)
+    with pytest.raises(DataError, match=r"--answer-base 0 or 1\)$"):
+        first()
+    with pytest.raises(DataError, match=r"answer_base = 0 or 1$"):
+        first(answer_base=0)
+
+
+def test_a_hub_model_is_looked_up_in_the_cache_alone(here, monkeypatch):
+    cached = here / "hub" / "models--owner--name"
+    (cached / "snapshots" / "abc").mkdir(parents=True)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("abc", "utf-8")
+    config = json.dumps({"architectures": ["BertForMultipleChoice"]})
+    (cached / "snapshots" / "abc" / "config.json").write_text(config, "utf-8")
+    import huggingface_hub.file_download as hub
+
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(here / "hub"))
+    assert tables(first(model="owner/name")).victim[0].answer_by == "head"
+    text = first(model="owner/other").source.text
+    assert 'model = "owner/other"' in text
+    assert "a hub id" in text
