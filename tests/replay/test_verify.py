@@ -9,6 +9,8 @@ from contextlib import closing
 
 import pytest
 
+from medstress.api.results import report_of
+from medstress.audit.bundle import verify_bundle, write_bundle
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.hashing import content_hash
@@ -367,3 +369,26 @@ def test_reviews_are_verified_too(copy):
     with closing(sqlite3.connect(copy / "reviews.sqlite")) as db, db:
         db.execute("UPDATE verdicts SET answers = '{}' WHERE id = 1")
     assert "reviews.sqlite: commits, row 1: expected digest" in told(copy)
+
+
+def test_which_options_count_beside_a_control_is_kept_so_that_it_is_judged_again(
+    workbench, tmp_path, monkeypatch
+):
+    bench = workbench.Bench(tmp_path)
+    bench.tables["experiment"]["controls"] = ["no_op"]
+    bench.tables["attack"] = [{**bench.tables["attack"][0], "goal": "replaced"}]
+    for name, value in bench.environment().items():
+        monkeypatch.setenv(name, value)
+    assert bench.run() == 0
+    found = verify_folder(bench.out)
+    assert found.holds, (found.broken, found.not_judged)
+    assert query(bench.out, "SELECT COUNT(*) FROM verdicts WHERE result LIKE '%\"counted\"%'")[0]
+    write_bundle(bench.out, tmp_path / "b.zip", report_of, redact=True)
+    assert verify_bundle(tmp_path / "b.zip", report_of).holds
+    rebuild(
+        bench.out,
+        "UPDATE verdicts SET verdict = 'held' WHERE id = (SELECT MIN(id) FROM verdicts "
+        "WHERE verdict = 'flipped' AND result LIKE '%\"counted\"%')",
+    )
+    broken = verify_folder(bench.out).broken
+    assert (broken.expected, broken.found) == ("flipped", "held")

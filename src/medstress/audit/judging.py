@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isclose
 from typing import Any
 
@@ -12,8 +12,9 @@ from medstress.attacks.controls.repeat import Repeat
 from medstress.attacks.medfuzz.attack import refuted_by
 from medstress.attacks.protocol import Attack, SearchOn
 from medstress.audit.asked import AskedQuery, attack_numbers
+from medstress.audit.attacks import NotJudgedError
 from medstress.core.items import Item
-from medstress.core.outcomes import Outcome, Prediction, Verdict
+from medstress.core.outcomes import Goal, Outcome, Prediction, Replaced, Verdict
 from medstress.core.queries import Predict
 from medstress.core.resources import Resources
 from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee
@@ -27,7 +28,9 @@ _TAKEN = frozenset(
     # What no answer says: why, which names are never drawn, notes of the attack, stored prompts.
     {"note", "n_excluded", "records", "listings", "prompt_similarity", "distances"}
 )
-_MADE_LATER = ("n_unchanged", "n_ties", "margins", "censored", "last", "supported", "probes")
+_MADE_LATER = frozenset(
+    {"n_unchanged", "n_ties", "margins", "censored", "last", "supported", "probes", "counted"}
+)
 """What trials of earlier versions do not tell."""
 
 
@@ -152,7 +155,19 @@ class _Again:
             self._result,
             _raise,
             stored.item,
+            self._goal(),
         )
+
+    def _goal(self) -> Goal:
+        """Return the goal; the names that say which options count beside a control are not here."""
+        stored = self._stored
+        try:
+            return stored.attack.goal_on(stored.item, stored.resources)
+        except NotJudgedError:
+            goal, letters = stored.attack.goal_for(stored.item), stored.result.get("counted")
+            if letters is None or not isinstance(goal, Replaced):
+                raise
+            return replace(goal, options=frozenset(letters))
 
     def _asked_of(self, judge: Judge) -> bool:
         """Let a judge see every query; return whether all were answered."""

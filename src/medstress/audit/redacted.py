@@ -15,16 +15,18 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import orjson
 
+from medstress.attacks.controls.same_type import NAME as SAME_TYPE
 from medstress.audit.asked import Readings, queries_of
 from medstress.audit.attacks import NotJudgedError, attack_of
 from medstress.audit.verification import Verification
-from medstress.core.outcomes import Outcome, Prediction, Verdict
+from medstress.core.outcomes import Outcome, Prediction, Replaced, Verdict
 from medstress.core.text import WHOLE, Edit
 from medstress.kinds import kind_of
 from medstress.results.export import Probes
@@ -101,6 +103,7 @@ class _Readers:
             "is_judged": unit.is_judged,
             "n_asked": told.get("n_asked", 0),
             "first_success": told.get("first_success"),
+            "counted": told.get("counted"),
             "at": told.get("at"),
             "asked": asked,
         }
@@ -217,9 +220,11 @@ def _first_success(
     goal: Any = attack.goal_for(SimpleNamespace(is_judged=told["is_judged"]))
     relative = getattr(goal, "relative_to", None)
     goal = goal if relative is None else relative(before)
-    if "control_of" in spec and spec["control_of"].get("goal") == "replaced":
+    if isinstance(goal, Replaced) and told.get("counted") is not None:
+        goal = replace(goal, options=frozenset(told["counted"]))
+    elif isinstance(goal, Replaced) and "control_of" in spec and spec["name"] != SAME_TYPE:
         stored: int | None = told["first_success"]
-        return stored  # which options count follows from names
+        return stored  # an earlier version did not tell which options count beside a control
     for number in attacks:
         is_probe, fields, reading = asked["attack", number]
         found = _prediction(reading)

@@ -8,7 +8,15 @@ from typing import Any, Protocol
 
 from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Validity
 from medstress.core.items import Edited
-from medstress.core.outcomes import Goal, Measured, Outcome, Prediction, Verdict, key_margin
+from medstress.core.outcomes import (
+    Goal,
+    Measured,
+    Outcome,
+    Prediction,
+    Replaced,
+    Verdict,
+    key_margin,
+)
 from medstress.core.queries import Predict
 from medstress.core.validity import known_validity
 from medstress.engine.result import TrialResult
@@ -68,8 +76,11 @@ class Referee:
         result: TrialResult,
         describe: Callable[[Exception], str],
         item: Any = None,
+        goal: Goal | None = None,
     ) -> None:
-        self.goal = attack.goal_on(item, resources)
+        self.goal = attack.goal_on(item, resources) if goal is None else goal
+        if isinstance(self.goal, Replaced) and self.goal.options is not None:
+            result.counted = sorted(self.goal.options)
         # Not by isinstance, which for a protocol takes longer than asking a query.
         relative_to: Callable[[Prediction], Goal] | None = getattr(self.goal, "relative_to", None)
         if relative_to is not None and result.before is not None:

@@ -88,6 +88,9 @@ class TrialResult:
     """Whether the one edit asked of an item that is wrong at baseline made the answer right."""
     supported: str | None = None
     """Letter of the option that the pick's evidence supports, if the attack changes it."""
+    counted: list[str] | None = None
+    """Letters that count as edited for a control that edits none, if the goal asks for an edited
+    option."""
     n_excluded: dict[str, int] | None = None
     """How many names are never drawn, by reason, if the attack knows them."""
 
@@ -137,6 +140,7 @@ class TrialResult:
             "margins": self.margins,
             "corrected": self.corrected,
             "supported": self.supported,
+            "counted": self.counted,
         }
         return {name: value for name, value in record.items() if value not in (None, [])}
 
