@@ -22,7 +22,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from . import data_files, gguf_files, question_forms, run_folders, server_replies, toml_files
+from . import (
+    bundles,
+    data_files,
+    gguf_files,
+    question_forms,
+    run_folders,
+    server_replies,
+    toml_files,
+)
 from .case import REFUSED, Case, Rows
 
 SECONDS = 10
@@ -63,6 +71,7 @@ def formats() -> dict[str, Callable[[int, int], Case]]:
         "gguf": _numbered("gguf", gguf_files.cases),
         "server": _numbered("server", server_replies.cases),
         "run_folder": _numbered("run_folder", run_folders.cases),
+        "bundle": _numbered("bundle", bundles.cases),
     }
 
 
@@ -244,7 +253,7 @@ def _work(connection: Connection, log: str) -> None:
 
 def _warm_up(root: Path) -> None:
     """Import what the first case would otherwise be timed and weighed with."""
-    for name in ("jsonl", "iob", "pairs", "server"):
+    for name in ("jsonl", "iob", "pairs", "server", "bundle"):
         folder = root / "warm"
         folder.mkdir()
         case = make(name, 0, 0)
