@@ -182,6 +182,12 @@ REBUILT = {
         "DELETE FROM verdicts WHERE trial = 96;DELETE FROM trials WHERE id = 96",
         "expected 96 trials with a verdict, found 95",
     ),
+    "removed trials, of which the plan says nothing any more": (
+        "DELETE FROM exchanges WHERE trial > 93;UPDATE answers SET trial = 0 WHERE trial > 93;"
+        "DELETE FROM verdicts WHERE trial > 93;DELETE FROM trials WHERE id > 93;"
+        "UPDATE manifest SET value = '93' WHERE key = 'n_planned'",
+        "expected 12 trials of cases, drugs, careful, random / no_op, seed 1, repeat 0, found 11",
+    ),
     "a planned attack": (
         "UPDATE arms SET spec = replace(spec, '\"budget\":5', '\"budget\":6')",
         "expected attack",

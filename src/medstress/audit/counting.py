@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from itertools import product
+from typing import Any, TypeAlias
 
+from medstress.audit.attacks import NotJudgedError, attack_of
 from medstress.core.hashing import content_hash
-from medstress.core.outcomes import Verdict
 from medstress.core.text import WHOLE
+from medstress.entities.no_names import LABEL as NO_NAMES
 from medstress.kinds import kind_of
-from medstress.results.load import StoredRun
+from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.victims import entries_of
-from medstress.running.deciding import DECIDED
 from medstress.store.chain import Break
 from medstress.store.reader import StoredTrial
 
 _BASELINE = ("n_already_wrong", "n_unreadable_at_baseline")
 _LOST = ("n_not_attackable", "n_failed_at_baseline")
+Arm: TypeAlias = tuple[str, str, str, str, int | None, int]
+"""(data set, group, victim, attack, seed, repeat)."""
 _ELIGIBLE = ("n_flipped", "n_held", "n_measured", "n_cut_short", "n_failed")
 
 
@@ -52,6 +56,8 @@ def trial_break(run: StoredRun, trial: StoredTrial) -> tuple[str, str] | None:
     if trial.seed is not None and trial.seed not in manifest["seeds"]:
         return f"a seed of {manifest['seeds']}", str(trial.seed)
     unit = kind.with_unit(item, trial.result.get("unit", WHOLE)).unit
+    if unit not in (known_units := [each.unit for each in kind.units(item)]):
+        return f"a unit of its item: {', '.join(known_units)}", unit
     if trial.trial_id not in _ids(manifest, trial, item, unit):
         return "the hash of data set, group, item, victim, attack, seed", trial.trial_id
     asked = trial.result.get("n_asked", 0)
@@ -61,21 +67,73 @@ def trial_break(run: StoredRun, trial: StoredTrial) -> tuple[str, str] | None:
     return None
 
 
-def count_break(run: StoredRun, n_ended: Mapping[str, int]) -> Break | None:
+def arm_of(trial: StoredTrial) -> Arm:
+    """Return the arm of a trial."""
+    place = (trial.dataset, trial.group, trial.victim, trial.attack)
+    return (*place, trial.seed, trial.repeat)
+
+
+def count_break(run: StoredRun, n_ended: Mapping[Arm, int]) -> Break | None:
     """Return where a complete run has other trials than planned.
+
+    The number that the manifest names is not believed: it is compared with the plan, arm by arm.
 
     Args:
         run: the run.
-        n_ended: victim -> its trials with a verdict.
+        n_ended: arm -> its trials with a verdict.
     """
     manifest = run.manifest
-    if not manifest.get("complete") or manifest.get(DECIDED):
+    if not manifest.get("complete"):
         return None
     n, planned = sum(n_ended.values()), manifest["n_planned"]
+    # A tuning run keeps the trials of candidates that are no longer in its experiment.
     has_former = len(manifest["victims"]) > len(manifest["config"]["victim"])
-    if n == planned or (has_former and n > planned):
+    if n != planned and not (has_former and n > planned):
+        return Break(
+            table="trials", row=n, expected=f"{planned} trials with a verdict", found=str(n)
+        )
+    if has_former or not run.has_chain or run.chain_begins is not None:
         return None
-    return Break(table="trials", row=n, expected=f"{planned} trials with a verdict", found=str(n))
+    for arm, expected in _planned(run, n_ended):
+        if (found := n_ended.get(arm, 0)) != expected:
+            told = ", ".join(str(part) for part in arm[:4])
+            where = f"{told}, seed {arm[4]}, repeat {arm[5]}"
+            return Break(
+                table="trials", row=n, expected=f"{expected} trials of {where}", found=str(found)
+            )
+    return None
+
+
+def _planned(run: StoredRun, known: Mapping[Arm, int]) -> Iterator[tuple[Arm, int]]:
+    """Yield every arm of the plan with the number of its units, as far as the folder says it.
+
+    What only the experiment's code says is taken as it is: which arms a part of a tuning run
+    holds, which victim of several folds is asked about which item, the seeds of frozen sets.
+    """
+    manifest, n_units = run.manifest, Counter[str]()
+    sizes = {
+        (dataset, content_hash([item.id, item.hash])): len(kind_of(item).units(item))
+        for dataset, item in run.items().values()
+    }
+    for label, hashes in manifest["parts"]["items"].items():
+        n_units[label] = sum(sizes.get((label.rpartition("/")[0], each), 1) for each in hashes)
+    begun = {arm[:4] for arm in known}
+    draws_names = kind_of_run(run).draws_names
+    whole = [label for label, part in manifest["victims"].items() if "part_of" not in part]
+    for victim, (attack, spec) in product(whole, manifest["attacks"].items()):
+        try:
+            traits = attack_of(spec).traits
+        except NotJudgedError:
+            continue
+        seeds = [None] if traits.deterministic else manifest["seeds"]
+        for label, n in n_units.items():
+            dataset, _, group = label.rpartition("/")
+            place = (dataset, group, victim, attack)
+            is_held = not draws_names or traits.needs_entities == (group != NO_NAMES)
+            if "set" in spec or not is_held or ("tuning" in manifest and place not in begun):
+                continue
+            for seed, repeat in product(seeds, range(traits.repeats)):
+                yield (*place, seed, repeat), n
 
 
 def identity_breaks(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -96,11 +154,6 @@ def identity_breaks(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         for name, (given, total) in sums.items():
             if given != total:
                 yield f"{name} of {where}: {given} is not {total}"
-
-
-def is_trial(verdict: str) -> bool:
-    """Return whether a verdict is that of a trial, and not of a question of an analysis."""
-    return verdict in Verdict.__members__.values()
 
 
 def _ids(manifest: Mapping[str, Any], trial: StoredTrial, item: Any, unit: str) -> Iterator[str]:

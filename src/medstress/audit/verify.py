@@ -10,7 +10,14 @@ from typing import Any
 
 from medstress.audit.asked import AskedQuery, Readings, queries_of
 from medstress.audit.attacks import NotJudgedError, attack_of, resources_of
-from medstress.audit.counting import count_break, identity_breaks, plan_breaks, trial_break
+from medstress.audit.counting import (
+    Arm,
+    arm_of,
+    count_break,
+    identity_breaks,
+    plan_breaks,
+    trial_break,
+)
 from medstress.audit.judging import OddError, StoredVerdict, check_trial
 from medstress.audit.kept import kept_break
 from medstress.audit.verification import Verification
@@ -82,9 +89,9 @@ def _describe(found: Verification, run: StoredRun, whole: Whole, root: str | Non
 
 def _breaks(run: StoredRun, found: Verification, synonyms: Path | None) -> Iterator[Break]:
     yield from plan_breaks(run.manifest)
-    judge, n_ended = _Judge(run, synonyms), Counter[str]()
+    judge, n_ended = _Judge(run, synonyms), Counter[Arm]()
     for trial in run.trials():
-        n_ended[trial.victim] += 1
+        n_ended[arm_of(trial)] += 1
         if (differ := trial_break(run, trial)) is not None:
             yield _at(run, trial, "trials", *differ)
         try:
