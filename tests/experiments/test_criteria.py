@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from medstress.api.results import report_of
 from medstress.api.run import Run, run
+from medstress.audit.bundle import verify_bundle, write_bundle
+from medstress.audit.verify import verify_folder
 from medstress.core.errors import UsageError
 
 VICTIM = '''
@@ -365,6 +368,27 @@ def test_a_run_is_compared_with_a_baseline(planted, said):
     bench.tables["experiment"]["seeds"] = [0, 1]
     run(bench.write(), baseline)
     assert "has changed since the first query" in judged(bench)["reason"]
+
+
+def test_what_another_folder_decides_is_not_called_forged_where_it_is_not(planted):
+    old = planted(0.1, n=8)
+    baseline = old.root / "baseline"
+    run(old.write(), baseline)
+    bench = planted(0.1, n=8, metric="asr", max_high=0.1, against={"run": "baseline"})
+    assert bench.run() in (0, 3)
+    assert verify_folder(bench.out).notes == []
+    bundle = bench.root / "b.zip"
+    write_bundle(bench.out, bundle, report_of)
+    baseline.rename(bench.root / "elsewhere")
+    found = verify_folder(bench.out)
+    assert found.holds, found.broken
+    assert (
+        "not compared: criterion 1 of summary.json, against the run baseline, which is not"
+        in (found.notes[0])
+    )
+    found = verify_bundle(bundle, report_of)
+    assert found.holds, found.broken
+    assert any("report.html" in note for note in found.notes)
 
 
 def test_a_baseline_must_have_something_to_compare(planted, workbench, said):

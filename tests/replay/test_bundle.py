@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sqlite3
 import stat
 import subprocess
 import zipfile
+from contextlib import closing
 
 import pytest
 
@@ -135,6 +137,78 @@ def test_a_changed_export_or_database_is_named(made, tmp_path, capsys):
         told = refused(file, capsys)
         assert name in told or "table" in told
         assert "/tmp" not in told.replace(str(file), "")
+
+
+VIEWS = {
+    "an export": ("exports/trials.jsonl", b'"flipped"', b'"held"'),
+    "the command": ("README.txt", b"To repeat it", b"To redo it"),
+    "the experiment": ("experiment.json", b"jsonl", b"JSONL"),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_what_follows_from_the_run_is_compared_whoever_made_it(made, name, tmp_path, capsys):
+    entry, old, new = VIEWS[name]
+    source = made.root / "whole.zip"
+    with zipfile.ZipFile(source) as archive:
+        data = archive.read(entry).replace(old, new, 1)
+    file = listed_again(rewritten(source, tmp_path / "x.zip", {entry: data}))
+    assert f"does not agree: {entry}: expected sha256" in refused(file, capsys)
+    head = {**head_of(file), "medstress": "0.0.9"}
+    earlier = rewritten(file, tmp_path / "earlier.zip", {HEAD: json.dumps(head).encode()})
+    assert medstress_cli(["verify", str(earlier)]) == 2
+    told = capsys.readouterr()
+    assert f"not judged: {entry} is of medstress 0.0.9, and another one here; make" in told.out
+    assert entry in told.err
+    assert told.err.count("\n") == 1
+
+
+def test_what_the_head_says_of_the_run_is_compared(made, tmp_path, capsys):
+    source = made.root / "whole.zip"
+    for key in ("experiment", "command", "fingerprint", "versions"):
+        head = {**head_of(source), key: "another"}
+        file = rewritten(source, tmp_path / f"{key}.zip", {HEAD: json.dumps(head).encode()})
+        assert "does not agree: " in refused(file, capsys)
+    for version in (0, -5, True):
+        head = {**head_of(source), "bundle": version}
+        file = rewritten(source, tmp_path / "odd.zip", {HEAD: json.dumps(head).encode()})
+        assert "is no bundle" in refused(file, capsys)
+
+
+@pytest.mark.parametrize("entry", ["run/run.sqlite", "run/ledger.jsonl", "report.html"])
+def test_a_bundle_that_lacks_a_file_names_it(made, entry, tmp_path, capsys):
+    source = made.root / ("redacted.zip" if "ledger" in entry else "whole.zip")
+    head = head_of(source)
+    del head["files"][entry]
+    change = {HEAD: json.dumps(head).encode(), entry: None}
+    told = refused(rewritten(source, tmp_path / "less.zip", change), capsys)
+    assert f"less.zip: {entry} is missing" in told
+    assert "once mended" not in told
+
+
+def test_a_folder_that_does_not_agree_is_not_packed(made, tmp_path, capsys):
+    folder, to = shutil.copytree(made.out, tmp_path / "run"), tmp_path / "x.zip"
+    inside = folder / "x.zip"
+    assert medstress_cli(["bundle", str(folder), "--to", str(inside)]) == 2
+    assert "is inside the run's folder" in capsys.readouterr().err
+    with closing(sqlite3.connect(folder / "run.sqlite")) as db, db:
+        db.execute("UPDATE exchanges SET edits = replace(edits, 'a', 'e')")
+    assert medstress_cli(["bundle", str(folder), "--to", str(to)]) == 2
+    told = capsys.readouterr().err
+    assert f"{folder} does not agree: table exchanges, row 1: expected digest" in told
+    assert told.endswith(f"medstress verify {folder}\n")
+    assert not to.exists()
+    (folder / "run.sqlite").write_bytes(b"no database" * 100)
+    assert medstress_cli(["bundle", str(folder), "--to", str(to)]) == 2
+    assert str(folder / "run.sqlite") in capsys.readouterr().err
+
+
+def test_without_words_there_is_no_command_line(made):
+    command = "medstress run EXPERIMENT.toml"
+    with zipfile.ZipFile(made.root / "redacted.zip") as archive:
+        texts = [archive.read(name).decode() for name in archive.namelist()]
+    assert head_of(made.root / "redacted.zip")["command"] == command
+    assert not any(str(made.root) in text for text in texts)
 
 
 def test_a_hostile_zip_is_refused_in_one_sentence_and_nothing_is_unpacked(made, tmp_path, capsys):

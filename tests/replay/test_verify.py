@@ -13,6 +13,7 @@ from medstress.api.results import report_of
 from medstress.audit.bundle import verify_bundle, write_bundle
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
+from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.review_store import ReviewStore
@@ -274,10 +275,12 @@ def test_a_changed_summary_is_named(copy):
     assert "results[0].n_flipped" in told(copy)
     path.write_text("[]", "utf-8")
     assert "summary.json" in told(copy)
+    path.write_text(json.dumps(kept), "utf-8")
+    assert told(copy).startswith("summary.json: expected results[0].n_flipped ")
     path.unlink()
     found = verify_folder(copy)
-    assert found.holds
-    assert any("no summary.json" in note for note in found.notes)
+    assert not found.holds
+    assert found.not_compared == ["summary.json is missing; the same command writes it again"]
 
 
 def test_an_earlier_root_is_accepted_and_what_came_since_is_told(workbench, tmp_path):
@@ -308,7 +311,34 @@ def test_a_folder_of_an_earlier_format_is_not_verified_but_judged(copy, workbenc
     assert found.broken is None
     assert found.n_judged == 96
     assert not found.holds
-    assert "no chain" in next(iter(found.not_judged))
+    told = "\n".join(found.sentences())
+    assert told.count("no chain") == 1
+    assert "all agree" not in told
+    assert "agree with their digests" not in told
+
+
+def test_every_refusal_is_a_sentence_for_people_even_beside_json(copy, tmp_path, capsys):
+    (copy / "summary.json").unlink()
+    for flags in ([], ["--json"]):
+        assert medstress_cli(["verify", str(copy), *flags]) == 2
+        said = capsys.readouterr()
+        assert said.err == (
+            f"medstress: {copy} is not verified: not judged: summary.json is missing; the same "
+            "command writes it again\n"
+        )
+    assert json.loads(said.out)["verified"] is False
+    change(copy, "DELETE FROM answers WHERE id = 7")
+    assert medstress_cli(["verify", str(copy), "--json"]) == 2
+    said = capsys.readouterr()
+    assert json.loads(said.out)["broken"]["row"] == 7
+    assert said.err.endswith(f"; next: medstress summary {copy} --unverified\n")
+    assert medstress_cli(["verify", str(tmp_path / "none")]) == 2
+    assert f"there is no run in {tmp_path / 'none'}" in capsys.readouterr().err
+
+
+def test_a_trial_that_was_not_asked_cannot_have_held(copy):
+    rebuild(copy, "UPDATE verdicts SET verdict = 'held' WHERE verdict = 'not_attackable'")
+    assert "expected an answer to the clean item, found held without one" in told(copy)
 
 
 def test_what_a_plug_in_judged_that_is_not_installed_is_not_judged(copy):
@@ -398,3 +428,27 @@ def test_which_options_count_beside_a_control_is_kept_so_that_it_is_judged_again
     )
     broken = verify_folder(bench.out).broken
     assert (broken.expected, broken.found) == ("flipped", "held")
+
+
+def test_only_the_list_of_synonyms_that_the_run_used_is_taken_and_early_ends_are_counted(
+    workbench, tmp_path, monkeypatch
+):
+    bench = workbench.Bench(tmp_path)
+    (tmp_path / "mine.csv").write_text("concept,name\n1,abimycin\n1,tora0zumab\n", "utf-8")
+    bench.tables["entities"][0]["synonyms"] = "mine.csv"
+    bench.tables["attack"] = [{**bench.tables["attack"][0], "budget": 60}]
+    for name, value in bench.environment().items():
+        monkeypatch.setenv(name, value)
+    assert bench.run("--limit", "4") == 0
+    assert not verify_folder(bench.out).holds
+    found = verify_folder(bench.out, synonyms=tmp_path / "mine.csv")
+    assert found.holds, found.broken
+    assert (
+        found.n_early == query(bench.out, "SELECT COUNT(*) FROM verdicts WHERE verdict = 'held'")[0]
+    )
+    told = "\n".join(found.sentences())
+    assert "held below their budget of queries" in told
+    other = tmp_path / "other.csv"
+    other.write_text("concept,name\n1,abimycin\n", "utf-8")
+    with pytest.raises(UsageError, match=r"other.csv: expected the list that the run used, with"):
+        verify_folder(bench.out, synonyms=other)

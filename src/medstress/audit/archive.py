@@ -104,7 +104,8 @@ def _head(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], file: Path) 
     try:
         head = json.loads(text)
         version, listed = head["bundle"], head["files"]
-        is_whole = isinstance(version, int) and all(
+        is_whole = isinstance(version, int) and version is not True and version > 0
+        is_whole = is_whole and all(
             isinstance(one["bytes"], int) and isinstance(one["sha256"], str)
             for one in listed.values()
         )

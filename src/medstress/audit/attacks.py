@@ -12,6 +12,7 @@ from medstress.attacks.frozen import FrozenArm
 from medstress.attacks.protocol import Attack
 from medstress.core.attack_sets import NAME as FROZEN
 from medstress.core.attack_sets import AttackSet, Selection, StoredArm
+from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.core.resources import PerturbationSet, Resources
 from medstress.core.validity import VARIANT_CLASSES
@@ -119,10 +120,12 @@ def resources_of(manifest: Mapping[str, Any], synonyms: Path | None) -> dict[str
         synonyms: the user's list of synonyms, for groups with a list of their own.
 
     Raises:
-        UsageError: the list cannot be read.
+        UsageError: the list cannot be read, or is that of no group of the run.
     """
     tables = iter(manifest["config"].get("entities") or ())
-    found = {}
+    given = None if synonyms is None else load_synonyms(str(synonyms.resolve()), Path())
+    found: dict[str, Resources] = {}
+    fits: dict[str, bool] = {}
     for label, group in (manifest.get("groups") or {}).items():
         names: Any = NoNames()
         types: frozenset[str] = frozenset()
@@ -131,15 +134,23 @@ def resources_of(manifest: Mapping[str, Any], synonyms: Path | None) -> dict[str
             source, types = str(table.get("synonyms", "default")), types_of(table["type"])
             if source in _OWN_LISTS:
                 names = _Rules(load_synonyms(source, Path()))
-            elif synonyms is not None:
-                names = _Rules(load_synonyms(str(synonyms.resolve()), Path()))
             else:
+                # Folders of earlier versions do not say which list it was.
+                used = group.get("synonyms_hash", given and given.hash)
                 names = _UnknownList(_NO_LIST)
+                if given is not None and used == given.hash:
+                    names = _Rules(given)
+                fits[f"{used} of {label}"] = not isinstance(names, _UnknownList)
         found[label] = Resources(
             group=label,
             types=types,
             perturbations=cast("PerturbationSet", names),
             noise=_Unknown(),
             passages=cast("Any", _Unknown()),
+        )
+    if given is not None and fits and not any(fits.values()):
+        raise UsageError(
+            f"--synonyms {synonyms}: expected the list that the run used, with the hash "
+            f"{', '.join(fits)}; found another one, with the hash {given.hash}"
         )
     return found

@@ -94,13 +94,11 @@ def count_break(run: StoredRun, n_ended: Mapping[Arm, int]) -> Break | None:
         )
     if has_former or not run.has_chain or run.chain_begins is not None:
         return None
-    for arm, expected in _planned(run, n_ended):
-        if (found := n_ended.get(arm, 0)) != expected:
-            told = ", ".join(str(part) for part in arm[:4])
-            where = f"{told}, seed {arm[4]}, repeat {arm[5]}"
-            return Break(
-                table="trials", row=n, expected=f"{expected} trials of {where}", found=str(found)
-            )
+    for arm, size in _planned(run, n_ended):
+        if (found := n_ended.get(arm, 0)) != size:
+            where = f"{', '.join(map(str, arm[:4]))}, seed {arm[4]}, repeat {arm[5]}"
+            expected = f"{size} trials of {where}"
+            return Break(table="trials", row=n, expected=expected, found=str(found))
     return None
 
 

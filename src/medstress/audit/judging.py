@@ -112,6 +112,8 @@ class _Again:
             if not is_static:
                 return self._unasked()
         asked = stored.queries.get((Purpose.BASELINE, 0))
+        if asked is None and stored.verdict not in FAILED:
+            raise OddError("an answer to the clean item", f"{stored.verdict.value} without one")
         before = None if asked is None else stored.read(asked)
         if before is None or (stored.verdict in FAILED and stored.result.get("before") is None):
             return self._stopped("baseline")

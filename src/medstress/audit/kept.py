@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from math import isclose
+from pathlib import Path
 from typing import Any
 
 from medstress.audit.verification import Verification
+from medstress.core.errors import MedstressError
 from medstress.results.load import StoredRun
+from medstress.running.baselines import describe_baseline
+from medstress.running.criteria import KEY
 from medstress.store.chain import Break
 from medstress.store.run_store import SUMMARY
+from medstress.summary.criteria import NO_BASELINE
 from medstress.version import __version__
 
 _RELATIVE = 1e-9
@@ -26,26 +31,69 @@ def kept_break(run: StoredRun, summary: Mapping[str, Any], found: Verification) 
     if found.root is None:
         return
     if not path.is_file():
-        # The run was stopped before it was written; the same command writes it.
-        found.notes.append(f"there is no {SUMMARY}, so no numbers are compared")
+        # The run was stopped before it was written.
+        found.not_compared.append(f"{SUMMARY} is missing; the same command writes it again")
         return
     try:
         kept = json.loads(path.read_text("utf-8"))
         root, version = kept["root"], kept["experiment"]["versions"]["medstress"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        yield Break(table=SUMMARY, row=0, expected="a summary", found=type(error).__name__)
+        yield _of_file("a summary", type(error).__name__)
         return
     if root != found.root:
         if root not in found.roots:
-            yield Break(table=SUMMARY, row=0, expected=f"root {found.root}", found=f"root {root}")
+            yield _of_file(f"root {found.root}", f"root {root}")
         found.notes.append(f"{SUMMARY} is of the earlier root {root}; its numbers are not compared")
         return
     is_ours = version == __version__
     now = json.loads(json.dumps(summary))
+    elsewhere = dict(_elsewhere(run, now, kept))
+    found.notes += [
+        f"not compared: criterion {n + 1} of {SUMMARY}, against the run {baseline}, {why}"
+        for n, (baseline, why) in elsewhere.items()
+    ]
+    inside = tuple(f"requirements[{n}]." for n in elsewhere)
     for place, expected, given in _differences(now, kept, is_ours):
-        yield Break(
-            table=SUMMARY, row=0, expected=f"{place} {_short(expected)}", found=_short(given)
-        )
+        if not place.startswith(inside):
+            yield _of_file(f"{place} {_short(expected)}", _short(given))
+
+
+def absent_baselines(run: StoredRun) -> dict[str, str]:
+    """Return the runs that criteria compare with and that are not here as they were -> why."""
+    found: dict[str, str] = {}
+    for name, known in (run.manifest.get(KEY) or {}).get("baselines", {}).items():
+        try:
+            now = describe_baseline(Path(run.manifest["base"]), name)
+        except MedstressError:
+            found[name] = "which is not here"
+            continue
+        if now["outcomes"] != known["outcomes"]:
+            found[name] = "which has changed"
+    return found
+
+
+def _elsewhere(run: StoredRun, now: Any, kept: Any) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yield (criterion, (its baseline, why)) of what cannot be judged again from this folder."""
+    absent = absent_baselines(run)
+    pairs = zip(now["requirements"], _list(kept.get("requirements")), strict=False)
+    for n, (one, other) in enumerate(pairs):
+        name = (one["against"] or {}).get("run")
+        if name in absent:
+            yield n, (name, absent[name])
+            continue
+        # It was not there as the run ended, and is there again.
+        is_missed = other.get("met") is False and other != one
+        if name is not None and is_missed and str(other.get("reason")).startswith(NO_BASELINE):
+            yield n, (name, "which was not there as the run ended")
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    rows = value if isinstance(value, list) else []
+    return [row if isinstance(row, dict) else {} for row in rows]
+
+
+def _of_file(expected: str, found: str) -> Break:
+    return Break(table=SUMMARY, row=0, expected=expected, found=found)
 
 
 def _differences(

@@ -31,8 +31,14 @@ class Verification:
     """What was added since that root: table -> rows."""
     n_judged: int = 0
     """Trials that were judged again."""
+    n_early: int = 0
+    """Trials that held with fewer queries than their budget: that no more came is not judged."""
+    has_digests: bool = True
+    """Whether there is a chain; earlier formats had none."""
     not_judged: Counter[str] = field(default_factory=Counter)
     """Why trials were not judged -> how many."""
+    not_compared: list[str] = field(default_factory=list)
+    """What should have been compared and could not be, as sentences."""
     n_redacted: int = 0
     """Trials whose replies were left out on purpose; their verdicts agree with the readings."""
     n_analyses: int = 0
@@ -45,7 +51,7 @@ class Verification:
     @property
     def holds(self) -> bool:
         """Whether everything agrees and nothing that should have been judged was not."""
-        return self.broken is None and not self.not_judged
+        return self.broken is None and not (self.not_judged or self.not_compared)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -60,7 +66,7 @@ class Verification:
             return
         if self.root is not None:
             yield f"root {self.root}"
-        if self.root_note is not None:
+        if self.root_note is not None and self.has_digests:
             yield self.root_note
         if self.asked_root is not None:
             rows = [plural(n, f"row of {table}", f"rows of {table}") for table, n in self._new()]
@@ -68,18 +74,29 @@ class Verification:
             yield f"it had the root {self.asked_root}; {since}"
         if not self.n_redacted:
             n = plural(self.n_judged, "trial")
-            yield f"{n} judged again from the stored answers: all agree"
+            agree = "all agree" if self.holds else "no verdict differs"
+            yield f"{n} judged again from the stored answers: {agree}"
         else:
             n = plural(self.n_redacted, "trial")
             yield f"{n} not judged: redacted; verdicts agree with what replies were read as"
+        if self.n_early:
+            n = plural(self.n_early, "trial")
+            yield f"{n} held below their budget of queries: that no more came is taken as stored"
         if self.n_analyses:
             n = plural(self.n_analyses, "question of analyses", "questions of analyses")
-            yield f"{n}: the answers agree with their digests; the findings are not computed again"
+            agree = "the answers agree with their digests; " if self.has_digests else ""
+            yield f"{n}: {agree}the findings are not computed again"
         yield from self.notes
-        for reason, n_trials in self.not_judged.items():
-            yield f"not judged: {plural(n_trials, 'trial')}: {reason}"
+        yield from self.doubts()
         if self.signature is not None:
             yield self.signature
+
+    def doubts(self) -> Iterator[str]:
+        """Yield what should have been judged or compared, and was not."""
+        for sentence in self.not_compared:
+            yield f"not judged: {sentence}"
+        for reason, n_trials in self.not_judged.items():
+            yield f"not judged: {plural(n_trials, 'trial')}: {reason}"
 
     def _new(self) -> list[tuple[str, int]]:
         return [(table, n) for table, n in self.added.items() if n]

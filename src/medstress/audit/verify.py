@@ -28,8 +28,10 @@ from medstress.results.export import Probes
 from medstress.results.load import StoredRun, open_run
 from medstress.results.root import NO_CHAIN, describe_root, with_reviews
 from medstress.store.chain import Break
+from medstress.store.missing import no_run
 from medstress.store.reader import StoredTrial
 from medstress.store.review_store import reviews_digests
+from medstress.store.run_store import FILE
 from medstress.store.unverified import unverified
 from medstress.store.whole_check import Whole, check_whole, verdict_row
 from medstress.summary.summary import summarise_run
@@ -49,6 +51,8 @@ def verify_folder(
         StoreError: the folder holds no run, or one that cannot be read.
         UsageError: the list of synonyms cannot be read.
     """
+    if not (folder / FILE).is_file():
+        raise no_run(folder)
     found = Verification(what=str(folder))
     whole = check_whole(folder)
     if (broken := whole.broken) is None:
@@ -66,7 +70,8 @@ def _describe(found: Verification, run: StoredRun, whole: Whole, root: str | Non
     told = describe_root(run)
     found.root, found.root_note = told["root"], told["root_note"]
     if not run.has_chain:
-        found.not_judged[f"{NO_CHAIN}; nothing tells whether it was changed"] = run.n_trials()
+        found.has_digests = False
+        found.not_compared.append(f"{NO_CHAIN}; nothing tells whether it was changed")
     if whole.n_open:
         found.notes.append(
             f"{whole.n_open} calls of trials that go on: they have no digest until a trial ends"
@@ -95,7 +100,7 @@ def _breaks(run: StoredRun, found: Verification, synonyms: Path | None) -> Itera
         if (differ := trial_break(run, trial)) is not None:
             yield _at(run, trial, "trials", *differ)
         try:
-            judge.check(trial)
+            found.n_early += judge.check(trial)
         except OddError as error:
             yield _at(run, trial, None, error.expected, error.found)
         except NotJudgedError as error:
@@ -129,8 +134,8 @@ class _Judge:
         self._probes = Probes(run)
         self._may_lack = not run.has_chain or run.chain_begins is not None
 
-    def check(self, trial: StoredTrial) -> None:
-        """See `check_trial`."""
+    def check(self, trial: StoredTrial) -> bool:
+        """See `check_trial`; return whether the trial held with fewer queries than its budget."""
         item = self._run.items()[trial.item][1]
         unit = kind_of(item).with_unit(item, trial.result.get("unit", WHOLE))
         attack = self._attack(trial)
@@ -158,6 +163,8 @@ class _Judge:
                 may_lack=self._may_lack,
             )
         )
+        has_held = trial.verdict in (Verdict.HELD, Verdict.MEASURED)
+        return has_held and trial.result.get("n_asked", 0) < attack.traits.budget
 
     def _attack(self, trial: StoredTrial) -> Any:
         known = self._attacks.get(trial.spec)

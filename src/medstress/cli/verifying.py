@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medstress.cli.flags import Parser
+
+if TYPE_CHECKING:
+    from medstress.audit.verification import Verification
 
 BROKEN = 2
 """Exit code of a folder that does not agree, or that could not be judged."""
@@ -87,10 +92,26 @@ def verify_cli(args: argparse.Namespace) -> int:
         found = verify_folder(given, root=args.root, synonyms=synonyms)
     if args.json:
         print(json.dumps(found.as_json(), indent=1))
-    elif found.broken is not None:
-        print(f"medstress: {args.folder} {next(iter(found.sentences()))}", file=sys.stderr)
-    else:
+    elif found.broken is None:
         print(f"{args.folder}: {'verified' if found.holds else 'not verified'}")
         for sentence in found.sentences():
             print(sentence)
-    return 0 if found.holds else BROKEN
+    if found.holds:
+        return 0
+    print(f"medstress: {args.folder} {_refusal(found, given)}", file=sys.stderr)
+    return BROKEN
+
+
+def _refusal(found: Verification, given: Path) -> str:
+    """Return in one sentence why a folder or file is not verified, with what helps."""
+    from medstress.store.run_store import SUMMARY
+
+    if found.broken is None:
+        return f"is not verified: {'; '.join(found.doubts())}"
+    told = f"does not agree: {found.broken}"
+    if not given.is_dir():
+        return told
+    command = ["medstress", "summary", str(given)]
+    if found.broken.table != SUMMARY:
+        command.append("--unverified")  # shows what can be read, with a warning
+    return f"{told}; next: {shlex.join(command)}"

@@ -115,6 +115,11 @@ class VectorPerturbationSet:
         return content_hash([*parts, self._distance.identity])
 
     @property
+    def synonyms_hash(self) -> str:
+        """Content hash of the list of synonyms."""
+        return self._synonyms.hash
+
+    @property
     def vectors(self) -> NDArray[np.float32]:
         """Unit vectors of the names, shape (n_names, n_dimensions)."""
         return self._name_vectors.vectors

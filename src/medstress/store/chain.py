@@ -75,7 +75,10 @@ class Break:
     """What is there."""
 
     def __str__(self) -> str:
-        return f"table {self.table}, row {self.row}: expected {self.expected}, found {self.found}"
+        # A file that is no ledger has no rows.
+        is_file = not self.row and "." in self.table
+        where = self.table if is_file else f"table {self.table}, row {self.row}"
+        return f"{where}: expected {self.expected}, found {self.found}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

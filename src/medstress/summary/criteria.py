@@ -33,6 +33,8 @@ from medstress.stats.shrinkage import SHRINKAGE
 from medstress.summary.looks import decided, settler
 from medstress.summary.reviews import rater_lines
 
+NO_BASELINE = "the baseline "
+"""Begins every reason that the state of another folder gives."""
 _SHOWN = 3
 _LONGEST = 60
 """Characters of a slice's value in a warning."""
@@ -181,7 +183,7 @@ class _Baselines:
         try:
             _, rows = baseline_of(self._base, run)
         except MedstressError as error:
-            return (), f"the baseline cannot be read: {error}"
+            return (), f"{NO_BASELINE}cannot be read: {error}"
         if outcomes(rows) != self._known[run]["outcomes"]:
-            return (), f"the baseline {run} has changed since the first query"
+            return (), f"{NO_BASELINE}{run} has changed since the first query"
         return rows, None

@@ -346,4 +346,6 @@ def command_line() -> str:
     """Return the command that started this process, without the interpreter's path."""
     import shlex
 
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    name = Path(sys.argv[0]).name
+    # `python -m medstress` begins with the name of a module's file.
+    return shlex.join(["medstress" if name == "__main__.py" else name, *sys.argv[1:]])

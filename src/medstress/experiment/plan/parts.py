@@ -86,6 +86,7 @@ class GroupPart:
             "vocabulary": self.table.vocabulary,
             "n_names": len(self.perturbations.names),
             "vocabulary_hash": self.perturbations.vocabulary.hash,
+            "synonyms_hash": self.perturbations.synonyms_hash,
             "embedding": self.table.embedding,
             "distance": self.table.distance,
             "n_undefined": len(self.perturbations.undefined),
