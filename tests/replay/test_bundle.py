@@ -287,3 +287,12 @@ def test_a_root_is_signed_and_a_signature_of_another_is_refused(made, tmp_path, 
     assert "root.sig" in refused(file, capsys)
     assert medstress_cli([*command[:-2], str(tmp_path / "none"), "--to", str(signed)]) == 2
     assert "no such file" in capsys.readouterr().err
+    key.chmod(0o644)
+    assert medstress_cli([*command[:-2], str(key), "--to", str(signed)]) == 2
+    assert capsys.readouterr().err.endswith(f"others can read the key; next: chmod 600 {key}\n")
+    key.chmod(0o600)
+    subprocess.run(["ssh-keygen", "-q", "-p", "-N", "secret", "-f", str(key)], check=True)
+    assert medstress_cli([*command[:-2], str(key), "--to", str(signed)]) == 2
+    told = capsys.readouterr().err
+    assert "the key has a passphrase; give it to ssh-agent" in told
+    assert told.count("\n") == 1

@@ -436,18 +436,21 @@ def test_only_the_list_of_synonyms_that_the_run_used_is_taken_and_early_ends_are
     bench = workbench.Bench(tmp_path)
     (tmp_path / "mine.csv").write_text("concept,name\n1,abimycin\n1,tora0zumab\n", "utf-8")
     bench.tables["entities"][0]["synonyms"] = "mine.csv"
-    bench.tables["attack"] = [{**bench.tables["attack"][0], "budget": 60}]
+    bench.tables["experiment"]["seeds"] = [0]
+    bench.tables["attack"] = [{**bench.tables["attack"][0], "budget": 40}]
+    fooled = workbench.VICTIM.replace("luck < 40", "luck < 40 and 'case 1' in prompt")
+    (tmp_path / "victim.py").write_text(fooled, "utf-8")
     for name, value in bench.environment().items():
         monkeypatch.setenv(name, value)
-    assert bench.run("--limit", "4") == 0
-    assert not verify_folder(bench.out).holds
+    assert bench.run() == 0
+    assert "give it with --synonyms" in next(iter(verify_folder(bench.out).not_judged))
     found = verify_folder(bench.out, synonyms=tmp_path / "mine.csv")
     assert found.holds, found.broken
-    assert (
-        found.n_early == query(bench.out, "SELECT COUNT(*) FROM verdicts WHERE verdict = 'held'")[0]
-    )
+    early = "verdict = 'held' AND json_extract(result, '$.n_asked') < 40"
+    n_early = query(bench.out, f"SELECT COUNT(*) FROM verdicts WHERE {early}")[0]
+    assert found.n_early == n_early > 0
     told = "\n".join(found.sentences())
-    assert "held below their budget of queries" in told
+    assert "below their budget of queries" in told
     other = tmp_path / "other.csv"
     other.write_text("concept,name\n1,abimycin\n", "utf-8")
     with pytest.raises(UsageError, match=r"other.csv: expected the list that the run used, with"):

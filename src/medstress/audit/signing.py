@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +14,7 @@ from medstress.core.errors import UsageError
 NAMESPACE = "medstress-root"
 """What signatures are for (`ssh-keygen -n`); one made for something else is not accepted."""
 _SECONDS = 60
+_OTHERS = 0o077
 
 
 def sign(root: str, key: Path) -> str:
@@ -29,8 +32,18 @@ def sign(root: str, key: Path) -> str:
         raise UsageError("--sign needs ssh-keygen, which is not installed; install OpenSSH")
     if not key.is_file():
         raise UsageError(f"--sign {key}: there is no such file; give a key of ssh")
+    if os.name == "posix" and key.suffix != ".pub" and key.stat().st_mode & _OTHERS:
+        command = shlex.join(["chmod", "600", str(key)])
+        raise UsageError(f"--sign {key}: others can read the key; next: {command}").with_command(
+            command
+        )
     command = [program, "-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE]
     done = _run(command, text_of(root))
+    if b"passphrase" in done.stderr:
+        raise UsageError(
+            f"--sign {key}: the key has a passphrase; give it to ssh-agent (ssh-add {key}) and "
+            f"sign with {key}.pub, or give a key without one"
+        )
     if done.returncode != 0 or not done.stdout:
         raise UsageError(f"--sign {key}: ssh-keygen refused: {_said(done)}")
     return done.stdout.decode("utf-8", "replace")
@@ -65,7 +78,14 @@ def text_of(root: str) -> bytes:
 def _run(command: list[str], given: bytes) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
-            command, input=given, capture_output=True, timeout=_SECONDS, check=False
+            command,
+            input=given,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+            # Without a terminal and a window that ask for a passphrase.
+            start_new_session=True,
+            env={**os.environ, "SSH_ASKPASS_REQUIRE": "never"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"ssh-keygen failed: {error}") from error
