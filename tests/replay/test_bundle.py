@@ -90,6 +90,54 @@ def test_without_words_there_are_none_and_readings_stay(made):
     assert found == {"right", "wrong", "unreadable"}
 
 
+def test_a_reading_that_cannot_be_is_named(made, tmp_path, capsys):
+    """Readings have no digests, but they fit each other, the key and the numbers."""
+    source = made.root / "redacted.zip"
+    with zipfile.ZipFile(source) as archive:
+        lines = [json.loads(line) for line in archive.read(LEDGER).splitlines()]
+        numbers = json.loads(archive.read("run/numbers.json"))
+    at = next(n for n, line in enumerate(lines) if line[4:5] == ["flipped"])
+    first = lines[at][-1]["first_success"]
+    place = next(
+        n for n, each in enumerate(lines[at][-1]["asked"]) if each[:2] == ["attack", first]
+    )
+
+    def named(change):
+        own, counted = json.loads(json.dumps([lines, numbers]))
+        change(own[at], counted)
+        entries = {
+            LEDGER: "".join(f"{json.dumps(line)}\n" for line in own).encode(),
+            "run/numbers.json": json.dumps(counted).encode(),
+        }
+        told = refused(listed_again(rewritten(source, tmp_path / "x.zip", entries)), capsys)
+        return told.partition("does not agree: ")[2]
+
+    def let(path, value):
+        def change(line, _):
+            *inner, last = path
+            for key in inner:
+                line = line[key]
+            line[last] = value
+
+        return change
+
+    row = f"table {LEDGER}, row {at + 1}: expected "
+    assert named(let([-1], None)).startswith(f"{row}readings of a trial, found flipped with none")
+    assert named(let([-1, "key"], "Z")).startswith(f"{row}a key of A, B, C, D, found Z")
+    key = lines[at][-1]["key"]
+    reading = [-1, "asked", place, -1]
+    assert named(let([*reading, 1], key)).startswith(f"{row}right at attack {first}, found wrong")
+    assert named(let([*reading, 1], "E")).startswith(f"{row}an answer of A, B, C, D, found E")
+    flip = next(n for n, each in enumerate(lines[at][-1]["asked"]) if each[0] == "flip_check")
+    assert "a check of one of" in named(let([-1, "asked", flip, 1], 99))
+    assert named(lambda _, counted: counted["rows"].pop()).startswith(
+        "run/numbers.json: expected 1 rows of cases, drugs, careful, "
+    )
+    assert named(lambda _, counted: counted.update(n_trials=7)).startswith(
+        "run/numbers.json: expected n_trials 48, found 7"
+    )
+
+
 LEDGER = "run/ledger.jsonl"
 FORGED = {
     "a verdict": (lambda t: t.replace(b'"flipped"', b'"held"', 1), "expected digest"),

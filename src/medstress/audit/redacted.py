@@ -28,6 +28,7 @@ from medstress.audit.attacks import NotJudgedError, attack_of
 from medstress.audit.verification import Verification
 from medstress.core.outcomes import Outcome, Prediction, Replaced, Verdict
 from medstress.core.text import WHOLE, Edit
+from medstress.engine.requests import Purpose
 from medstress.kinds import kind_of
 from medstress.results.export import Probes
 from medstress.results.load import StoredRun
@@ -58,7 +59,7 @@ def write_redacted(run: StoredRun, place: Path) -> dict[str, Path]:
     rows = summarise_run(run)["results"]
     numbers = {
         "reviews": reviews[-1] if reviews else None,
-        "n_planned": run.manifest["n_planned"],
+        "n_trials": run.n_trials(),
         "rows": [{name: row[name] for name in (*_PLACE, *_COUNTS)} for row in rows],
     }
     (place / NUMBERS).write_text(json.dumps(numbers, indent=1) + "\n", "utf-8", newline="")
@@ -100,6 +101,7 @@ class _Readers:
         told = trial.result
         return {
             "key": kind_of(item).key(unit),
+            "letters": list(kind_of(item).letters(unit)),
             "is_judged": unit.is_judged,
             "n_asked": told.get("n_asked", 0),
             "first_success": told.get("first_success"),
@@ -174,7 +176,11 @@ def _parts(
             own = digest_of_ended(tuple(identity), verdict, result, exchanges).hex().upper()
             if own != digest or identity[-1] != trial_id:
                 raise _Odd(row, f"digest {own} of {identity[-1]}", f"{digest} of {trial_id}")
+            if (verdict in Verdict.__members__.values()) != (told is not None):
+                expected = ("readings of a trial", "none")[told is not None]
+                raise _Odd(row, expected, f"{verdict} with {'none' if told is None else 'some'}")
             if told is not None:
+                _check_readings(row, told)
                 counts[(*identity[:4], identity[5], verdict)] += 1
                 try:
                     _judge(row, verdict, json.loads(identity[4]), told)
@@ -185,6 +191,27 @@ def _parts(
             else:
                 found.n_analyses += 1
             yield "trial", trial_id, digest
+
+
+def _check_readings(row: int, told: Mapping[str, Any]) -> None:
+    """Check that every reading is of an answer that there is, and right only if it is the key."""
+    letters, key = told["letters"], told["key"]
+    if letters and key not in letters:
+        raise _Odd(row, f"a key of {', '.join(letters)}", key)
+    for purpose, number, *_, reading in told["asked"]:
+        if purpose == Purpose.FLIP_CHECK and not 0 < number <= told["n_asked"]:
+            raise _Odd(row, f"a check of one of {told['n_asked']} queries", f"of query {number}")
+        if reading is None or not letters:
+            continue
+        outcome, answer, scores, _ = reading
+        if answer is not None and answer not in letters:
+            raise _Odd(row, f"an answer of {', '.join(letters)}", str(answer))
+        expected = Outcome.RIGHT if answer == key else Outcome.WRONG
+        expected = Outcome.UNREADABLE if answer is None else expected
+        if outcome != expected:
+            raise _Odd(row, f"{expected.value} at {purpose} {number}", str(outcome))
+        if scores is not None and len(scores) != len(letters):
+            raise _Odd(row, f"{len(letters)} scores at {purpose} {number}", str(len(scores)))
 
 
 def _judge(row: int, verdict: str, spec: Mapping[str, Any], told: Mapping[str, Any]) -> None:
@@ -247,7 +274,16 @@ def _prediction(reading: list[Any] | None) -> Prediction | None:
 
 
 def _odd_count(numbers: Mapping[str, Any], counts: Counter[tuple[Any, ...]]) -> Break | None:
-    """Return the first row of the numbers that the verdicts do not give."""
+    """Return where the numbers are not those that the verdicts give, row by row both ways."""
+    if (n_trials := sum(counts.values())) != numbers["n_trials"]:
+        found = str(numbers["n_trials"])
+        return Break(table=NUMBERS, row=0, expected=f"n_trials {n_trials}", found=found)
+    places = Counter(key[:-1] for key in counts)
+    told = Counter(tuple(row[name] for name in _PLACE) for row in numbers["rows"])
+    for place in places | told:
+        if told[place] != min(places[place], 1):
+            expected = f"{min(places[place], 1)} rows of {', '.join(map(str, place))}"
+            return Break(table=NUMBERS, row=0, expected=expected, found=str(told[place]))
     for n, row in enumerate(numbers["rows"], start=1):
         place = tuple(row[name] for name in _PLACE)
         own = {key[-1]: count for key, count in counts.items() if key[:-1] == place}
