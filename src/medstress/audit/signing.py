@@ -33,10 +33,8 @@ def sign(root: str, key: Path) -> str:
     if not key.is_file():
         raise UsageError(f"--sign {key}: there is no such file; give a key of ssh")
     if os.name == "posix" and key.suffix != ".pub" and key.stat().st_mode & _OTHERS:
-        command = shlex.join(["chmod", "600", str(key)])
-        raise UsageError(f"--sign {key}: others can read the key; next: {command}").with_command(
-            command
-        )
+        mend = shlex.join(["chmod", "600", str(key)])
+        raise UsageError(f"--sign {key}: others can read the key; next: {mend}").with_command(mend)
     command = [program, "-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE]
     done = _run(command, text_of(root))
     if b"passphrase" in done.stderr:
