@@ -44,6 +44,7 @@ def refused(file, capsys, *flags):
     assert found.out == ""
     assert found.err.count("\n") == 1
     assert str(file) in found.err
+    assert "once mended" not in found.err
     return found.err
 
 

@@ -266,7 +266,7 @@ def test_a_truncated_file_is_named(copy, capsys):
     assert str(copy / FILE) in capsys.readouterr().err
 
 
-def test_a_changed_summary_is_named(copy):
+def test_a_changed_summary_is_named(copy, monkeypatch):
     path = copy / "summary.json"
     kept = json.loads(path.read_text("utf-8"))
     kept["results"][0]["n_flipped"] += 1
@@ -277,6 +277,11 @@ def test_a_changed_summary_is_named(copy):
     assert "summary.json" in told(copy)
     path.write_text(json.dumps(kept), "utf-8")
     assert told(copy).startswith("summary.json: expected results[0].n_flipped ")
+    with monkeypatch.context() as patch:
+        patch.setattr("medstress.audit.kept.__version__", "99.0")
+        found = verify_folder(copy)
+        assert found.broken is None
+        assert "another one here from results[0].n_flipped on" in found.not_compared[0]
     path.unlink()
     found = verify_folder(copy)
     assert not found.holds

@@ -186,6 +186,14 @@ def verify_bundle(
         StoreError: it is no bundle, one of a later format, or damaged.
         UsageError: the list of synonyms cannot be read.
     """
+    try:
+        return _verified(file, report, root, synonyms)
+    except StoreError as error:
+        again = shlex.join(["medstress", "bundle", "DIR", "--to", file.name])
+        raise error.with_command(again) from error.__cause__
+
+
+def _verified(file: Path, report: Report, root: str | None, synonyms: Path | None) -> Verification:
     with tempfile.TemporaryDirectory(prefix="medstress-") as name:
         place = Path(name)
         head = _unpacked(file, place)
@@ -209,18 +217,14 @@ def verify_bundle(
 
 def _unpacked(file: Path, place: Path) -> dict[str, Any]:
     """Unpack a bundle that has the entries of its kind, and return its head."""
-    try:
-        head = read_archive(file, KNOWN, place)
-        if not isinstance(head.get("redacted"), bool):
-            raise StoreError(f"{file}: {HEAD} does not say whether it is redacted")
-        must, may = _REDACTED if head["redacted"] else _WHOLE
-        if missing := [name for name in must if name not in head["files"]]:
-            raise StoreError(f"{file}: {missing[0]} is missing")
-        if odd := [name for name in head["files"] if name not in (*must, *may)]:
-            raise StoreError(f"{file}: {odd[0]} is no entry of such a bundle")
-    except StoreError as error:
-        again = shlex.join(["medstress", "bundle", "DIR", "--to", file.name])
-        raise error.with_command(again) from error.__cause__
+    head = read_archive(file, KNOWN, place)
+    if not isinstance(head.get("redacted"), bool):
+        raise StoreError(f"{file}: {HEAD} does not say whether it is redacted")
+    must, may = _REDACTED if head["redacted"] else _WHOLE
+    if missing := [name for name in must if name not in head["files"]]:
+        raise StoreError(f"{file}: {missing[0]} is missing")
+    if odd := [name for name in head["files"] if name not in (*must, *may)]:
+        raise StoreError(f"{file}: {odd[0]} is no entry of such a bundle")
     return head
 
 

@@ -98,11 +98,11 @@ def verify_cli(args: argparse.Namespace) -> int:
             print(sentence)
     if found.holds:
         return 0
-    print(f"medstress: {args.folder} {_refusal(found, given)}", file=sys.stderr)
+    print(f"medstress: {args.folder} {_refusal(found, given, args.root)}", file=sys.stderr)
     return BROKEN
 
 
-def _refusal(found: Verification, given: Path) -> str:
+def _refusal(found: Verification, given: Path, root: str | None) -> str:
     """Return in one sentence why a folder or file is not verified, with what helps."""
     from medstress.store.run_store import SUMMARY
 
@@ -111,6 +111,9 @@ def _refusal(found: Verification, given: Path) -> str:
     told = f"does not agree: {found.broken}"
     if not given.is_dir():
         return told
+    if root is not None and found.broken.expected == f"root {root}":
+        # What the folder holds may agree with itself.
+        return f"{told}; next: {shlex.join(['medstress', 'verify', str(given)])}"
     command = ["medstress", "summary", str(given)]
     if found.broken.table != SUMMARY:
         command.append("--unverified")  # shows what can be read, with a warning
