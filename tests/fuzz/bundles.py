@@ -130,7 +130,9 @@ def _line(rng: Random) -> tuple[str, Callable[[Path], None]]:
 
     def change(entries: Entries) -> Entries:
         head = json.loads(entries[0][1])
-        texts = [n for n, (name, _) in enumerate(entries) if name.endswith((".json", ".jsonl"))][1:]
+        kinds = (".json", ".jsonl")
+        # An export without rows has no line.
+        texts = [n for n, (name, data) in enumerate(entries) if name.endswith(kinds) and data][1:]
         at = texts[int(place * len(texts))]
         name, data = entries[at]
         lines = data.decode().splitlines()
