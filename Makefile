@@ -9,13 +9,17 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 # Models are read from installed packages; nothing is fetched at run time.
 export HF_HUB_OFFLINE := 1
-# One file to one worker: its tests share what was made for them.
-PARALLEL := -n auto --maxprocesses 8 --dist loadfile
+# One file to one worker: its tests share what was made for them. How many: tests/conftest.py.
+PARALLEL := -n auto --dist loadfile
 
 .PHONY: demo test quick check docs bench release-check clean wheel
 
 demo: $(VENV)/.run
 	$(BIN)/medstress demo --out runs/demo
+
+# One thread each: those of BLAS and torch wait for each other in loops, where workers want the cores.
+test quick: export OMP_NUM_THREADS := 1
+test quick: export OPENBLAS_NUM_THREADS := 1
 
 # In the order of tests/conftest.py, not by the number of tests a file has.
 test: check

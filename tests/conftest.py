@@ -35,6 +35,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: "tests/unit/" in item.nodeid or item.nodeid.startswith("src/"))
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores: tests that wait for processes and browsers leave a core idle."""
+    return min(len(os.sched_getaffinity(0)) + 1, 8)
+
+
 def pytest_collection_finish() -> None:
     """Keep what was collected out of every later garbage collection.
 
