@@ -87,9 +87,9 @@ def verify_cli(args: argparse.Namespace) -> int:
         found = verify_folder(given, root=args.root, synonyms=synonyms)
     if args.json:
         print(json.dumps(found.as_json(), indent=1))
-    elif found.broken is not None:
+    if found.broken is not None:
         print(f"medstress: {args.folder} {next(iter(found.sentences()))}", file=sys.stderr)
-    else:
+    elif not args.json:
         print(f"{args.folder}: {'verified' if found.holds else 'not verified'}")
         for sentence in found.sentences():
             print(sentence)
