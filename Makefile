@@ -23,14 +23,14 @@ test quick: export OPENBLAS_NUM_THREADS := 1
 
 # In the order of tests/conftest.py, not by the number of tests a file has.
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory --jobs 2 types compiled lint imports pages
+	@$(MAKE) --no-print-directory --jobs 2 compiled check
 	$(BIN)/pytest $(PARALLEL) --no-loadscope-reorder
 
 # Under 2 minutes on 2 cores: tests/unit, where no test loads torch or starts a run.
 quick: $(VENV)/.dev
 	$(BIN)/pytest $(PARALLEL) tests/unit
 
-check: lint types imports pages
+check: types lint imports pages
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
