@@ -9,6 +9,7 @@ from contextlib import closing
 
 import pytest
 
+from medstress.api.results import report_of
 from medstress.core.errors import StoreError
 from medstress.results.load import open_run
 from medstress.results.root import all_roots, root_of
@@ -19,6 +20,7 @@ from medstress.store.root import keep_root
 from medstress.store.run_store import RunStore
 from medstress.store.trial_digest import finish, wrong_exchanges
 from medstress.store.unverified import unverified
+from medstress.summary.summary import summarise_run
 
 FILE = "run.sqlite"
 
@@ -127,6 +129,21 @@ def test_reviews_give_another_root_and_all_earlier_ones_are_known(small):
         db.execute("UPDATE verdicts SET answers = '{}' WHERE id = 1")
     with pytest.raises(StoreError, match="commits, row 1"):
         root(small.out)
+
+
+def test_changed_reviews_leave_a_doubt_and_no_root(small):
+    assert small.run() == 0
+    trial = small.rows()[0].trial_id
+    with ReviewStore(small.out) as store:
+        one = Review(trial_id=trial, reviewer="AB", answers={"key_right": "yes"}, time="2026")
+        store.add([one])
+    with closing(sqlite3.connect(small.out / "reviews.sqlite")) as db, db:
+        db.execute("UPDATE verdicts SET answers = '{}'")
+    with unverified(), open_run(small.out) as run:
+        told, page = summarise_run(run), report_of(run)
+    assert told["root"] is None
+    assert "reviews.sqlite is not as medstress wrote it" in told["unverified"]
+    assert "Unverified: " in page
 
 
 FORGED = {

@@ -392,3 +392,24 @@ def test_which_options_count_beside_a_control_is_kept_so_that_it_is_judged_again
     )
     broken = verify_folder(bench.out).broken
     assert (broken.expected, broken.found) == ("flipped", "held")
+
+
+def test_only_what_failed_may_begin_again(copy):
+    """A verdict that a later one replaced, appended with a chain that fits."""
+    kept = verify_folder(copy).root
+    with closing(sqlite3.connect(copy / FILE)) as db, db:
+        trial, was, result = db.execute(
+            "SELECT trial, verdict, result FROM verdicts WHERE verdict = 'flipped'"
+        ).fetchone()
+        calls = db.execute("SELECT * FROM exchanges WHERE trial = ?", (trial,)).fetchall()
+        db.execute("INSERT INTO verdicts (trial) VALUES (?)", (trial,))
+        row = db.execute("SELECT MAX(id) FROM verdicts").fetchone()[0]
+        for call in calls:
+            marks = ", ".join("?" * len(call))
+            db.execute(f"INSERT INTO exchanges VALUES ({marks})", (call[0], 1, *call[2:]))
+        finish(db, trial, 1, was, result)
+        keep_root(db)
+        link(db, RUN_CHAIN)
+    expected = f"table verdicts, row {row}: expected nothing more of trial {trial}"
+    assert told(copy).startswith(expected)
+    assert told(copy, root=kept).startswith(expected)

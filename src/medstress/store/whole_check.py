@@ -13,6 +13,7 @@ from pathlib import Path
 
 from medstress.store.agreement import earlier_reviews_differ
 from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Break, first_break
+from medstress.store.forgetting import UNFINISHED
 from medstress.store.known_schema import REVIEWS, RUN
 from medstress.store.odd_rows import interpreting
 from medstress.store.opening import open_for_reading, restrict
@@ -120,15 +121,22 @@ def _breaks(db: sqlite3.Connection) -> Iterator[Break]:
 
 
 def _odd_verdicts(db: sqlite3.Connection) -> Iterator[Break]:
-    """Yield verdicts that follow a verdict: between them a trial has to begin again."""
-    ended: set[int] = set()
+    """Yield verdicts that follow a verdict without a new beginning between them, and beginnings of
+    trials that had no reason to begin again."""
+    ended: dict[int, str] = {}
     for row, trial, verdict in db.execute(
         "SELECT id, trial, verdict FROM main.verdicts ORDER BY id"
     ):
-        if (verdict is not None) == (trial in ended):
-            expected = "no verdict" if trial in ended else "a verdict"
-            yield Break(table="verdicts", row=row, expected=expected, found=str(verdict))
-        (ended.discard if verdict is None else ended.add)(trial)
+        before = ended.pop(trial, None)
+        if verdict is not None:
+            ended[trial] = verdict
+            if before is not None:
+                yield Break(table="verdicts", row=row, expected="no verdict", found=verdict)
+        elif before is None:
+            yield Break(table="verdicts", row=row, expected="a verdict", found="none")
+        elif before not in UNFINISHED:
+            expected = f"nothing more of trial {trial}, which ended as {before}"
+            yield Break(table="verdicts", row=row, expected=expected, found="a new beginning")
 
 
 def _stray_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
