@@ -16,7 +16,7 @@ from medstress.results.root import all_roots, root_of
 from medstress.store.chain import RUN_CHAIN, first_break, link
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
-from medstress.store.root import keep_root
+from medstress.store.root import keep_root, plan_of
 from medstress.store.run_store import RunStore
 from medstress.store.trial_digest import finish, wrong_exchanges
 from medstress.store.unverified import unverified
@@ -58,6 +58,35 @@ def test_batches_and_folders_leave_the_root_as_it_is(small):
         out = small.root / "elsewhere" / str(size)
         assert small.run(out=out) == 0
         assert root(out) == expected
+
+
+def test_the_order_of_seeds_leaves_the_root_as_it_is(small):
+    assert small.run() == 0
+    small.tables["experiment"]["seeds"] = [1, 0]
+    assert small.run(out=small.root / "other") == 0
+    assert root(small.root / "other") == root(small.out)
+
+
+PART = {"model": "a/gpt-8", "parameters": 7, "family": "F", "price_in": 1}
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "counts"),
+    [
+        ("victims", "model", "gpt-9", True),
+        ("victims", "model", "/elsewhere/gpt-8", False),
+        ("victims", "parameters", 8, True),
+        ("victims", "family", "G", True),
+        ("victims", "price_in", 2, False),
+        ("roles", "model", "gpt-9", True),
+        ("groups", "n_names", 3, True),
+        ("groups", "embedding", "minilm", True),
+        ("groups", "hash", "2", True),
+    ],
+)
+def test_a_root_covers_what_was_measured_wherever_it_was(table, key, value, counts):
+    before, after = {table: {"one": PART}}, {table: {"one": {**PART, key: value}}}
+    assert (plan_of(before) != plan_of(after)) is counts
 
 
 def test_an_extended_run_has_the_root_of_one_at_once(small):

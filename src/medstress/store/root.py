@@ -39,12 +39,19 @@ PLAN: Mapping[str, tuple[str, ...]] = {
     "similarity": (),
     "surrogates": (),
     "tuning": (),
-    "victims": ("model_hash", "task", "prompt", "by_dataset", "part_of"),
-    "roles": ("model_hash", "decoding"),
+    "victims": (
+        *("model", "model_hash", "parameters", "family", "group", "task", "prompt"),
+        *("by_dataset", "part_of"),
+    ),
+    "roles": ("model", "model_hash", "decoding"),
     "datasets": ("n_items", "n_rows", "hash"),
+    "groups": ("n_names", "vocabulary_hash", "embedding", "distance", "n_undefined", "hash"),
 }
 """Manifest entries that the root covers; of a table of parts, only these keys of each, if any are
-named. Paths, prices, times, versions, commands and verdicts that came early are left out."""
+named. Names, notes, paths, prices, times, versions, commands and verdicts that came early are left
+out."""
+_MAY_BE_PATHS = ("model", "embedding")
+"""Keys that may hold a path, of which only the last component counts."""
 _TABLES = tuple(name for name in RUN_CHAIN.tables if name != RUN_CHAIN.apart)
 
 _ITEMS = """
@@ -127,12 +134,22 @@ def plan_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
         if keys:
             parts = dict(value or {})
             value = {
-                label: {key: part[key] for key in keys if key in part}
+                label: {key: _anywhere(key, part[key]) for key in keys if part.get(key) is not None}
                 for label, part in parts.items()
             }
         if value:
             found[name] = value
+    if "seeds" in (known := found.get("parts", {})):
+        # Their order says only which trials come first.
+        found["parts"] = {**known, "seeds": sorted(known["seeds"])}
     return found
+
+
+def _anywhere(key: str, value: Any) -> Any:
+    """Return a value of the manifest without the folder that it may name."""
+    if key not in _MAY_BE_PATHS or not isinstance(value, str):
+        return value
+    return value.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 def keep_root(db: sqlite3.Connection) -> str:
