@@ -13,6 +13,7 @@ from medstress.api.results import report_of
 from medstress.audit.bundle import verify_bundle, write_bundle
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
+from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.review_store import ReviewStore
@@ -287,12 +288,27 @@ def test_an_earlier_root_is_accepted_and_what_came_since_is_told(workbench, tmp_
         assert going_on.holds
         assert going_on.root is None
         assert bench.run() == 0
-    found = verify_folder(bench.out, root=first.upper())
+    found = verify_folder(bench.out, root=f" {first.upper()}\n")
     assert found.holds
     assert found.root != first == found.asked_root
     assert found.added["trials"] == 16
     assert "since then were added: " in "\n".join(found.sentences())
-    assert "expected root 00" in told(bench.out, root="00")
+    other = "0" * 32
+    assert f"expected root {other}, found only {first}, " in told(bench.out, root=other)
+    with pytest.raises(UsageError, match="--root 00: expected a digest of 32 hex digits"):
+        verify_folder(bench.out, root="00")
+
+
+def test_what_was_added_counts_from_the_first_moment_of_a_root(copy):
+    """Rows of the manifest that the root is not about, and the same root kept again."""
+    with closing(sqlite3.connect(copy / FILE)) as db, db:
+        db.execute("INSERT INTO manifest (key, value) VALUES ('command', '\"another\"')")
+        kept = keep_root(db)
+        link(db, RUN_CHAIN)
+    found = verify_folder(copy, root=kept)
+    assert found.root == found.asked_root == kept
+    assert found.added["manifest"] == 2
+    assert any("since then were added: 2 rows of manifest" in line for line in found.sentences())
 
 
 def test_a_folder_of_an_earlier_format_is_not_verified_but_judged(copy, workbench):

@@ -17,10 +17,12 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from string import hexdigits
 from typing import Any
 
 import orjson
 
+from medstress.core.errors import UsageError
 from medstress.core.hashing import canonical_bytes
 from medstress.store.chain import DIGEST_BYTES, RUN_CHAIN, text_digest
 
@@ -179,6 +181,24 @@ def current_root(db: sqlite3.Connection) -> KeptRoot | None:
     """Return the last root if nothing was added since, else None."""
     kept = list(kept_roots(db))
     return kept[-1] if kept and kept[-1].last == last_rows(db) else None
+
+
+def checked_root(text: str) -> str:
+    """Return a root as it is compared.
+
+    Raises:
+        UsageError: the text is no digest.
+
+    >>> checked_root(" 0F3A" + "0" * 28)
+    '0f3a0000000000000000000000000000'
+    """
+    root = text.strip().lower()
+    if len(root) != 2 * DIGEST_BYTES or not set(root) <= set(hexdigits):
+        raise UsageError(
+            f"--root {text}: expected a digest of {2 * DIGEST_BYTES} hex digits, as it stands in "
+            f"the summary; got {len(root)} characters"
+        ).with_flag("--root", None)
+    return root
 
 
 def last_rows(db: sqlite3.Connection) -> dict[str, int]:
