@@ -244,7 +244,7 @@ def test_what_is_forged_is_named_by_every_reader(copy, name):
     with pytest.raises(StoreError) as caught:
         root(copy)
     assert told in str(caught.value)
-    assert "--unverified" in str(caught.value)
+    assert "`medstress verify " in str(caught.value)
     with unverified() as doubts, open_run(copy) as run:
         assert told in str(run.doubt)
         assert list(doubts) == [run.doubt]

@@ -13,7 +13,7 @@ from medstress.api.results import report_of
 from medstress.audit.bundle import verify_bundle, write_bundle
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
-from medstress.core.errors import UsageError
+from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.review_store import ReviewStore
@@ -429,3 +429,29 @@ def test_only_what_failed_may_begin_again(copy):
     expected = f"table verdicts, row {row}: expected nothing more of trial {trial}"
     assert told(copy).startswith(expected)
     assert told(copy, root=kept).startswith(expected)
+
+
+ODD = {
+    "a result": ("UPDATE verdicts SET result = '[]' WHERE id = 3", "table verdicts, row 3: "),
+    "a verdict": (
+        "UPDATE verdicts SET verdict = 'won' WHERE id = 3",
+        "table verdicts, row 3: expected one of flipped, ",
+    ),
+    "an answer": (
+        "UPDATE answers SET body = '7' WHERE id = 5",
+        "table answers, row 5: expected an answer as medstress stores it, found 7",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_rows_that_mean_nothing_are_named_though_every_digest_fits(copy, name):
+    statement, expected = ODD[name]
+    rebuild(copy, statement)
+    assert told(copy).startswith(expected)
+
+
+def test_a_trial_that_is_gone_is_named(copy):
+    change(copy, "DELETE FROM trials WHERE id = 96")
+    with pytest.raises(StoreError, match="table verdicts, row 96: expected a row of trials"):
+        verify_folder(copy)

@@ -62,7 +62,7 @@ def describe_root(run: StoredRun) -> dict[str, Any]:
         note = NO_CHAIN
     elif begins is not None:
         note = _begins(begins)
-    elif root is None:
+    elif root is None and not run.doubt:
         note = IN_PROGRESS
     return {ROOT: root, ROOT_NOTE: note, UNVERIFIED: run.doubt}
 

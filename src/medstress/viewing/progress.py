@@ -189,7 +189,7 @@ def read_progress(folder: Path, now: float) -> Progress:
                 return progress_of(run, now, process)
         except StoreError as error:
             # Nobody knows the copy.
-            raise StoreError(str(error).replace(str(place), str(folder))) from error
+            raise type(error)(str(error).replace(str(place), str(folder))) from error
 
 
 def progress_of(run: StoredRun, now: float, process: Liveness) -> Progress:
