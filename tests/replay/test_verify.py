@@ -435,7 +435,7 @@ ODD = {
     "a result": ("UPDATE verdicts SET result = '[]' WHERE id = 3", "table verdicts, row 3: "),
     "a verdict": (
         "UPDATE verdicts SET verdict = 'won' WHERE id = 3",
-        "table verdicts, row 3: expected one of flipped, ",
+        "table verdicts, row 3: expected one of already_wrong, ",
     ),
     "an answer": (
         "UPDATE answers SET body = '7' WHERE id = 5",
