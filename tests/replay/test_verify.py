@@ -384,7 +384,7 @@ def test_reviews_are_verified_too(copy):
     assert verify_folder(copy).notes == []
     with closing(sqlite3.connect(copy / "reviews.sqlite")) as db, db:
         db.execute("UPDATE verdicts SET answers = '{}' WHERE id = 1")
-    assert "reviews.sqlite: commits, row 1: expected digest" in told(copy)
+    assert "table commits of reviews.sqlite, row 1: expected digest" in told(copy)
 
 
 def test_which_options_count_beside_a_control_is_kept_so_that_it_is_judged_again(

@@ -236,7 +236,7 @@ def _broken_reviews(folder: Path) -> Break | None:
     if found is None:
         return None
     return Break(
-        table=f"{REVIEW_FILE}: {found.table}",
+        table=f"{found.table} of {REVIEW_FILE}",
         row=found.row,
         expected=found.expected,
         found=found.found,
