@@ -56,8 +56,9 @@ reason in `reasons`), `levels`, `half_width` (`now`, `twice_items`, `twice_seeds
 COMPARISON = """## `compare --json`: format 1
 
 `verdict` (of all primary rows together, the one to heed), `fails` (exit code 3), `a` and `b`
-(`folder`, `experiment`, `fingerprint`, `started`, `finished`, `complete`), `factor` (`name`, and
-`what` it is in A and B), `also_differs` (libraries and settings: name -> [in A, in B]), `primary`
+(`folder`, `experiment`, `fingerprint`, `started`, `finished`, `complete`, and `root`, `root_note`,
+`unverified` as in `summary --json`), `factor` (`name`, and `what` it is in A and B),
+`also_differs` (libraries and settings: name -> [in A, in B]), `primary`
 (`metric`, `control`, `fixed_in_the_file`, `why`), `margin`, `on_undecided`, `families` (`name`,
 `size`, `without_pairs`, `adjust`), `rows`, `notes`. Estimates are as in `summary --json`.
 

@@ -41,7 +41,7 @@ RECIPES = ("xian2025-figure2", "xian2025-figure3", "xian2025-figure4", "xian2025
 """Run with a mock victim on a few questions."""
 HOSTILE = r"$\frac{1}{0$ 药物 50 % & #1 \input{x} ~^_ <b>"
 FUZZED = 5_000
-"""Others than the 300 of seed 0, which are a test."""
+"""Others than the 150 of seed 0, which are a test."""
 SECONDS = 120
 """For one document."""
 NOTEBOOK_SECONDS = 30

@@ -554,7 +554,7 @@ COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-9]|4[0-9]|9[0-9])(?:;[0-9]+)*m")
 
 
 def test_a_terminal_sees_bars_with_colours_unless_no_color_or_quiet(bench):
-    arguments = bench.arguments()
+    arguments = bench.arguments("--limit", "4")
     loud = [argument for argument in arguments if argument != "--quiet"]
     code, shown = terminal([*loud, "--fresh"], {"VICTIM_DELAY": "0.04"})
     assert code == 0

@@ -187,7 +187,9 @@ def test_every_format_is_a_victim_and_those_of_one_model_share_its_back_end(
 
     monkeypatch.setattr(registry, "open_backend", counted)
     other = {**MOCK, "name": "n"}
-    run = ms.run(experiment(MOCK, other, sensitivity={}), out="run")
+    given = experiment(MOCK, other, sensitivity={})
+    given["dataset"]["limit"] = 24
+    run = ms.run(given, out="run")
     labels = [
         f"{name} / {prompt} / {way}"
         for name in "mn"

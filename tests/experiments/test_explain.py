@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
@@ -93,9 +94,10 @@ budget = 2
 SAYS = "One of these drugs caused the fever of case"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An experiment on six questions, all with key A."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment on six questions, all with key A, and its run in `run`."""
+    folder = tmp_path_factory.mktemp("traps")
     rows = []
     for i in range(6):
         options = [f"{kind}{i}zumab" for kind in ("tora", "ulo", "vexi", "wara")]
@@ -113,18 +115,52 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             }
         )
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "items.jsonl").write_text(text, encoding="utf-8")
-    (tmp_path / "names.txt").write_text("\n".join(NAMES), encoding="utf-8")
-    (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")
-    (tmp_path / "e.toml").write_text(FILE, encoding="utf-8")
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("LOG", str(tmp_path / "log.jsonl"))
-    monkeypatch.chdir(tmp_path)
+    (folder / "items.jsonl").write_text(text, encoding="utf-8")
+    (folder / "names.txt").write_text("\n".join(NAMES), encoding="utf-8")
+    (folder / "victim.py").write_text(VICTIM, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        entered(folder, patch)
+        run(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made_explained(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, explained with the default settings, and the log of what this asked."""
+    folder = tmp_path_factory.mktemp("explained") / "traps"
+    shutil.copytree(made, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        entered(folder, patch)
+        explain(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy with the run."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    entered(tmp_path, monkeypatch)
     return tmp_path
 
 
+@pytest.fixture
+def explained_folder(made_explained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy with the explained run."""
+    shutil.copytree(made_explained, tmp_path, dirs_exist_ok=True)
+    entered(tmp_path, monkeypatch)
+    return tmp_path
+
+
+def entered(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Make a folder the current one, with a cache of its own, and log what victims are asked."""
+    patch.setenv("MEDSTRESS_CACHE", str(folder / "cache"))
+    patch.setenv("LOG", str(folder / "log.jsonl"))
+    patch.chdir(folder)
+
+
 def run(folder: Path, victim: str = "letter") -> None:
-    """Run the experiment with one of the victims."""
+    """Run the experiment with one of the victims, in place of a run that is there."""
+    shutil.rmtree(folder / "run", ignore_errors=True)
     text = FILE.replace("victim.py:letter", f"victim.py:{victim}")
     if victim == "fails":
         text = text.replace("batch_size = 16", "batch_size = 1")
@@ -161,10 +197,10 @@ def asked(folder: Path) -> list[str]:
     )
 
 
-def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(folder: Path) -> None:
-    run(folder)
-    explain(folder)
-    found = explained(folder)
+def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(
+    explained_folder: Path,
+) -> None:
+    found = explained(explained_folder)
     successes = [one for one in found if one.trial.verdict is Verdict.FLIPPED]
     assert 2 <= len(successes) < len(found)
     assert all(one.holds and one.value == "answer" and one.units == "words" for one in found)
@@ -190,11 +226,9 @@ def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(folder: Pa
 
 
 def test_a_failed_attack_is_explained_at_its_last_query_and_its_edit_does_not_matter(
-    folder: Path,
+    explained_folder: Path,
 ) -> None:
-    run(folder)
-    explain(folder)
-    held = [one for one in explained(folder) if one.trial.verdict is Verdict.HELD]
+    held = [one for one in explained(explained_folder) if one.trial.verdict is Verdict.HELD]
     assert held
     for one in held:
         edited = "".join(
@@ -235,24 +269,25 @@ def test_an_additive_victim_has_the_values_of_its_words(folder: Path) -> None:
 
 
 def test_a_trap_that_is_masked_makes_both_prompts_one_and_nothing_is_asked_twice(
-    folder: Path,
+    explained_folder: Path,
 ) -> None:
-    run(folder)
-    explain(folder)
-    prompts = asked(folder)
+    prompts = asked(explained_folder)
     assert Counter(prompts).most_common(1)[0][1] == 1
-    n = sum(one.before.evaluations + one.after.evaluations for one in explained(folder))
+    n = sum(one.before.evaluations + one.after.evaluations for one in explained(explained_folder))
     assert len(prompts) < 0.8 * n
     # What is explained was asked by the run, so the prompts themselves are not.
-    whole = {"".join(side.tokens) for one in explained(folder) for side in (one.before, one.after)}
+    whole = {
+        "".join(side.tokens)
+        for one in explained(explained_folder)
+        for side in (one.before, one.after)
+    }
     assert not whole & set(prompts)
-    (folder / "log.jsonl").unlink()
-    explain(folder)
-    assert asked(folder) == []
+    (explained_folder / "log.jsonl").unlink()
+    explain(explained_folder)
+    assert asked(explained_folder) == []
 
 
 def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Path) -> None:
-    run(folder)
     explain(folder, evaluations=20)
     few, first = explained(folder), set(asked(folder))
     explain(folder, evaluations=60)
@@ -273,7 +308,6 @@ def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Pat
 
 
 def test_masks_are_counted_apart_and_the_summary_says_so(folder: Path) -> None:
-    run(folder)
     explain(folder, evaluations=20)
     n = Run(folder / "run").summary()["explanations"]["n_successes"]
     explain(folder, evaluations=20, mask="")
@@ -291,9 +325,8 @@ def test_masks_are_counted_apart_and_the_summary_says_so(folder: Path) -> None:
 def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(
     folder: Path,
 ) -> None:
-    run(folder)
     before = Run(folder / "run").summary()
-    explain(folder)
+    explain(folder, evaluations=20)
     after = Run(folder / "run").summary()
     for old, new in zip(before["pooled"], after["pooled"], strict=True):
         assert old["asr"] == new["asr"]
@@ -308,14 +341,12 @@ def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(
 
 
 def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_chance(
-    folder: Path,
+    explained_folder: Path,
 ) -> None:
-    run(folder)
-    explain(folder)
-    summary = Run(folder / "run").summary()
+    summary = Run(explained_folder / "run").summary()
     found = summary["explanations"]
     assert (found["n"], found["broken"], found["n_not_explained"]) == (
-        len(explained(folder)),
+        len(explained(explained_folder)),
         [],
         0,
     )
@@ -339,13 +370,11 @@ def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_ch
     assert found["cases"][0]["verdict"] == "flipped"
 
 
-def test_tokens_are_exported_one_a_row(folder: Path) -> None:
-    run(folder)
-    explain(folder)
-    to = folder / "rows.jsonl"
-    n = Run(folder / "run").export("explanations", to)
+def test_tokens_are_exported_one_a_row(explained_folder: Path) -> None:
+    to = explained_folder / "rows.jsonl"
+    n = Run(explained_folder / "run").export("explanations", to)
     rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
-    sides = [(one, side) for one in explained(folder) for side in (one.before, one.after)]
+    sides = [(one, side) for one in explained(explained_folder) for side in (one.before, one.after)]
     assert n == len(rows) == sum(len(side.tokens) for _, side in sides)
     text = "".join(
         row["token"]
@@ -354,7 +383,9 @@ def test_tokens_are_exported_one_a_row(folder: Path) -> None:
     )
     assert text == "".join(sides[0][1].tokens)
     assert all(set(row["values"]) == set("ABCD") for row in rows)
-    assert Run(folder / "run").export("explanations", folder / "rows.parquet") == n
+    assert (
+        Run(explained_folder / "run").export("explanations", explained_folder / "rows.parquet") == n
+    )
 
 
 def test_what_failed_is_told_and_not_hidden(folder: Path) -> None:
@@ -370,7 +401,6 @@ def test_what_failed_is_told_and_not_hidden(folder: Path) -> None:
 def test_the_command_prints_a_sentence_and_a_table_and_writes_a_page_of_heat_maps(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(folder)
     capsys.readouterr()
     args = ["explain", "run", "--experiment", "e.toml", "--quiet"]
     assert medstress_cli([*args, "--all", "--limit", "2", "--out", "maps.html"]) == 0
@@ -397,7 +427,6 @@ def test_the_command_prints_a_sentence_and_a_table_and_writes_a_page_of_heat_map
 def test_a_dry_run_asks_nothing_and_says_how_much_there_is(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(folder)
     capsys.readouterr()
     args = ["explain", "run", "--experiment", "e.toml", "--all", "--dry-run", "--max-calls", "50"]
     assert medstress_cli(args) == 0
@@ -433,7 +462,6 @@ def test_bad_input_gets_one_sentence_and_asks_nothing(
     args: list[str],
     named: str,
 ) -> None:
-    run(folder)
     text = (folder / "e.toml").read_text("utf-8")
     (folder / "other.toml").write_text(
         text.replace("victim.py:letter", "victim.py:scores"), "utf-8"

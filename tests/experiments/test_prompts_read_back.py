@@ -140,11 +140,13 @@ def test_a_template_of_the_users_own_that_never_ends_stops_the_run_with_a_senten
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.jinja").write_text("{{ stem }}{{ 'a' * 10**10 }}", "utf-8")
+    (tmp_path / "names.txt").write_text("aspirin\nwarfarin\nnaproxen\n", "utf-8")
     (tmp_path / "e.toml").write_text(
         '[experiment]\ncontrols = false\nname = "x"\n'
         '[dataset]\nname = "sample"\n[entities]\ntype = "drugs"\n'
-        'vocabulary = "drugs"\n[victim]\nbackend = "mock"\nprompt = "mine.jinja"\n'
-        '[attack]\nname = "entity_substitution"\nsampler = "random"\n',
+        'vocabulary = "names.txt"\nembedding = "ngram"\n'
+        '[victim]\nbackend = "mock"\nprompt = "mine.jinja"\n'
+        '[attack]\nname = "entity_substitution"\nsampler = "random"\nbudget = 2\n',
         "utf-8",
     )
     assert medstress_cli(["run", str(tmp_path / "e.toml"), "--out", str(tmp_path / "run")]) == 2

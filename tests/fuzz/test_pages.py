@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
@@ -12,7 +13,7 @@ from markupsafe import Markup
 
 from medstress.metrics import wilson
 from medstress.papers.cases import as_html
-from medstress.report import charts, render_report
+from medstress.report import charts, render_report, significance
 from medstress.report.case import render_sheet
 from medstress.report.cases import embedding
 from medstress.report.cases import page as case_page
@@ -82,6 +83,9 @@ def whole(monkeypatch):
         return Markup('<svg role="img" aria-label="{}"></svg>').format(label)
 
     monkeypatch.setattr(charts, "_picture", drawn)
+    made = cache(lambda: histogram([1, 2], "p"))
+    histogram = significance._histogram
+    monkeypatch.setattr(significance, "_histogram", lambda _counts, _title: made())
 
 
 def check_alike(hostile: str, harmless: str) -> None:

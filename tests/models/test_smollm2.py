@@ -82,7 +82,7 @@ def test_it_knows_some_textbook_answers(backend: TransformersBackend) -> None:
 
 
 def test_trees_and_plain_rows_agree(loaded: LoadedModel) -> None:
-    calls = prompts()
+    calls = prompts()[:20]  # four questions
     backend, plain = (TransformersBackend(loaded, sharing=sharing) for sharing in (True, False))
     assert (backend.path, plain.path) == ("tree", "plain")
     for one, other in zip(backend.answer(calls), plain.answer(calls), strict=True):

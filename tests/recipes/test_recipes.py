@@ -129,7 +129,7 @@ def test_the_published_rule_of_figure_2_has_a_curve_that_reaches_the_nearest_nam
 @pytest.mark.parametrize("name", sorted(FILLS))
 def test_a_recipe_runs_and_its_figures_are_made(small, name, capsys):
     changes = [argument for change in small(name) for argument in ("--set", change)]
-    few = ["--limit", "24", "--quiet"]
+    few = ["--limit", "12", "--quiet"]
     assert medstress_cli(["run", name, "--dry-run", *few, *changes]) == 0
     assert "queries: at most" in capsys.readouterr().out
     assert medstress_cli(["run", name, "--out", "run", *few, *changes]) == 0

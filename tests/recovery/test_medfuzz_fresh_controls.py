@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from medstress.attacks.controls.slots import Form, Slot, text_of
 from medstress.core.calls import Decoding, Generated
@@ -217,9 +218,10 @@ def test_a_paraphrase_that_changes_case_or_marks_alone_is_none() -> None:
     assert writer._read(told, Paraphrase) == "it changes nothing"
 
 
-def test_the_default_with_controls_that_an_attacker_writes_holds_its_level() -> None:
+@pytest.mark.parametrize("n", [100, pytest.param(400, marks=pytest.mark.release)])
+def test_the_default_with_controls_that_an_attacker_writes_holds_its_level(n: int) -> None:
     planted, settings = Planted(11), Settings(generator="attacker")
-    n, n_rejected, n_successes = 400, 0, 0
+    n_rejected = n_successes = 0
     for _ in range(n):
         success = planted.success()
         if success is None:
@@ -228,5 +230,5 @@ def test_the_default_with_controls_that_an_attacker_writes_holds_its_level() -> 
         found = planted.conducted(success, settings)
         assert found["most"] == 56
         n_rejected += p_of(found, settings) <= LEVEL
-    assert n_successes > 80
-    assert n_rejected / n <= LEVEL + 3 * math.sqrt(LEVEL * (1 - LEVEL) / n)
+    assert n_successes > n / 5
+    assert n_rejected <= binom.ppf(0.999, n, LEVEL)

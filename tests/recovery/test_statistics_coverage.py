@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
@@ -29,8 +30,8 @@ Sizes = int | tuple[int, int]
 
 
 def at_least(coverage: float, runs: int = RUNS) -> float:
-    """The least coverage to see of `runs` where it is `coverage`: three standard errors below."""
-    return coverage - 3 * float(np.sqrt(coverage * (1 - coverage) / runs))
+    """The least coverage to see of `runs` where it is `coverage`: less has P < .001."""
+    return float(binom.ppf(0.001, runs, coverage) - 0.5) / runs
 
 
 def sizes_of(sizes: Sizes, n: int, rng: Rng) -> np.ndarray:
@@ -58,14 +59,15 @@ def test_a_share_of_clustered_answers_covers_the_truth(
 
 @pytest.mark.parametrize("p", [0.05, 0.3, 0.7])
 @pytest.mark.parametrize(("accuracy", "n_seeds"), [(0.5, 1), (0.5, 5), (0.9, 5)], ids=str)
+@pytest.mark.parametrize("runs", [100, pytest.param(RUNS, marks=pytest.mark.release)])
 def test_the_relative_change_in_accuracy_covers_the_truth_where_accuracy_varies(
-    accuracy: float, n_seeds: int, p: float
+    runs: int, accuracy: float, n_seeds: int, p: float
 ) -> None:
     """40 documents of 1 to 5 items, intraclass correlation .4; a percentile bootstrap is missed
     on one side in up to .165."""
     rng = np.random.default_rng(34)
     below = above = 0
-    for _ in range(RUNS):
+    for _ in range(runs):
         right = rng.binomial(rng.integers(1, 6, 40), accuracy) * n_seeds
         lost = rng.binomial(right, rng.beta(p * 1.5, (1 - p) * 1.5, 40))
         found = r_cap(
@@ -77,8 +79,8 @@ def test_the_relative_change_in_accuracy_covers_the_truth_where_accuracy_varies(
         )
         below += (found.high or 0) < p
         above += (found.low or 0) > p
-    assert 1 - (below + above) / RUNS >= at_least(0.927)
-    assert max(below, above) / RUNS <= 1 - at_least(1 - 0.056)
+    assert 1 - (below + above) / runs >= at_least(0.927, runs)
+    assert max(below, above) / runs <= 1 - at_least(1 - 0.056, runs)
 
 
 def test_few_documents_of_uneven_size_are_covered_better_than_by_the_linearised_effect() -> None:

@@ -77,7 +77,9 @@ def test_made_twice_it_is_the_same_and_verifies(made, name, tmp_path, capsys):
     told = capsys.readouterr().out
     assert f"root {root}" in told
     assert ("not judged: redacted" in told) is (name == "redacted")
-    assert "expected root 00" in refused(first, capsys, "--root", "00")
+    other = "0" * 32
+    assert f"expected root {other}" in refused(first, capsys, "--root", other)
+    assert "expected a digest of 32 hex digits" in refused(first, capsys, "--root", "00")
 
 
 def test_without_words_there_are_none_and_readings_stay(made):

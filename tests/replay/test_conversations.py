@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 
@@ -16,7 +14,7 @@ from medstress.api.run import Run
 from medstress.store.reader import RunReader
 from medstress.testing import tiny_questions
 
-N_KILLS = 4
+N_KILLS = 2
 BATCH = 2
 MODELS = '''
 """Scripted models that log every conversation they are given, and take their time."""
@@ -39,7 +37,7 @@ SPEAKERS = {
 
 
 def _spoken(role, conversations):
-    lines = "".join(json.dumps([os.getpid(), role, each]) + "\\n" for each in conversations)
+    lines = "".join(json.dumps([role, each]) + "\\n" for each in conversations)
     descriptor = os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, lines.encode())
     os.close(descriptor)
@@ -107,33 +105,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-def start(folder, out, delay):
-    environment = {**os.environ, "LOG": str(folder / f"{out}.jsonl"), "DELAY": str(delay)}
-    with (folder / "err.txt").open("a") as errors:
-        return subprocess.Popen(
-            [sys.executable, "-m", "medstress", "run", "e.toml", "--out", out, "--quiet"],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-        )
-
-
-def ended(folder, process):
-    """Wait for the end, which has to be a good one."""
-    assert process.wait(200) == 0, (folder / "err.txt").read_text("utf-8")
-
-
-def logged(folder, out):
-    path = folder / f"{out}.jsonl"
-    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
-    return [json.loads(line) for line in lines]
-
-
-def n_logged(folder, out):
-    """Lines so far; the last one may be half written."""
-    path = folder / f"{out}.jsonl"
-    return path.read_bytes().count(b"\n") if path.is_file() else 0
+def command(out):
+    """The arguments that run it into a folder, and its log."""
+    return ["run", "e.toml", "--out", out], f"{out}.jsonl"
 
 
 def rows(folder, out):
@@ -149,28 +123,30 @@ def n_stored(folder, out):
         reader.close()
 
 
-def test_killed_mid_conversation_it_resumes_and_repeats_no_turn_that_was_answered(folder):
-    ended(folder, start(folder, "whole", 0))
-    n_calls = len(logged(folder, "whole"))
+def test_killed_mid_conversation_it_resumes_and_repeats_no_turn_that_was_answered(
+    workbench, folder
+):
+    workbench.finished(folder, *command("whole"))
+    unbroken = workbench.logged(folder, "whole.jsonl")
+    n_calls = unbroken.total()
     assert n_calls > 100
 
     kills = 0
     for number in range(N_KILLS):
-        process = start(folder, "broken", 0.02)
+        process = workbench.start(folder, *command("broken"), 0.02)
         wanted = (number + 1) * n_calls // (N_KILLS + 2)
-        while n_logged(folder, "broken") < wanted and process.poll() is None:
+        while workbench.n_logged(folder / "broken.jsonl") < wanted and process.poll() is None:
             time.sleep(0.005)
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
         process.wait(30)
-    ended(folder, start(folder, "broken", 0))
+    workbench.finished(folder, *command("broken"))
     assert kills == N_KILLS
 
     assert rows(folder, "broken") == rows(folder, "whole")
     assert n_stored(folder, "broken") == n_stored(folder, "whole")
-    asked = Counter(json.dumps(entry[1:]) for entry in logged(folder, "broken"))
-    unbroken = Counter(json.dumps(entry[1:]) for entry in logged(folder, "whole"))
+    asked = workbench.logged(folder, "broken.jsonl")
     assert asked.keys() == unbroken.keys()
     repeated = asked.total() - unbroken.total()
     interrupted = sum(
@@ -195,8 +171,8 @@ def _is_clean(text, role, number):
     return name == role and tiny_questions(6)[number].question in turns[-1]["content"]
 
 
-def test_every_turn_is_stored_with_its_role_and_can_be_read_back(folder):
-    ended(folder, start(folder, "whole", 0))
+def test_every_turn_is_stored_with_its_role_and_can_be_read_back(workbench, folder):
+    workbench.finished(folder, *command("whole"))
     reader = RunReader(folder / "whole")
     try:
         stored = [each for each in reader.exchanges() if each.role == "victim"]

@@ -9,16 +9,18 @@ from contextlib import closing
 
 import pytest
 
+from medstress.api.results import report_of
 from medstress.core.errors import StoreError
 from medstress.results.load import open_run
 from medstress.results.root import all_roots, root_of
 from medstress.store.chain import RUN_CHAIN, first_break, link
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import Review
-from medstress.store.root import keep_root
+from medstress.store.root import keep_root, plan_of
 from medstress.store.run_store import RunStore
 from medstress.store.trial_digest import finish, wrong_exchanges
 from medstress.store.unverified import unverified
+from medstress.summary.summary import summarise_run
 
 FILE = "run.sqlite"
 
@@ -56,6 +58,35 @@ def test_batches_and_folders_leave_the_root_as_it_is(small):
         out = small.root / "elsewhere" / str(size)
         assert small.run(out=out) == 0
         assert root(out) == expected
+
+
+def test_the_order_of_seeds_leaves_the_root_as_it_is(small):
+    assert small.run() == 0
+    small.tables["experiment"]["seeds"] = [1, 0]
+    assert small.run(out=small.root / "other") == 0
+    assert root(small.root / "other") == root(small.out)
+
+
+PART = {"model": "a/gpt-8", "parameters": 7, "family": "F", "price_in": 1}
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "counts"),
+    [
+        ("victims", "model", "gpt-9", True),
+        ("victims", "model", "/elsewhere/gpt-8", False),
+        ("victims", "parameters", 8, True),
+        ("victims", "family", "G", True),
+        ("victims", "price_in", 2, False),
+        ("roles", "model", "gpt-9", True),
+        ("groups", "n_names", 3, True),
+        ("groups", "embedding", "minilm", True),
+        ("groups", "hash", "2", True),
+    ],
+)
+def test_a_root_covers_what_was_measured_wherever_it_was(table, key, value, counts):
+    before, after = {table: {"one": PART}}, {table: {"one": {**PART, key: value}}}
+    assert (plan_of(before) != plan_of(after)) is counts
 
 
 def test_an_extended_run_has_the_root_of_one_at_once(small):
@@ -129,6 +160,21 @@ def test_reviews_give_another_root_and_all_earlier_ones_are_known(small):
         root(small.out)
 
 
+def test_changed_reviews_leave_a_doubt_and_no_root(small):
+    assert small.run() == 0
+    trial = small.rows()[0].trial_id
+    with ReviewStore(small.out) as store:
+        one = Review(trial_id=trial, reviewer="AB", answers={"key_right": "yes"}, time="2026")
+        store.add([one])
+    with closing(sqlite3.connect(small.out / "reviews.sqlite")) as db, db:
+        db.execute("UPDATE verdicts SET answers = '{}'")
+    with unverified(), open_run(small.out) as run:
+        told, page = summarise_run(run), report_of(run)
+    assert told["root"] is None
+    assert "reviews.sqlite is not as medstress wrote it" in told["unverified"]
+    assert "Unverified: " in page
+
+
 FORGED = {
     "a changed verdict": (
         "UPDATE verdicts SET verdict = 'held' WHERE id = 3",
@@ -198,7 +244,7 @@ def test_what_is_forged_is_named_by_every_reader(copy, name):
     with pytest.raises(StoreError) as caught:
         root(copy)
     assert told in str(caught.value)
-    assert "--unverified" in str(caught.value)
+    assert "`medstress verify " in str(caught.value)
     with unverified() as doubts, open_run(copy) as run:
         assert told in str(run.doubt)
         assert list(doubts) == [run.doubt]

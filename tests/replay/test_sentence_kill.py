@@ -13,7 +13,7 @@ import pytest
 
 from medstress.api.run import Run
 
-N_KILLS = 3
+N_KILLS = 2
 BATCH = 4
 VICTIMS = '''
 """Victims that log every sentence or pair they are given, and take their time."""
@@ -118,7 +118,7 @@ def told(folder: Path) -> tuple[Any, ...]:
 def test_a_run_on_sentences_killed_again_and_again_asks_only_for_what_was_in_flight(
     workbench: ModuleType, folder: Path, file: str
 ) -> None:
-    workbench.ended(folder, workbench.start(folder, ["run", file, "--out", "whole"], "whole.log"))
+    workbench.finished(folder, ["run", file, "--out", "whole"], "whole.log")
     whole = workbench.logged(folder, "whole.log")
 
     kills = 0
@@ -131,7 +131,7 @@ def test_a_run_on_sentences_killed_again_and_again_asks_only_for_what_was_in_fli
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
         process.wait(30)
-    workbench.ended(folder, workbench.start(folder, ["run", file, "--out", "broken"], "broken.log"))
+    workbench.finished(folder, ["run", file, "--out", "broken"], "broken.log")
     assert kills == N_KILLS
 
     broken = workbench.logged(folder, "broken.log")

@@ -16,9 +16,9 @@ import pytest
 from medstress.api.run import Run
 from medstress.testing import tiny_questions
 
-N_KILLS = 3
+N_KILLS = 2
 BATCH = 16
-N_CONTROLS = 5
+N_CONTROLS = 2
 MODELS = '''
 """Scripted models that log every conversation they are given, and take their time."""
 
@@ -98,12 +98,10 @@ def test_a_test_killed_between_its_answers_asks_only_for_those_it_was_waiting_fo
     workbench: ModuleType,
     folder: Path,
 ) -> None:
-    workbench.ended(
-        folder, workbench.start(folder, ["run", "e.toml", "--out", "whole"], "run.log", 0)
-    )
+    workbench.finished(folder, ["run", "e.toml", "--out", "whole"], "run.log")
     shutil.copytree(folder / "whole", folder / "broken")
     asks = ["--experiment", "e.toml", "--null", "neutral", "--controls", str(N_CONTROLS)]
-    workbench.ended(folder, workbench.start(folder, ["test", "whole", *asks], "whole.log", 0))
+    workbench.finished(folder, ["test", "whole", *asks], "whole.log")
     whole = workbench.logged(folder, "whole.log")
     # Two successes: 20 samples of clean item, fuzz and every control, three turns each.
     assert whole.total() == 2 * (20 + 20 + 20 * N_CONTROLS) * 3
@@ -118,7 +116,7 @@ def test_a_test_killed_between_its_answers_asks_only_for_those_it_was_waiting_fo
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
         process.wait(30)
-    workbench.ended(folder, workbench.start(folder, ["test", "broken", *asks], "broken.log", 0))
+    workbench.finished(folder, ["test", "broken", *asks], "broken.log")
     assert kills == N_KILLS
 
     assert numbers(folder, "broken") == numbers(folder, "whole")

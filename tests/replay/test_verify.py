@@ -13,7 +13,7 @@ from medstress.api.results import report_of
 from medstress.audit.bundle import verify_bundle, write_bundle
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
-from medstress.core.errors import UsageError
+from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.review_store import ReviewStore
@@ -301,12 +301,27 @@ def test_an_earlier_root_is_accepted_and_what_came_since_is_told(workbench, tmp_
         assert going_on.holds
         assert going_on.root is None
         assert bench.run() == 0
-    found = verify_folder(bench.out, root=first.upper())
+    found = verify_folder(bench.out, root=f" {first.upper()}\n")
     assert found.holds
     assert found.root != first == found.asked_root
     assert found.added["trials"] == 16
     assert "since then were added: " in "\n".join(found.sentences())
-    assert "expected root 00" in told(bench.out, root="00")
+    other = "0" * 32
+    assert f"expected root {other}, found only {first}, " in told(bench.out, root=other)
+    with pytest.raises(UsageError, match="--root 00: expected a digest of 32 hex digits"):
+        verify_folder(bench.out, root="00")
+
+
+def test_what_was_added_counts_from_the_first_moment_of_a_root(copy):
+    """Rows of the manifest that the root is not about, and the same root kept again."""
+    with closing(sqlite3.connect(copy / FILE)) as db, db:
+        db.execute("INSERT INTO manifest (key, value) VALUES ('command', '\"another\"')")
+        kept = keep_root(db)
+        link(db, RUN_CHAIN)
+    found = verify_folder(copy, root=kept)
+    assert found.root == found.asked_root == kept
+    assert found.added["manifest"] == 2
+    assert any("since then were added: 2 rows of manifest" in line for line in found.sentences())
 
 
 def test_a_folder_of_an_earlier_format_is_not_verified_but_judged(copy, workbench):
@@ -409,7 +424,7 @@ def test_reviews_are_verified_too(copy):
     assert verify_folder(copy).notes == []
     with closing(sqlite3.connect(copy / "reviews.sqlite")) as db, db:
         db.execute("UPDATE verdicts SET answers = '{}' WHERE id = 1")
-    assert "reviews.sqlite: commits, row 1: expected digest" in told(copy)
+    assert "table commits of reviews.sqlite, row 1: expected digest" in told(copy)
 
 
 def test_which_options_count_beside_a_control_is_kept_so_that_it_is_judged_again(
@@ -460,3 +475,50 @@ def test_only_the_list_of_synonyms_that_the_run_used_is_taken_and_early_ends_are
     other.write_text("concept,name\n1,abimycin\n", "utf-8")
     with pytest.raises(UsageError, match=r"other.csv: expected the list that the run used, with"):
         verify_folder(bench.out, synonyms=other)
+
+
+def test_only_what_failed_may_begin_again(copy):
+    """A verdict that a later one replaced, appended with a chain that fits."""
+    kept = verify_folder(copy).root
+    with closing(sqlite3.connect(copy / FILE)) as db, db:
+        trial, was, result = db.execute(
+            "SELECT trial, verdict, result FROM verdicts WHERE verdict = 'flipped'"
+        ).fetchone()
+        calls = db.execute("SELECT * FROM exchanges WHERE trial = ?", (trial,)).fetchall()
+        db.execute("INSERT INTO verdicts (trial) VALUES (?)", (trial,))
+        row = db.execute("SELECT MAX(id) FROM verdicts").fetchone()[0]
+        for call in calls:
+            marks = ", ".join("?" * len(call))
+            db.execute(f"INSERT INTO exchanges VALUES ({marks})", (call[0], 1, *call[2:]))
+        finish(db, trial, 1, was, result)
+        keep_root(db)
+        link(db, RUN_CHAIN)
+    expected = f"table verdicts, row {row}: expected nothing more of trial {trial}"
+    assert told(copy).startswith(expected)
+    assert told(copy, root=kept).startswith(expected)
+
+
+ODD = {
+    "a result": ("UPDATE verdicts SET result = '[]' WHERE id = 3", "table verdicts, row 3: "),
+    "a verdict": (
+        "UPDATE verdicts SET verdict = 'won' WHERE id = 3",
+        "table verdicts, row 3: expected one of already_wrong, ",
+    ),
+    "an answer": (
+        "UPDATE answers SET body = '7' WHERE id = 5",
+        "table answers, row 5: expected an answer as medstress stores it, found 7",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_rows_that_mean_nothing_are_named_though_every_digest_fits(copy, name):
+    statement, expected = ODD[name]
+    rebuild(copy, statement)
+    assert told(copy).startswith(expected)
+
+
+def test_a_trial_that_is_gone_is_named(copy):
+    change(copy, "DELETE FROM trials WHERE id = 96")
+    with pytest.raises(StoreError, match="table verdicts, row 96: expected a row of trials"):
+        verify_folder(copy)

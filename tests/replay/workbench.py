@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.calls import Choose, ModelIdentity, Request
@@ -272,7 +274,7 @@ def wait_until(true: Any, process: subprocess.Popen[str], seconds: float = 60.0)
     end = time.monotonic() + seconds
     while not true() and process.poll() is None:
         assert time.monotonic() < end, "waited too long"
-        time.sleep(0.002)
+        time.sleep(0.01)
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -322,9 +324,12 @@ def start(
         )
 
 
-def ended(folder: Path, process: subprocess.Popen[bytes]) -> None:
-    """Wait for the end, which has to be a good one."""
-    assert process.wait(300) == 0, (folder / "err.txt").read_text("utf-8")
+def finished(folder: Path, arguments: list[str], log: str = "log.txt") -> None:
+    """Run `medstress` in a folder whose victims log, in this process, which has it imported."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("LOG", str(folder / log))
+        assert medstress_cli([*arguments, "--quiet"]) == 0
 
 
 def n_logged(path: Path) -> int:

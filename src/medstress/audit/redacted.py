@@ -36,7 +36,7 @@ from medstress.results.root import with_reviews
 from medstress.store.chain import Break
 from medstress.store.odd_rows import interpreting
 from medstress.store.review_store import reviews_digests
-from medstress.store.root import root_over
+from medstress.store.root import checked_root, root_over
 from medstress.store.trial_digest import digest_of_ended
 from medstress.summary.summary import summarise_run
 
@@ -124,6 +124,7 @@ def verify_redacted(place: Path, head: Mapping[str, Any], root: str | None) -> V
         StoreError: its files are not as medstress writes them.
     """
     found = Verification(what="")
+    root = None if root is None else checked_root(root)
     with interpreting(place / LEDGER):
         numbers = json.loads((place / NUMBERS).read_text("utf-8"))
         counts: Counter[tuple[Any, ...]] = Counter()
@@ -141,7 +142,7 @@ def verify_redacted(place: Path, head: Mapping[str, Any], root: str | None) -> V
                 expected=f"root {head.get('root')}",
                 found=f"root {found.root}",
             )
-        elif root is not None and root.lower() != found.root:
+        elif root is not None and root != found.root:
             found.broken = Break(
                 table=LEDGER, row=0, expected=f"root {root}", found=f"root {found.root}"
             )

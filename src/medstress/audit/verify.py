@@ -31,6 +31,7 @@ from medstress.store.chain import Break
 from medstress.store.missing import no_run
 from medstress.store.reader import StoredTrial
 from medstress.store.review_store import reviews_digests
+from medstress.store.root import checked_root
 from medstress.store.run_store import FILE
 from medstress.store.unverified import unverified
 from medstress.store.whole_check import Whole, check_whole, verdict_row
@@ -54,6 +55,7 @@ def verify_folder(
     if not (folder / FILE).is_file():
         raise no_run(folder)
     found = Verification(what=str(folder))
+    root = None if root is None else checked_root(root)
     whole = check_whole(folder)
     if (broken := whole.broken) is None:
         with unverified(), open_run(folder) as run:
@@ -81,15 +83,13 @@ def _describe(found: Verification, run: StoredRun, whole: Whole, root: str | Non
         for n, reviews in enumerate(digests):
             known = with_reviews(kept.root, reviews)
             found.roots.append(known)
-            if known == (root or "").lower():
+            if known == root and found.asked_root is None:
                 found.asked_root = known
                 found.added = {name: now[name] - kept.last[name] for name in now}
                 found.added["reviews"] = len(digests) - 1 - n
     if root is not None and found.asked_root is None:
-        last = found.roots[-1] if found.roots else "none"
-        found.broken = Break(
-            table="manifest", row=0, expected=f"root {root}", found=f"{last} and none that was it"
-        )
+        had = f"only {', '.join(dict.fromkeys(found.roots))}" if found.roots else "no root at all"
+        found.broken = Break(table="manifest", row=0, expected=f"root {root}", found=had)
 
 
 def _breaks(run: StoredRun, found: Verification, synonyms: Path | None) -> Iterator[Break]:

@@ -53,6 +53,11 @@ def _nightly_cli(args: argparse.Namespace) -> int:
         raise UsageError(
             "--sequential takes two runs: that of the baseline and that of tonight's build"
         )
+    if args.unverified:
+        raise UsageError(
+            "--unverified: the nightly gate keeps what it is fed, so it takes only runs that agree "
+            "with their chain"
+        )
     if args.adjust is not None:
         raise UsageError("--adjust: the nightly gate has one verdict, so nothing is adjusted")
     if args.on_undecided is not None:

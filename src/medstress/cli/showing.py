@@ -20,6 +20,7 @@ from medstress.metrics.unreadable import victims_unread
 from medstress.results.formats import plural
 from medstress.results.load import StoredRun
 from medstress.results.names import Names, warnings_of
+from medstress.results.root import root_line
 from medstress.results.rows import trial_rows
 from medstress.results.table import Table
 from medstress.summary.summary import summarise_run
@@ -64,6 +65,7 @@ def show(stored: StoredRun, *, wide: bool = False) -> int:
     unread = bool(victims_unread(summary))  # the warnings name the victims
     allowed = stored.manifest["config"]["experiment"]["max_failed"]
     faults = max(print_failures(stored, summary, allowed), int(unread))
+    out.say(root_line(summary))
     return exit_code(summary, faults)
 
 

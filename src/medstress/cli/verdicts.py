@@ -24,6 +24,7 @@ from medstress.results.load import StoredRun
 from medstress.results.markdown import markdown_page
 from medstress.results.names import warnings_of
 from medstress.results.table import Table
+from medstress.store.unverified import noted
 from medstress.summary.summary import summarise_run
 from medstress.summary.verdict import sentences_of
 
@@ -88,7 +89,7 @@ def write_files(
         UsageError: a file cannot be written.
     """
     if args.junit is not None:
-        _write("--junit", args.junit, junit(name, judged) + "\n")
+        _write("--junit", args.junit, junit(name, judged, noted()) + "\n")
     if args.markdown is not None:
         _write("--markdown", args.markdown, markdown_page(name, sentences, tables))
 

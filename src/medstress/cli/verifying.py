@@ -111,7 +111,7 @@ def _refusal(found: Verification, given: Path, root: str | None) -> str:
     told = f"does not agree: {found.broken}"
     if not given.is_dir():
         return told
-    if root is not None and found.broken.expected == f"root {root}":
+    if root is not None and found.broken.expected.lower() == f"root {root.lower()}":
         # What the folder holds may agree with itself.
         return f"{told}; next: {shlex.join(['medstress', 'verify', str(given)])}"
     command = ["medstress", "summary", str(given)]

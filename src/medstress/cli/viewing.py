@@ -11,6 +11,7 @@ from pathlib import Path
 
 from medstress.api.run import Run
 from medstress.cli.streams import plain_stream, visible
+from medstress.results.root import UNVERIFIED
 
 WIDTH = 80
 _STYLES = {"": "", "head": "bold", "removed": "red strike", "added": "green", "soft": "dim"}
@@ -26,8 +27,9 @@ def case_cli(args: argparse.Namespace) -> int:
     with Run(args.folder).opened() as stored:
         cases = cases_of(stored)
         record = cases.record(find_trial(cases, args.id), most_tried=None)
+        doubt = {UNVERIFIED: stored.doubt} if stored.doubt else {}
     if args.json:
-        print(json.dumps(record.as_json(), indent=1))
+        print(json.dumps(record.as_json() | doubt, indent=1))
         return 0
     from rich.console import Console
     from rich.text import Text
@@ -41,7 +43,8 @@ def case_cli(args: argparse.Namespace) -> int:
     def shown(line: Line) -> Text:
         return Text.assemble(*((visible(text), styles[style]) for style, text in line))
 
-    for line in case_lines(record):
+    warnings: list[Line] = [(("head", f"! {name}: {why}"),) for name, why in doubt.items()]
+    for line in (*warnings, *case_lines(record)):
         console.print(shown(line), overflow="fold")
     return 0
 

@@ -139,7 +139,8 @@ def progress_lines(
     """
     last, speed = readings[-1], pace(readings)
     yield Line(text=_headline(last, look), kind=Kind.HEAD)
-    for text in (*_speeds(speed), *_left(last, speed), _spent(last), *_failures(last)):
+    doubts = (f"! unverified: {last.doubt}",) if last.doubt else ()
+    for text in (*doubts, *_speeds(speed), *_left(last, speed), _spent(last), *_failures(last)):
         for part in wrapped(look.shown(text), look.width, "  "):
             yield Line(text=part, kind=Kind.SAID)
     yield from _tables(last, look, most)

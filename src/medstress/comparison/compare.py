@@ -147,6 +147,7 @@ def _described(side: Side) -> dict[str, Any]:
         "started": manifest["started"],
         "finished": manifest["finished"],
         "complete": manifest["complete"],
+        **side.about_root,
     }
 
 

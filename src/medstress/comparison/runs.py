@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product, starmap
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from medstress.comparison.sides import Arm, Side, match_arms
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.results.load import StoredRun, open_run
+from medstress.results.root import describe_root
 from medstress.results.rows import trial_rows
 from medstress.results.victims import victim_of
 
@@ -67,7 +69,7 @@ def compare_within(run: StoredRun, settings: Settings) -> Comparison:
     side = side_of("A", run)
     what = compared_kind(run.manifest, table)
     sides = [
-        Side(name=name, source=side.source, manifest=side.manifest, rows=_of(side, what, label))
+        replace(side, name=name, rows=_of(side, what, label))
         for name, label in (("A", table["a"]), ("B", table["b"]))
     ]
     for each, label in zip(sides, (table["a"], table["b"]), strict=True):
@@ -92,7 +94,13 @@ def _of(side: Side, what: str, label: str) -> list[Any]:
 def side_of(name: str, run: StoredRun) -> Side:
     """Return an open run as `A` or `B`."""
     rows = trial_rows(run)
-    return Side(name=name, source=str(run.folder), manifest=run.manifest, rows=rows)
+    return Side(
+        name=name,
+        source=str(run.folder),
+        manifest=run.manifest,
+        rows=rows,
+        about_root=describe_root(run),
+    )
 
 
 def run_digest(run: StoredRun) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
 from medstress.core.controls import arm_label
@@ -46,6 +46,8 @@ class Side:
     """The manifest of its run."""
     rows: Sequence[TrialRow]
     """The trials of its run, controls included."""
+    about_root: Mapping[str, Any] = field(default_factory=dict)
+    """The root of its run, why there is none, and what is in doubt."""
 
     def arms(self) -> dict[Arm, list[TrialRow]]:
         """Return the trials of each arm that is not a control."""

@@ -11,6 +11,7 @@ from medstress.comparison.rows import Row
 from medstress.comparison.sides import Arm
 from medstress.results.formats import decimal, plural
 from medstress.results.junit import Case, Outcome
+from medstress.results.root import root_line
 from medstress.results.table import Cell, Column, Format, Table, as_row, columns
 from medstress.stats.verdicts import UNDECIDED
 
@@ -116,7 +117,18 @@ def labels_of(arms: Sequence[Arm]) -> str:
 
 def origins_of(found: Comparison) -> list[str]:
     """Return a line for each side: its folder, victims and attacks."""
-    return [f"{side.name}: {_origin(side.source, found, i)}" for i, side in enumerate(found.sides)]
+    return [
+        "; ".join(
+            filter(
+                None,
+                (
+                    f"{side.name}: {_origin(side.source, found, i)}",
+                    root_line(side.about_root),
+                ),
+            )
+        )
+        for i, side in enumerate(found.sides)
+    ]
 
 
 def _outcome(found: Comparison, row: Row) -> Outcome:

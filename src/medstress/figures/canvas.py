@@ -68,6 +68,9 @@ def draw(
 
         figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
         build(figure)
+        if doubts := _DOUBTS.get():
+            wrapped = textwrap.wrap(" ".join(doubts), int(width * _TITLE_CHARACTERS_PER_INCH))
+            figure.supxlabel("\n".join(wrapped), fontsize=SMALL, color=INK, parse_math=False)
         return {name: _save(figure, name) for name in formats}
 
 
@@ -174,6 +177,7 @@ def _save(figure: Figure, form: str) -> bytes:
 
 
 _MISSING: ContextVar[set[str] | None] = ContextVar("characters that fonts lack", default=None)
+_DOUBTS: ContextVar[Sequence[str]] = ContextVar("what is in doubt", default=())
 _GLYPH = re.compile(r"Glyph (\d+) ")
 
 
@@ -186,6 +190,16 @@ def missing_characters() -> Iterator[set[str]]:
         yield found
     finally:
         _MISSING.reset(token)
+
+
+@contextmanager
+def doubted(doubts: Sequence[str]) -> Iterator[None]:
+    """Write sentences below every figure that is drawn inside."""
+    token = _DOUBTS.set(doubts)
+    try:
+        yield
+    finally:
+        _DOUBTS.reset(token)
 
 
 def _note_missing(seen: Iterable[warnings.WarningMessage]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +12,7 @@ from medstress.results.csv import as_csv, flatten
 from medstress.results.formats import clean
 from medstress.results.latex import latex_table
 from medstress.results.markdown import escape, markdown_table
+from medstress.results.root import UNVERIFIED
 from medstress.results.table import Cell, Row, Table
 from medstress.stats.estimates import Estimate
 
@@ -112,10 +115,39 @@ def table_made(table: Table, title: str) -> Made:
         files={
             f"{table.name}.tex": _floats(shown).encode(),
             f"{table.name}.csv": as_csv(rows, fields).encode(),
-            f"{table.name}.md": f"{markdown_table(shown)}\n".encode(),
+            f"{table.name}.md": "\n\n".join(
+                [markdown_table(shown), *map(escape, shown.notes), ""]
+            ).encode(),
         },
         notes=shown.notes,
     )
+
+
+def with_doubt(made: Made, doubts: Sequence[str]) -> Made:
+    """Give the numbers of a run in doubt, which have no caption beside them, a column that says it.
+
+    Args:
+        made: a table or figure.
+        doubts: `chain_sentences` of a run that does not agree with its chain; else none.
+    """
+    if not doubts:
+        return made
+    return replace(
+        made,
+        files={
+            name: _with_column(data, " ".join(doubts)) if name.endswith(".csv") else data
+            for name, data in made.files.items()
+        },
+    )
+
+
+def _with_column(data: bytes, value: str) -> bytes:
+    rows = csv.reader(io.StringIO(data.decode(), newline=""))
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, lineterminator="\n")
+    for i, row in enumerate(rows):
+        writer.writerow([*row, value if i else UNVERIFIED])
+    return stream.getvalue().encode()
 
 
 def _without_empty_columns(table: Table) -> Table:

@@ -44,9 +44,9 @@ def with_captions(made: Made) -> Made:
     return replace(made, files=files)
 
 
-def document(found: Iterable[Made | Skipped]) -> str:
-    r"""Return a document that \input-s the LaTeX of everything made."""
-    lines: list[str] = []
+def document(found: Iterable[Made | Skipped], doubts: Sequence[str] = ()) -> str:
+    r"""Return a document that \input-s the LaTeX of everything made, after what is in doubt."""
+    lines = [rf"\noindent {escape(each)}\par" for each in doubts]
     for each in found:
         if not isinstance(each, Made):
             continue

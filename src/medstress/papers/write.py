@@ -7,14 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from medstress.core.errors import UsageError, did_you_mean
-from medstress.figures.canvas import FORMATS, missing_characters
-from medstress.figures.outputs import INDEX_HEAD, Made, Skipped, index
+from medstress.figures.canvas import FORMATS, doubted, missing_characters
+from medstress.figures.outputs import INDEX_HEAD, Made, Skipped, index, with_doubt
 from medstress.figures.own import make_own
 from medstress.figures.tex import DOCUMENT, document, with_captions
 from medstress.files.writing import make_folder, write_bytes
 from medstress.papers.layout import make_layout
 from medstress.papers.layouts import layout_named
 from medstress.results.load import StoredRun
+from medstress.results.root import chain_sentences
 from medstress.results.rows import trial_rows
 from medstress.summary.summary import summarise_run
 
@@ -45,17 +46,22 @@ def write_figures(
     formats = check_formats(formats)
     layout = None if paper is None else layout_named(paper)
     summary = summarise_run(run)
-    if layout is None:
-        made = make_own(summary, formats)
-    else:
-        items = run.items_by_id()
-        made = make_layout(layout, summary, trial_rows(run), run.manifest, items, formats)
-    found = [with_captions(each) if isinstance(each, Made) else each for each in _remarked(made)]
+    doubts = chain_sentences(summary) if run.doubt else []
+    with doubted(doubts):
+        if layout is None:
+            made = make_own(summary, formats)
+        else:
+            items = run.items_by_id()
+            made = make_layout(layout, summary, trial_rows(run), run.manifest, items, formats)
+        found = [
+            with_captions(with_doubt(each, doubts)) if isinstance(each, Made) else each
+            for each in _remarked(made)
+        ]
     contents = {
         name: data for each in found if isinstance(each, Made) for name, data in each.files.items()
     }
     contents[INDEX] = index(found, str(summary["experiment"]["name"])).encode()
-    contents[DOCUMENT] = document(found).encode()
+    contents[DOCUMENT] = document(found, doubts).encode()
     _refuse_foreign(out, contents)
     try:
         make_folder(out)

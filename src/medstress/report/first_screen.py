@@ -11,7 +11,7 @@ from medstress.report.charts import Plot
 from medstress.report.first_picture import Picture, first_picture
 from medstress.report.section import Source
 from medstress.results.formats import as_text, shorten
-from medstress.results.root import UNVERIFIED, root_sentences
+from medstress.results.root import chain_sentences
 
 _LONGEST = 600
 """Characters of a verdict on criteria that the first screen shows; the table has all."""
@@ -56,7 +56,7 @@ def first_screen(source: Source) -> FirstScreen:
         misses=criteria.misses(summary),
         others=[*(said.get("others") or ()), *(said.get("primary") or ())],
         caveats=[
-            *(root_sentences(summary) if summary.get(UNVERIFIED) else ()),
+            *chain_sentences(summary),
             *(said.get("caveats") or ()),
             *((overview.decided_sentence(early),) if early is not None else ()),
         ],

@@ -24,6 +24,7 @@ from medstress.kinds import kind_of
 from medstress.results.column_types import typed, types_of
 from medstress.results.explanations import explanation_records
 from medstress.results.load import StoredRun, reviews_of
+from medstress.results.root import UNVERIFIED
 from medstress.results.rows import trial_rows
 from medstress.results.stored_prompts import Prompts
 from medstress.store.codec import decode_answer, decode_edits
@@ -69,11 +70,10 @@ def export(run: StoredRun, table: str, to: Path) -> int:
     Raises:
         UsageError: an unknown table or ending, or a path that cannot be written.
     """
-    make = _maker(table)
     form = to.suffix.removeprefix(".")
     if form not in FORMATS:
         raise UsageError(f"--to {to}: the name must end in .jsonl, .csv or .parquet")
-    rows = make(run)
+    rows = _rows(run, table)
     try:
         if form == "parquet":
             return _write_parquet(rows, to, table)
@@ -89,14 +89,16 @@ def table_frame(run: StoredRun, table: str) -> DataFrame:
     Raises:
         UsageError: an unknown table.
     """
-    return typed(frame_of(_maker(table)(run)), types_of(table))
+    return typed(frame_of(_rows(run, table)), types_of(table))
 
 
-def _maker(table: str) -> Callable[[StoredRun], Iterator[Row]]:
+def _rows(run: StoredRun, table: str) -> Iterator[Row]:
+    """Return the rows of a table; those of a run in doubt say so in a column of their own."""
     if table not in TABLES:
         hint = did_you_mean(table, TABLES)
         raise UsageError(f"unknown table {table!r}{hint} (known: {', '.join(TABLES)})")
-    return TABLES[table]
+    rows = TABLES[table](run)
+    return (row | {UNVERIFIED: run.doubt} for row in rows) if run.doubt else rows
 
 
 def item_rows(reader: RunReader) -> Iterator[Row]:

@@ -20,6 +20,7 @@ from medstress.datasets.writing import row_from_question
 from medstress.files.writing import write_text
 from medstress.results.export import Probes
 from medstress.results.load import StoredRun, kind_of_run
+from medstress.results.root import UNVERIFIED
 from medstress.results.victims import entries_of
 from medstress.store.codec import decode_edits
 from medstress.store.reader import StoredTrial
@@ -280,6 +281,7 @@ def _head(
         "n_queries": sum(len(trial.queries) for trial in trials),
         "n_flipped": sum(trial.trial.verdict == Verdict.FLIPPED.value for trial in trials),
         "arms": [_arm(trial, trials) for trial in _first_of_arms(trials)],
+        **({UNVERIFIED: run.doubt} if run.doubt else {}),
     }
 
 
@@ -335,6 +337,8 @@ def _is_blind(spec: Mapping[str, Any], control: str | None, attack: Attack | Non
 
 
 def _notes(run: StoredRun, head: Mapping[str, Any]) -> Iterator[str]:
+    if run.doubt:
+        yield f"unverified: {run.doubt}"
     if not run.manifest["complete"]:
         yield f"the run in {run.folder} is not complete: only finished trials are frozen"
     sample = head["sample"]

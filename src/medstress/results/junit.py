@@ -36,12 +36,13 @@ class Case:
     """What was found, in one sentence."""
 
 
-def junit(suite: str, cases: Sequence[Case]) -> str:
+def junit(suite: str, cases: Sequence[Case], doubts: Sequence[str] = ()) -> str:
     """Return cases as JUnit XML: one `testcase` each, with a `failure` or an `error`.
 
     Args:
         suite: name of the suite.
         cases: the cases, in order; names should differ.
+        doubts: why what was judged may not be what was measured.
 
     >>> print(junit("gate", [Case(name="asr", outcome=Outcome.FAILED, message="it is .3")]))
     <?xml version='1.0' encoding='utf-8'?>
@@ -69,6 +70,9 @@ def junit(suite: str, cases: Sequence[Case]) -> str:
         else:
             kind = _ELEMENT[case.outcome]
             ET.SubElement(element, kind, {"message": told}).text = told
+    if doubts:
+        told = clean("; ".join(f"unverified: {each}" for each in doubts))
+        ET.SubElement(inner, "system-out").text = told
     ET.indent(root)
     head = "<?xml version='1.0' encoding='utf-8'?>\n"
     return head + ET.tostring(root, encoding="unicode")

@@ -8,18 +8,20 @@ from typing import Any
 
 import orjson
 
+from medstress.results.formats import plural
 from medstress.results.load import StoredRun
 from medstress.store.chain import DIGEST_BYTES
 from medstress.store.review_store import reviews_digests
 
 ROOT, ROOT_NOTE, UNVERIFIED = "root", "root_note", "unverified"
 """Keys of the summary."""
-IN_PROGRESS = "the run is not complete, or something was added that is not"
+IN_PROGRESS = "the run, or a test or explanation of it, is not complete"
 NO_CHAIN = "no chain: an earlier format of medstress wrote the folder"
 BEGINS = (
-    "an earlier format began the run: its first {answers} answers and {verdicts} verdicts came "
-    "before the chain, which begins with them as they were when the run went on"
+    "an earlier format began the run: its first {first} came before the chain, which begins with "
+    "them as they were when the run went on"
 )
+BEGINS_WITH_NONE = "an earlier format began the run, and no answer came before the chain"
 
 
 def root_of(run: StoredRun) -> str | None:
@@ -59,20 +61,54 @@ def describe_root(run: StoredRun) -> dict[str, Any]:
     if not run.has_chain:
         note = NO_CHAIN
     elif begins is not None:
-        note = BEGINS.format(**begins)
-    elif root is None:
+        note = _begins(begins)
+    elif root is None and not run.doubt:
         note = IN_PROGRESS
     return {ROOT: root, ROOT_NOTE: note, UNVERIFIED: run.doubt}
 
 
+def _begins(begins: Mapping[str, Any]) -> str:
+    """Say what came before the chain.
+
+    >>> _begins({"answers": 2, "verdicts": 1})[:54]
+    'an earlier format began the run: its first 2 answers a'
+    """
+    counted = ((begins["answers"], "answer"), (begins["verdicts"], "verdict"))
+    first = [plural(n, noun) for n, noun in counted if n]
+    return BEGINS.format(first=" and ".join(first)) if first else BEGINS_WITH_NONE
+
+
+def root_line(told: Mapping[str, Any]) -> str:
+    """Return the line on the root at the end of a text; empty if nothing is known of it.
+
+    Args:
+        told: a summary, or what `describe_root` returns.
+
+    >>> root_line({"root": "0f3a"}), root_line({"root": None, "root_note": "no chain: old"})
+    ('root 0f3a', 'no root: no chain: old')
+    """
+    root, note, doubt = told.get(ROOT), told.get(ROOT_NOTE), told.get(UNVERIFIED)
+    if doubt or root is None:
+        why = f"unverified: {doubt}" if doubt else note
+        return f"no root: {why}" if why else ""
+    return f"root {root}" + (f"; {note}" if note else "")
+
+
 def root_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Return what stands below every table and figure: the root, and a warning if it is in doubt.
+    """Return what stands below every table and figure: the root, and what is to be known of it.
 
     >>> root_sentences({"root": "0f3a"})
     ['Root of the run: 0f3a.']
     """
-    root, doubt = summary.get(ROOT), summary.get(UNVERIFIED)
-    return [
-        *([f"Root of the run: {root}."] if root and not doubt else []),
-        *([f"Unverified: {doubt}."] if doubt else []),
-    ]
+    root = summary.get(ROOT)
+    is_shown = root and not summary.get(UNVERIFIED)
+    return [*([f"Root of the run: {root}."] if is_shown else []), *chain_sentences(summary)]
+
+
+def chain_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Return why the numbers may not be those that were measured: a doubt, or no chain."""
+    note, doubt = summary.get(ROOT_NOTE), summary.get(UNVERIFIED)
+    if doubt:
+        return [f"Unverified: {doubt}."]
+    # That a run is not complete is said elsewhere.
+    return [f"{note[0].upper()}{note[1:]}."] if note and note != IN_PROGRESS else []

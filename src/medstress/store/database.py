@@ -211,8 +211,12 @@ def _open(
     for side in SIDES:
         if not side or Path(f"{file}{side}").exists():
             create_in_place(Path(f"{file}{side}"), access)
+    is_new = file.stat().st_size == 0
     db = sqlite3.connect(file, isolation_level=None)
     try:
+        if is_new:
+            # A process killed while it turns to WAL would leave a journal, which nobody rolls back.
+            db.execute("PRAGMA journal_mode = MEMORY")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         prepare(db)

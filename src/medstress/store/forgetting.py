@@ -6,7 +6,8 @@ import sqlite3
 
 from medstress.store.formats import make_views
 
-_UNFINISHED = "verdict IN ('failed', 'unanswered', 'cut_short')"
+UNFINISHED = ("failed", "unanswered", "cut_short")
+"""Verdicts of trials that may begin again."""
 _CHILDREN_FIRST = (
     "exchanges",
     "dispatched",
@@ -31,7 +32,8 @@ def attempts(db: sqlite3.Connection) -> dict[int, int]:
 
 def forget_failed(db: sqlite3.Connection) -> dict[int, int]:
     """Begin trials that failed or were cut short again; returns `attempts`."""
-    again = db.execute(f"SELECT id FROM trials WHERE {_UNFINISHED} ORDER BY id").fetchall()
+    query = f"SELECT id FROM trials WHERE verdict IN {UNFINISHED} ORDER BY id"
+    again = db.execute(query).fetchall()
     db.executemany("INSERT INTO verdicts (trial) VALUES (?)", again)
     make_views(db)
     return attempts(db)

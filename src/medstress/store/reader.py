@@ -19,7 +19,7 @@ from medstress.store.inquiries import StoredInquiry, read_inquiries
 from medstress.store.known_schema import FORMAT
 from medstress.store.missing import never_began, no_run
 from medstress.store.opening import explain, open_for_reading, restrict
-from medstress.store.review_store import stored_reviews
+from medstress.store.review_store import reviews_doubt, stored_reviews
 from medstress.store.root import KeptRoot, current_root, kept_roots, root_parts
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending
@@ -133,10 +133,11 @@ class RunReader:
             raise never_began(self.folder)
         return values
 
-    @property
+    @cached_property
     def doubt(self) -> str | None:
-        """Where the folder does not agree with its chain, if it is read all the same."""
-        return self._opened.doubt
+        """Where run or reviews do not agree with their chain, if they are read all the same."""
+        doubts = (self._opened.doubt, reviews_doubt(self.folder))
+        return "; ".join(filter(None, doubts)) or None
 
     @property
     def has_chain(self) -> bool:

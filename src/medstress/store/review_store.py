@@ -148,6 +148,21 @@ def reviews_digests(folder: Path) -> list[str]:
     return _read(folder, _digests, [])
 
 
+def reviews_doubt(folder: Path) -> str | None:
+    """Return where the reviews do not agree with their chain, if they are read all the same.
+
+    Raises:
+        StoreError: they do not agree, and such files are not read (`unverified`).
+    """
+    path = folder / FILE
+    if not path.is_file() or not path.stat().st_size:
+        return None
+    with interpreting(path):
+        opened = open_for_reading(path, REVIEWS)
+        opened.db.close()
+        return opened.doubt
+
+
 def stored_rooms(folder: Path) -> dict[str, dict[str, Any]]:
     """Return room -> its body, as `stored_reviews`."""
     return _read(folder, _rooms, {})

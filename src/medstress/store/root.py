@@ -17,10 +17,12 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from string import hexdigits
 from typing import Any
 
 import orjson
 
+from medstress.core.errors import UsageError
 from medstress.core.hashing import canonical_bytes
 from medstress.store.chain import DIGEST_BYTES, RUN_CHAIN, text_digest
 
@@ -39,12 +41,19 @@ PLAN: Mapping[str, tuple[str, ...]] = {
     "similarity": (),
     "surrogates": (),
     "tuning": (),
-    "victims": ("model_hash", "task", "prompt", "by_dataset", "part_of"),
-    "roles": ("model_hash", "decoding"),
+    "victims": (
+        *("model", "model_hash", "parameters", "family", "group", "task", "prompt"),
+        *("by_dataset", "part_of"),
+    ),
+    "roles": ("model", "model_hash", "decoding"),
     "datasets": ("n_items", "n_rows", "hash"),
+    "groups": ("n_names", "vocabulary_hash", "embedding", "distance", "n_undefined", "hash"),
 }
 """Manifest entries that the root covers; of a table of parts, only these keys of each, if any are
-named. Paths, prices, times, versions, commands and verdicts that came early are left out."""
+named. Names, notes, paths, prices, times, versions, commands and verdicts that came early are left
+out."""
+_MAY_BE_PATHS = ("model", "embedding")
+"""Keys that may hold a path, of which only the last component counts."""
 _TABLES = tuple(name for name in RUN_CHAIN.tables if name != RUN_CHAIN.apart)
 
 _ITEMS = """
@@ -127,12 +136,22 @@ def plan_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
         if keys:
             parts = dict(value or {})
             value = {
-                label: {key: part[key] for key in keys if key in part}
+                label: {key: _anywhere(key, part[key]) for key in keys if part.get(key) is not None}
                 for label, part in parts.items()
             }
         if value:
             found[name] = value
+    if "seeds" in (known := found.get("parts", {})):
+        # Their order says only which trials come first.
+        found["parts"] = {**known, "seeds": sorted(known["seeds"])}
     return found
+
+
+def _anywhere(key: str, value: Any) -> Any:
+    """Return a value of the manifest without the folder that it may name."""
+    if key not in _MAY_BE_PATHS or not isinstance(value, str):
+        return value
+    return value.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 def keep_root(db: sqlite3.Connection) -> str:
@@ -162,6 +181,24 @@ def current_root(db: sqlite3.Connection) -> KeptRoot | None:
     """Return the last root if nothing was added since, else None."""
     kept = list(kept_roots(db))
     return kept[-1] if kept and kept[-1].last == last_rows(db) else None
+
+
+def checked_root(text: str) -> str:
+    """Return a root as it is compared.
+
+    Raises:
+        UsageError: the text is no digest.
+
+    >>> checked_root(" 0F3A" + "0" * 28)
+    '0f3a0000000000000000000000000000'
+    """
+    root = text.strip().lower()
+    if len(root) != 2 * DIGEST_BYTES or not set(root) <= set(hexdigits):
+        raise UsageError(
+            f"--root {text}: expected a digest of {2 * DIGEST_BYTES} hex digits, as it stands in "
+            f"the summary; got {len(root)} characters"
+        ).with_flag("--root", None)
+    return root
 
 
 def last_rows(db: sqlite3.Connection) -> dict[str, int]:

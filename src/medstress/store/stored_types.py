@@ -38,8 +38,8 @@ def check_types(db: sqlite3.Connection, file: Path, tables: Mapping[str, Sequenc
     for checked in _REFERRING & present & set(tables) if "trials" in tables else ():
         for table, row, other, _ in db.execute(f"PRAGMA foreign_key_check({checked})"):
             raise StoreError(
-                f"{file}: table {table}, row {row} refers to a missing row of {other}; another "
-                "program changed the file"
+                f"{file}: table {table}, row {row}: expected a row of {other} that it refers to, "
+                "found none; another program changed the file"
             )
 
 

@@ -23,6 +23,11 @@ def unverified() -> Iterator[dict[str, None]]:
         _doubts[0] = before
 
 
+def noted() -> tuple[str, ...]:
+    """Return a sentence for each file in doubt that was read so far."""
+    return tuple(_doubts[0] or ())
+
+
 def accepted(doubt: str) -> bool:
     """Return whether a file in doubt may be read, and note it."""
     found = _doubts[0]

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from medstress.core.outcomes import Verdict
 from medstress.store.agreement import earlier_reviews_differ
 from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Break, first_break
+from medstress.store.codec import decode_answer, decode_item
+from medstress.store.forgetting import UNFINISHED
 from medstress.store.known_schema import REVIEWS, RUN
 from medstress.store.odd_rows import interpreting
 from medstress.store.opening import open_for_reading, restrict
@@ -33,6 +37,9 @@ _STRAYS = (
     "SELECT 'answers', id, 'a trial' FROM main.answers "
     "WHERE trial != 0 AND trial NOT IN (SELECT id FROM main.trials)",
 )
+_VERDICTS = (*(each.value for each in Verdict), "asked", "unanswered")
+"""How a trial ends, or a question of an analysis."""
+_MOST_SHOWN = 80
 _EXCHANGES = """
 SELECT e.trial, e.attempt, e.seq, e.answer, e.answer IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM main.answers WHERE id = e.answer)
@@ -102,6 +109,7 @@ def _breaks(db: sqlite3.Connection) -> Iterator[Break]:
     for query in _STRAYS:
         for table, row, expected in db.execute(f"{query} ORDER BY id LIMIT 1"):
             yield Break(table=table, row=row, expected=f"a row of {expected}", found="none")
+    yield from _odd_values(db)
     yield from _odd_verdicts(db)
     yield from _stray_exchanges(db)
     for trial, stored, found in wrong_exchanges(db):
@@ -119,16 +127,61 @@ def _breaks(db: sqlite3.Connection) -> Iterator[Break]:
             )
 
 
+def _odd_values(db: sqlite3.Connection) -> Iterator[Break]:
+    """Yield values that medstress does not write, though every digest fits."""
+    rows = "SELECT id, verdict, result FROM main.verdicts WHERE verdict IS NOT NULL ORDER BY id"
+    for row, verdict, result in db.execute(rows):
+        if verdict not in _VERDICTS:
+            expected = f"one of {', '.join(_VERDICTS)}"
+            yield Break(table="verdicts", row=row, expected=expected, found=_short(verdict))
+        if not _is_result(result):
+            expected = "a result as a JSON object"
+            yield Break(table="verdicts", row=row, expected=expected, found=_short(result))
+    for table, decode, what in (
+        ("items", decode_item, "an item"),
+        ("answers", _decoded, "an answer"),
+    ):
+        for row, body in db.execute(f"SELECT id, body FROM main.{table} ORDER BY id"):
+            try:
+                decode(body)
+            except Exception:  # noqa: BLE001 - whatever it is, medstress has not written it
+                expected = f"{what} as medstress stores it"
+                yield Break(table=table, row=row, expected=expected, found=_short(body))
+
+
+def _is_result(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
+def _decoded(body: str) -> object:
+    return decode_answer(body, 0, 0)
+
+
+def _short(text: object) -> str:
+    shown = " ".join(str(text).split())
+    return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}..."
+
+
 def _odd_verdicts(db: sqlite3.Connection) -> Iterator[Break]:
-    """Yield verdicts that follow a verdict: between them a trial has to begin again."""
-    ended: set[int] = set()
+    """Yield verdicts that follow a verdict without a new beginning between them, and beginnings of
+    trials that had no reason to begin again."""
+    ended: dict[int, str] = {}
     for row, trial, verdict in db.execute(
         "SELECT id, trial, verdict FROM main.verdicts ORDER BY id"
     ):
-        if (verdict is not None) == (trial in ended):
-            expected = "no verdict" if trial in ended else "a verdict"
-            yield Break(table="verdicts", row=row, expected=expected, found=str(verdict))
-        (ended.discard if verdict is None else ended.add)(trial)
+        before = ended.pop(trial, None)
+        if verdict is not None:
+            ended[trial] = verdict
+            if before is not None:
+                yield Break(table="verdicts", row=row, expected="no verdict", found=verdict)
+        elif before is None:
+            yield Break(table="verdicts", row=row, expected="a verdict", found="none")
+        elif before not in UNFINISHED:
+            expected = f"nothing more of trial {trial}, which ended as {before}"
+            yield Break(table="verdicts", row=row, expected=expected, found="a new beginning")
 
 
 def _stray_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
@@ -183,7 +236,7 @@ def _broken_reviews(folder: Path) -> Break | None:
     if found is None:
         return None
     return Break(
-        table=f"{REVIEW_FILE}: {found.table}",
+        table=f"{found.table} of {REVIEW_FILE}",
         row=found.row,
         expected=found.expected,
         found=found.found,

@@ -105,6 +105,8 @@ class Progress:
     """Why, with how many of them, the most frequent first."""
     process: Liveness
     """Whether a process works on it; seen before anything was read."""
+    doubt: str | None = None
+    """Where the folder does not agree with its chain, if it is read all the same."""
 
     @property
     def is_over(self) -> bool:
@@ -187,7 +189,7 @@ def read_progress(folder: Path, now: float) -> Progress:
                 return progress_of(run, now, process)
         except StoreError as error:
             # Nobody knows the copy.
-            raise StoreError(str(error).replace(str(place), str(folder))) from error
+            raise type(error)(str(error).replace(str(place), str(folder))) from error
 
 
 def progress_of(run: StoredRun, now: float, process: Liveness) -> Progress:
@@ -224,6 +226,7 @@ def progress_of(run: StoredRun, now: float, process: Liveness) -> Progress:
         n_failed=len(failed),
         failures=tuple(reasons.most_common()),
         process=process,
+        doubt=run.doubt,
     )
 
 

@@ -41,11 +41,9 @@ def test_a_clear_rate_is_decided_early_and_an_unclear_one_never(
     assert watch.verdict is met
     low, high = watch.ends
     assert low <= rate <= high
-    first = next(
-        (n for n in range(400) if watched(Watch(ASR, 4, EARLY), planted(trial, rate, n)).verdict
-         is not None),
-        None,
-    )  # fmt: skip
+    again = Watch(ASR, 4, EARLY)
+    rows = enumerate(planted(trial, rate, 400), start=1)
+    first = next((n for n, row in rows if watched(again, [row]).verdict is not None), None)
     assert (first is None) == (met is None)
     assert first is None or first < 300
 

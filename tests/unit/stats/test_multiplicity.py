@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,15 @@ from scipy.stats import false_discovery_control
 from statsmodels.stats.multitest import multipletests
 
 from medstress.stats.multiplicity import benjamini_hochberg, holm
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_collection() -> Iterator[None]:
+    """statsmodels collects garbage at every call: a third of a second after many tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gc.collect", lambda: 0)
+        yield
+
 
 FAMILIES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 

@@ -149,3 +149,14 @@ def test_rows_are_inserted_whatever_their_number(tmp_path: Path, n: int) -> None
         insert_rows(db, "pairs (one, two)", rows, or_else="OR IGNORE")
         found = db.execute("SELECT * FROM pairs ORDER BY one").fetchall()
     assert found == [(0, "first"), *rows[1:]]
+
+
+def test_a_new_file_needs_no_journal_on_disk_that_a_kill_would_leave(
+    opened: Opened, tmp_path: Path
+) -> None:
+    """Such a journal beside a file with content is refused: nobody rolls it back."""
+    (tmp_path / "file-journal").symlink_to(tmp_path / "nowhere" / "journal")  # cannot be written
+    db = opened()
+    db.run(add(1))
+    db.commit()
+    assert db.run(numbers) == [1]

@@ -62,7 +62,7 @@ ALTERED = {
     "a number that is not finite": ("UPDATE answers SET seconds = 9e999;", "seconds"),
     "a trial of no arm": (
         "PRAGMA foreign_keys = OFF; UPDATE trials SET arm = 7;",
-        "table trials, row 1 refers to a missing row of arms",
+        "table trials, row 1: expected a row of arms that it refers to, found none",
     ),
 }
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medstress.attacks.controls import neutral
@@ -75,6 +75,7 @@ def test_a_sentence_that_a_diff_begins_with_the_full_stop_before_it_is_a_sentenc
     assert ".." not in control.context
 
 
+@settings(max_examples=25)
 @given(
     st.integers(0, 2**32),
     st.lists(st.sampled_from(sorted(lexicon().clauses)), min_size=2, max_size=2),
