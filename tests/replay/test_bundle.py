@@ -13,8 +13,14 @@ from contextlib import closing
 
 import pytest
 
+from medstress.api.results import report_of
 from medstress.audit.archive import HEAD
+from medstress.audit.bundle import write_bundle
 from medstress.cli.app import medstress_cli
+from medstress.results.load import open_run
+from medstress.results.root import root_of
+from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import Review
 
 PRIVATE = re.compile(r"zumab|treats|case \d|no idea|mycin|prazole|statin|olol", re.IGNORECASE)
 """Words of questions, options, prompts, replies and replacements."""
@@ -347,3 +353,15 @@ def test_a_root_is_signed_and_a_signature_of_another_is_refused(made, tmp_path, 
     told = capsys.readouterr().err
     assert "the key has a passphrase; give it to ssh-agent" in told
     assert told.count("\n") == 1
+
+
+def test_judgements_of_a_room_that_is_open_are_packed(made, tmp_path):
+    folder = shutil.copytree(made.out, tmp_path / "reviewed")
+    with closing(sqlite3.connect(folder / "run.sqlite")) as db:
+        trial = db.execute("SELECT trial_id FROM trials").fetchone()[0]
+    with ReviewStore(folder) as store:
+        store.add([Review(trial_id=trial, reviewer="AB", answers={"key_right": "yes"}, time="1")])
+        assert (folder / "reviews.sqlite-wal").stat().st_size
+        head = write_bundle(folder, tmp_path / "b.zip", report_of)
+    with open_run(folder) as run:
+        assert head["root"] == root_of(run)

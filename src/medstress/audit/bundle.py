@@ -91,10 +91,12 @@ def write_bundle(
         raise UsageError(f"--to {to} is inside the run's folder; give a place outside it")
     with tempfile.TemporaryDirectory(prefix="medstress-") as name, copied(folder) as copy:
         place = Path(name)
-        _settle(copy / FILE)
-        for each in (REVIEWS, SUMMARY):
+        # A room that is open, or was killed, leaves what was said last in the log of the reviews.
+        for each in (REVIEWS, f"{REVIEWS}-wal", SUMMARY):
             if (folder / each).is_file():
                 shutil.copyfile(folder / each, copy / each)
+        for each in (FILE, REVIEWS):
+            _settle(copy / each)
         with _told_as(copy, str(folder)):
             if (broken := check_whole(copy).broken) is not None:
                 raise StoreError(
