@@ -1,8 +1,8 @@
 """Build the table of drug names that places a name among active ingredients.
 
-Sources: the UNII name list (the pinned wheel of `wheels.py`) and the products of Drugs@FDA (a TSV file
-with the columns drug_name, active_ingredients, products). PROVENANCE.md beside the tables explains
-the rules. No list of brand names made for measuring is read: RABBITS stays a test.
+Sources: the UNII name list (the pinned wheel of `wheels.py`) and the products of Drugs@FDA (a TSV
+file with the columns drug_name, active_ingredients, products). PROVENANCE.md beside the tables
+explains the rules. No list of brand names made for measuring is read: RABBITS stays a test.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from build_vocabularies import (
     squash,
     write_lines,
 )
+from drug_words import FORMS, NEVER_ALONE, SALTS, SPELLINGS
 from wheels import read_member
 
 UNII, REGISTER, WRITTEN = "unii", "fda", "spellings"
@@ -33,46 +34,8 @@ MEDICINE_TAGS = re.compile(
     r"\[(INN|USAN|JAN|BAN|VANDF|MART\.|WHO-DD|WHO-IP|ORANGE BOOK|PURPLE BOOK.*|EMA EPAR|"
     r"USP MONOGRAPH|EP MONOGRAPH|JP)\]"
 )
-# Salts, hydrates, esters and carriers beyond those of the candidates' table. A prodrug that is
-# always swallowed as an ester (medoxomil, proxetil) goes by the name of what it becomes.
-FURTHER_SALT_TEXT = """
-acetonide acetylsalicylate aceponate acistrate alafenamide aluminium aminosalicylate ammonium
-anisatil arginate ascorbate axetil bencyclane benzathine besilate biphosphate bisulphate
-borate buciclate bunod butyrate butylbromide caproate caprylate carbamate choline cilexetil clofibrol
-closylate complex cyclotate cypionate cyclamate cyclosilicate decanoate decahydrate diaspartate dibasic
-dibutyrate dicalcium dichloride diethylamine difumarate digluconate dihydrobromide diisopropylamine
-dilaurate dimethylamine dimolybdate dipivoxil dipotassium dipropionate disoproxil docusil dodecahydrate
-edamine elbuate embonate enacarbil enanthate ester esters estolate etabonate ethanesulfonate ethyl
-ethylsuccinate etexilate etiprate fosamil formate furoate gamolenate gluceptate glucarate glucuronate
-glutamate glycerophosphate heptahydrate hexacetonide hexahydrate
-hexanoate hyaluronate hydrate hydrogen hydroiodide hydroxide hydroxybenzoate hydroxynaphthoate
-isobutyrate isonicotinate lauroxil lauryl laurate levulinate magnesiumtrihydrate marboxil mebutate medocaril
-medoxomil megallate mesilate mesylates metembonate methanesulfonate methyl methylsulphate methonitrate
-micronized mofetil monobasic monohydrochloride mucate myristate naphthoate
-nicotinate octanoate oleate orotate oxybate oxide oxoglurate palmitate pantothenate pentahydrate pentasodium
-pendetide phenpropionate phenylacetate phenylbutyrate phosphates pidolate picrate pivalate pivoxetil pivoxil
-polacrilex polistirex polygalacturonate probutate proxetil propionate pyrophosphate pyruvate
-resinate salicylate sesquihydrate sodique sulfonate sulfosalicylate sulphate suleptanate
-tebutate teoclate terephthalate tetrachloride theoclate thiocyanate timonacicate
-triacetate triethiodide trifenatate trifluoroacetate triflutate trimetaphosphate tripalmitate
-tripotassium tritosylate triolamine undecanoate undecylate undecylenate valerate xinafoate
-anhydrate micronised hydrous dried human recombinant synthetic kit conjugate methiodide hydriodide
-nonahydrate metilsulfate camsilate mandelate diisethionate hibenzate napadisilate laurylsulfate octahydrate
-hemipentahydrate hemiheptahydrate gentisate fendizoate acefyllinate sorbate aceturate enantate trelamine
-lysinate malonate methobromide hydrabamine methionate triflate phthalate sebacate eglumine cinnamate
-hydrofluoride amidotrizoate picolinate metazoate stinoprate furifosmin
-"""
-COUNTS = re.compile(r"^(hemi|mono|di|tri|tetra|penta|sesqui|bis|l-|d-|dl-)")
-"""What a salt's name may begin with: "hemisuccinate" is a succinate."""
-MORE_SALTS = SALT_WORDS | frozenset(FURTHER_SALT_TEXT.split())
-# What no stripping may leave: a metal, an ion, a word that is no drug.
-NEVER_A_BASE = NOT_A_BASE | frozenset(
-    "acetyl aluminium amino benzoyl butyl carbon choline cupric cuprous ethyl ferric ferrous glyceryl "
-    "hydrogen isopropyl manganous mercuric mercurous methyl nitrous potassium propylene silver stannous "
-    "sulfur titanium urea zinc gold iodine antimony arsenic boron chromium nickel "
-    "chromic benzyl octyl dimethyl diethyl phenyl hydrous anhydrous triethyl trolamine "
-    "bicarbonate carbonate chloride cetyl stearyl sucrose glycerol pentaerythritol vitamin salicylic nitric".split()
-)
+MORE_SALTS = SALT_WORDS | frozenset(SALTS.split())
+NEVER_A_BASE = NOT_A_BASE | frozenset(NEVER_ALONE.split())
 LEADING_SALTS = re.compile(
     r"^(sodium|potassium|calcium|magnesium|dried|anhydrous|choline|disodium|trisodium)\s+(?=\w{6,})"
 )
@@ -80,64 +43,6 @@ LEADING_SALTS = re.compile(
 SUFFIX = re.compile(r"([a-z]{2}(?:mab|ept|ase|lin|tim|tox|lfa|tin|can|cel))-[a-z]{4}$")
 """The four letters that the FDA adds to the name of a biological medicine."""
 ACIDS = re.compile(r"(?<=[a-z]{3})ic acid$")
-# Names in use that the registers lack, written for medstress: British and older names, initials,
-# the words of questions. The left name is what the right one is called in the registers.
-SPELLINGS = """
-acetylsalicylic acid=aspirin|asa=aspirin|adrenaline=epinephrine|noradrenaline=norepinephrine
-frusemide=furosemide|lignocaine=lidocaine|pethidine=meperidine|thiopentone=thiopental
-phenobarbitone=phenobarbital|pentobarbitone=pentobarbital|amylobarbitone=amobarbital
-quinalbarbitone=secobarbital|methohexitone=methohexital|glibenclamide=glyburide
-rifampicin=rifampin|isoprenaline=isoproterenol|orciprenaline=metaproterenol|ciclosporin=cyclosporine
-cyclosporin=cyclosporine|cyclosporin a=cyclosporine|cholestyramine=colestyramine
-trimeprazine=alimemazine|bendrofluazide=bendroflumethiazide|cephalexin=cefalexin
-cephalothin=cefalotin|cephazolin=cefazolin|cephradine=cefradine|chlormethine=mechlorethamine
-chlorthalidone=chlortalidone|dicyclomine=dicycloverine|dothiepin=dosulepin|flupenthixol=flupentixol
-indomethacin=indometacin|mesalamine=mesalazine|methylene blue=methylthioninium chloride
-oestradiol=estradiol|oestriol=estriol|oestrone=estrone|sulphasalazine=sulfasalazine
-sulphadiazine=sulfadiazine|sulphadoxine=sulfadoxine|sulphapyridine=sulfapyridine|sulphinpyrazone=sulfinpyrazone
-sulphacetamide=sulfacetamide|sulphamethoxazole=sulfamethoxazole
-thyroxine=levothyroxine|l-thyroxine=levothyroxine|triiodothyronine=liothyronine
-suxamethonium=succinylcholine|scoline=succinylcholine|hyoscine=scopolamine|eserine=physostigmine
-glyceryl trinitrate=nitroglycerin|gtn=nitroglycerin|nitroglycerine=nitroglycerin
-vitamin c=ascorbic acid|vitamin b1=thiamine|vitamin b2=riboflavin
-vitamin b3=niacin|nicotinic acid=niacin|vitamin b6=pyridoxine|vitamin b12=cyanocobalamin
-vitamin b9=folic acid|folate=folic acid|vitamin k1=phytonadione|vitamin k=phytonadione|phylloquinone=phytonadione
-vitamin e=alpha tocopherol|vitamin d3=cholecalciferol|vitamin d2=ergocalciferol|vitamin a=retinol
-5-fluorouracil=fluorouracil|5-fu=fluorouracil|5 fu=fluorouracil|6-mercaptopurine=mercaptopurine|6-mp=mercaptopurine
-6-thioguanine=thioguanine|tioguanine=thioguanine|ara-c=cytarabine|cytosine arabinoside=cytarabine
-actinomycin d=dactinomycin|actinomycin-d=dactinomycin|adriamycin=doxorubicin|mitomycin c=mitomycin
-l-asparaginase=asparaginase|bcnu=carmustine|ccnu=lomustine|dtic=dacarbazine|all-trans retinoic acid=tretinoin
-atra=tretinoin|13-cis-retinoic acid=isotretinoin|cis-platinum=cisplatin|cisplatinum=cisplatin
-azidothymidine=zidovudine|azt=zidovudine|zdv=zidovudine|3tc=lamivudine|ddi=didanosine|d4t=stavudine|ddc=zalcitabine
-inh=isoniazid|pas=aminosalicylic acid|para-aminosalicylic acid=aminosalicylic acid
-l-dopa=levodopa|levo-dopa=levodopa|dopa=levodopa|hctz=hydrochlorothiazide|tmp-smx=sulfamethoxazole+trimethoprim
-co-trimoxazole=sulfamethoxazole+trimethoprim|cotrimoxazole=sulfamethoxazole+trimethoprim
-trimethoprim-sulfamethoxazole=sulfamethoxazole+trimethoprim|sulfamethoxazole-trimethoprim=sulfamethoxazole+trimethoprim
-co-amoxiclav=amoxicillin+clavulanic acid|amoxicillin-clavulanate=amoxicillin+clavulanic acid
-co-careldopa=carbidopa+levodopa|co-codamol=codeine+acetaminophen|co-dydramol=dihydrocodeine+acetaminophen
-co-amilofruse=amiloride+furosemide|co-beneldopa=benserazide+levodopa|co-phenotrope=atropine+diphenoxylate
-piperacillin-tazobactam=piperacillin+tazobactam|ampicillin-sulbactam=ampicillin+sulbactam
-penicillin g=penicillin g|benzylpenicillin=penicillin g|penicillin v=penicillin v
-phenoxymethylpenicillin=penicillin v|amoxycillin=amoxicillin|polymyxin e=colistin|gentamycin=gentamicin
-sodium cromoglycate=cromolyn|cromoglycate=cromolyn|cromoglicic acid=cromolyn|disodium cromoglycate=cromolyn
-sodium valproate=valproic acid|valproate=valproic acid|divalproex=valproic acid|dpa=valproic acid
-divalproex sodium=valproic acid|valproate sodium=valproic acid|semisodium valproate=valproic acid
-desferrioxamine=deferoxamine|desferioxamine=deferoxamine|dimercaprol=dimercaprol|bal=dimercaprol
-dmsa=succimer|d-penicillamine=penicillamine|calcium edta=edetate calcium|ddavp=desmopressin
-adh=vasopressin|antidiuretic hormone=vasopressin|acth=corticotropin|growth hormone=somatropin
-dhea=prasterone|ltg=lamotrigine|cbz=carbamazepine|phenytoin sodium=phenytoin|dph=phenytoin
-diphenylhydantoin=phenytoin|tpa=alteplase|t-pa=alteplase|tissue plasminogen activator=alteplase
-acetaminophen=acetaminophen|apap=acetaminophen|n-acetylcysteine=acetylcysteine|n-acetyl cysteine=acetylcysteine
-bromocriptin=bromocriptine|ergometrine=ergonovine|methylergometrine=methylergonovine
-pge1=alprostadil|prostaglandin e1=alprostadil|pge2=dinoprostone|prostaglandin e2=dinoprostone
-salbutamol=albuterol|levosalbutamol=levalbuterol|paracetamol=acetaminophen|pas sodium=aminosalicylic acid
-heparin=heparin|unfractionated heparin=heparin|dactinomycin=dactinomycin|clavulanate=clavulanic acid
-clavulanate potassium=clavulanic acid|potassium clavulanate=clavulanic acid|nitroprusside=nitroprusside
-sodium nitroprusside=nitroprusside|docusate=docusate|ubiquinone=ubidecarenone|coenzyme q10=ubidecarenone
-cobalamin=cyanocobalamin|amphetamine=amphetamine|amfetamine=amphetamine|dexamfetamine=dextroamphetamine
-metamfetamine=methamphetamine|dexamphetamine=dextroamphetamine
-lsd=lysergide|mdma=midomafetamine|thc=dronabinol|ghb=sodium oxybate|pcp=phencyclidine|heroin=diamorphine
-""".replace("\n", "|")
 
 
 class Names:
@@ -251,18 +156,14 @@ def readable_names(rows: list[tuple[str, str]], display: str) -> Iterator[tuple[
     yield display, "generic"
 
 
-FORMS = re.compile(
+STRENGTHS = re.compile(
     r"[ ,]+(kit|preservative free|in plastic container|usp|w/.*|"
     r"in (sodium|dextrose) .*|\d[\d.,%/ a-z]*|[(].*)$"
 )
 RELEASES = re.compile(
-    r"[ -]+(xr|xl|er|sr|cr|la|ir|dr|ec|xt|cd|odt|mdi|hfa|depot|inhaler|diskus|turbuhaler|"
-    r"respimat|handihaler|flexhaler|ellipta|respiclick|digihaler|solostar|flexpen|kwikpen|flextouch|"
-    r"junior|infant|infants|children|children's|pediatric|adult|forte|extra strength|maximum strength|"
-    r"chewable|tablets?|capsules?|caplets?|gelcaps?|drops|spray|cream|ointment|gel|lotion|solution|"
-    r"suspension|syrup|elixir|injection|topical|ophthalmic|otic|nasal|oral|vaginal|rectal|iv|im|"
-    r"intravenous|extended[- ]release|delayed[- ]release|sustained[- ]release|kit|pen|"
-    r"intensol|maintena|retard|chrono|liquid|powder|patch|film|shampoo|foam|emulsion|enema|lozenges?)$"
+    r"[ -]+("
+    + "|".join(FORMS.split())
+    + r"|(extra|maximum) strength|(extended|delayed|sustained)[- ]release)$"
 )
 
 
@@ -271,7 +172,7 @@ def brand_stem(name: str) -> str:
     before = None
     while before != name:
         before = name
-        name = RELEASES.sub("", FORMS.sub("", name)).strip(" ,-")
+        name = RELEASES.sub("", STRENGTHS.sub("", name)).strip(" ,-")
     return name if len(name) > 2 else before
 
 
@@ -317,8 +218,8 @@ def add_spellings(names: Names) -> None:
 
     Where the left name, too, is a register's base, both bases become one.
     """
-    for pair in filter(None, SPELLINGS.split("|")):
-        left, right = pair.split("=")
+    for pair in SPELLINGS.split(";"):
+        left, right = map(squash, pair.split("="))
         ingredients = [names.base(part) for part in right.split("+")]
         if unknown := [part for part in ingredients if part not in names.found]:
             print(f"  no register knows {unknown} of {pair!r}")
