@@ -35,6 +35,8 @@ MEDICINE_TAGS = re.compile(
     r"USP MONOGRAPH|EP MONOGRAPH|JP)\]"
 )
 MORE_SALTS = SALT_WORDS | frozenset(SALTS.split())
+COUNTS = re.compile(r"^(hemi|mono|di|tri|tetra|penta|sesqui|bis|l-|d-|dl-)")
+"""What a salt's name may begin with: "hemisuccinate" is a succinate."""
 NEVER_A_BASE = NOT_A_BASE | frozenset(NEVER_ALONE.split())
 LEADING_SALTS = re.compile(
     r"^(sodium|potassium|calcium|magnesium|dried|anhydrous|choline|disodium|trisodium)\s+(?=\w{6,})"
