@@ -193,7 +193,9 @@ def _of_diseases(one: str, other: str) -> Iterator[Evidence]:
     if bool(first) != bool(second):
         lacking = other if first else one
         if (placed := drug_names().place(lacking)) and placed.is_whole:
-            yield Evidence("other_concept", "different", f"{DISEASES}; {_sources(*placed.readings)}")
+            yield Evidence(
+                "other_concept", "different", f"{DISEASES}; {_sources(*placed.readings)}"
+            )
         return
     if not first:
         return
