@@ -27,6 +27,7 @@ import medstress as ms
 from medstress.checking.checkers import Rules
 from medstress.checking.measure import Measured, measure
 from medstress.checking.pairs import Pair
+from medstress.core.items import Question
 from medstress.core.text import edits_of
 from medstress.entities.relations import Relations
 from medstress.entities.semantic_types import types_of
@@ -39,12 +40,16 @@ KEYS = ("path", "annotations")
 SINGLE, COMBINATION = "one ingredient", "combination product"
 
 
-def rabbits_pairs(path: Path) -> list[Pair]:
+def rabbits_pairs(path: Path, every: int = 1) -> list[Pair]:
     """Return the pairs of RABBITS, and for each a look-alike that is another drug.
 
     A pair (generic, brand) is the same. Its look-alike is (generic, name): of all generics and
     brands of other ingredients the name nearest to the brand by Levenshtein distance over the
     longer length, ties by the alphabet; names of any ingredient of the brand are no candidates.
+
+    Args:
+        path: the CSV file.
+        every: take each such pair only, for a fast look.
     """
     owners: dict[str, set[str]] = defaultdict(set)
     listed: list[tuple[str, str]] = []
@@ -62,7 +67,7 @@ def rabbits_pairs(path: Path) -> list[Pair]:
         for generic in generics:
             members[generic].append(row_of[name])
     pairs = []
-    for generic, brand in listed:
+    for generic, brand in listed[::every]:
         kind = SINGLE if len(owners[brand]) == 1 else COMBINATION
         far = process.cdist([brand], names, scorer=Levenshtein.normalized_distance)[0]
         for each in owners[brand]:
@@ -103,8 +108,7 @@ def mention_pairs(path: Path) -> list[Pair]:
 def asked_pairs(folder: Path, qa: Path) -> Iterator[tuple[str, str, str]]:
     """Yield (group, key, name) of every query of the run of asked.toml.
 
-    Groups are the data sets; MedQA's are split by whether a drug is annotated in the key. The other
-    keys are procedures, findings, mechanisms.
+    Groups are MedMCQA, and MedQA by what is annotated in the key.
     """
     if not folder.exists():
         ms.run(HERE / "checker" / "asked.toml", folder, overrides=list(_paths(qa)))
@@ -114,13 +118,22 @@ def asked_pairs(folder: Path, qa: Path) -> Iterator[tuple[str, str, str]]:
         trials = {number: items[item] for number, (_, item) in run.trial_numbers().items()}
         for trial, _, text in run.attack_edits():
             dataset, item = trials[trial]
-            group = dataset
+            group = "MedMCQA"
             if dataset == "medqa":
-                named = any(m.field == item.key and m.type in drugs for m in item.mentions)
-                group = "MedQA, a drug in the key" if named else "MedQA, no drug in the key"
+                group = f"MedQA, {_key_kind(item, drugs)}"
             for edit in edits_of(json.loads(text)):
                 if edit.replacement:
                     yield group, item.key_text, edit.replacement
+
+
+def _key_kind(item: Question, drugs: frozenset[str]) -> str:
+    """Say whether annotated drugs make up a key, are mentioned in it, or are not."""
+    spans = [m for m in item.mentions if m.field == item.key and m.type in drugs]
+    if not spans:
+        return "no drug in the key"
+    covered = {i for span in spans for i in range(span.start, span.end)}
+    rest = "".join(c for i, c in enumerate(item.key_text) if i not in covered)
+    return "a drug in the key" if set(rest.split()) - {"and", "plus", "+"} else "the key is a drug"
 
 
 def _paths(qa: Path) -> Iterator[str]:
@@ -192,14 +205,14 @@ intervals are somewhat too narrow.
 
 ## Drugs: RABBITS
 
-{n_rabbits:,} pairs of a generic name and a brand, and as many look-alikes: the same generic name with
-the name nearest in spelling to that brand, of another drug. RABBITS lists a combination product under
-each of its ingredients, and the rules call a product that holds the first name's drug the same. The
-tables were built without RABBITS.
+{n_rabbits:,} pairs of a generic name and a brand, and as many look-alikes: the same generic name
+with the name nearest in spelling to that brand, of another drug. RABBITS lists a combination
+product under each of its ingredients, and the rules call a product that holds the first name's drug
+the same. The tables were built without RABBITS.
 
 {rabbits}
 
-With combination products taken as unknown, and only products of one drug called the same:
+With combination products taken as unknown, so that only products of the same drugs are the same:
 
 {strict}
 
@@ -209,18 +222,22 @@ here holds; on those the checker says nothing.
 
 ## Drugs: the pairs that attacks asked
 
-Every (key, name) pair that the attacks of `benchmarks/checker/asked.toml` asked, seed 0: near and random
-names of the shipped vocabulary. There is no truth for these pairs, only coverage. Target: at least .95
-over all queries. **{asked_verdict}** A key of MedQA is often no drug at all but a procedure, a finding or a
-mechanism; the rules say nothing there, and that a drug is not an operation needs no table.
+Every (key, name) pair that the attacks of `benchmarks/checker/asked.toml` asked, seed 0: near and
+random names of the shipped vocabulary. There is no truth for these pairs, only coverage. Target: at
+least .95 over all queries. **{asked_verdict}** A key of MedQA is often no drug but a procedure, a
+finding, a mechanism or a class. The rules then say nothing, and should not: a name may be right
+where the key says "enzyme-replacement therapy".
 
 {asked}
 
+What is a drug in a key of MedQA are the annotators' labels, which count proteins as drugs.
+
 ## Diseases: BC5CDR, noisy
 
-Pairs of mention strings of one MeSH concept, each with a pair of two concepts. **Mentions are no
-gold standard**: annotators gave one identifier to abbreviations, adjectives, broader words and plain
-slips, so the sensitivity is a lower bound of sorts. No target.
+Pairs of mention strings of one MeSH concept, each with a pair of two concepts (seed 0). **Mentions
+are no gold standard**: one identifier has abbreviations, adjectives, broader words and plain slips
+(its "same" pairs hold a disease and its class). So there is no target, and the rates say little of
+the names that attacks draw.
 
 {diseases}
 """

@@ -68,9 +68,10 @@ def measure(pairs: Sequence[Pair], said: Sequence[bool | None]) -> list[Measured
         said: whether the checker calls each pair the same; None: it cannot place it.
     """
     rows = [_measured(ALL, "", pairs, said)]
+    ordered = sorted(pairs, key=_nearness)
     for by, name_of in ((TYPE, lambda pair: pair.type), (STRATUM, _strata(pairs))):
-        names = list(dict.fromkeys(name for pair in pairs if (name := name_of(pair))))
-        for name in sorted(names) if by == STRATUM else names:
+        names = list(dict.fromkeys(name for pair in ordered if (name := name_of(pair))))
+        for name in names:
             kept = [i for i, pair in enumerate(pairs) if name_of(pair) == name]
             rows.append(_measured(by, name, [pairs[i] for i in kept], [said[i] for i in kept]))
     return rows
@@ -88,6 +89,10 @@ def _measured(by: str, name: str, pairs: Sequence[Pair], said: Sequence[bool | N
         sensitivity=wilson(sum(same), len(same)),
         specificity=wilson(sum(different), len(different)),
     )
+
+
+def _nearness(pair: Pair) -> tuple[bool, float]:
+    return (False, pair.distance) if isinstance(pair.distance, float) else (True, 0.0)
 
 
 def _strata(pairs: Sequence[Pair]) -> Callable[[Pair], str]:

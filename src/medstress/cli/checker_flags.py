@@ -17,8 +17,8 @@ def add_checker(commands: argparse._SubParsersAction[Parser]) -> None:
         help="measure a checker of names on labelled pairs",
         description="Measure how many pairs of names a checker can place, and its sensitivity and "
         "specificity among those, with 95 %% intervals, by entity type and stratum of distance. "
-        "Each line of the file is a JSON object with the keys a, b and same (true or false), and if "
-        "known type and distance.",
+        "Each line of the file is a JSON object with the keys a, b and same (true or false), and "
+        "if known type and distance.",
     )
     checker.add_argument("pairs", metavar="PAIRS.jsonl", help="labelled pairs")
     checker.add_argument(

@@ -9,10 +9,7 @@ from functools import cache
 
 from medstress.entities.drug_classes import names_a_class
 from medstress.entities.names import normalise
-from medstress.entities.tables import shipped_rows
-
-TABLE = "drug_names"
-"""The shipped table: columns name, kind, source, ingredients (joined by a bar)."""
+from medstress.entities.tables import DRUG_NAMES, shipped_rows
 
 SOURCES = {
     "unii": "UNII list (FDA, 2025-06)",
@@ -123,4 +120,4 @@ class DrugNames:
 @cache
 def drug_names() -> DrugNames:
     """Return the shipped table, read once."""
-    return DrugNames([row for row in shipped_rows(TABLE) if len(row) == 4])
+    return DrugNames(list(shipped_rows(DRUG_NAMES)))

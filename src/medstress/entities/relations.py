@@ -85,9 +85,9 @@ class Relations:
         if settled(found) is None:
             # The diseases are read only where they are needed: that takes a second.
             found += _of_diseases(one, other)
-        if settled(found) is None:
-            found += _of_initials(one, other)
         if settled(found) is not True:
+            # Initials have many meanings, and a table knows some: another one refutes nothing.
+            found = [*_of_initials(one, other)] or found
             found += _of_wording(one, other)
         return tuple(sorted(dict.fromkeys(found), key=_strength))
 
@@ -214,7 +214,7 @@ def _of_diseases(one: str, other: str) -> Iterator[Evidence]:
 
 
 def _of_initials(one: str, other: str) -> Iterator[Evidence]:
-    """Yield an abbreviation by its letters, of two names that no table places together."""
+    """Yield an abbreviation by its letters, of two names that no table calls the same."""
     if _abbreviates(one, other):
         yield Evidence("abbreviation", "unknown", INITIALS)
 
