@@ -229,6 +229,8 @@ def add_spellings(names: Names) -> None:
         own = names.base(left)
         if len(ingredients) == 1 and own != ingredients[0] and own in names.found:
             names.merged[own] = ingredients[0]
+        if set(names.found.get(left, ())) == {tuple(sorted(set(ingredients)))}:
+            continue  # A register says so.
         names.found[left] = {}
         names.add(left, ingredients, "generic", WRITTEN)
 

@@ -17,7 +17,7 @@ glycerophosphate hemiheptahydrate hemipentahydrate heptahydrate hexacetonide hex
 hibenzate human hyaluronate hydrabamine hydrate hydriodide hydrofluoride hydrogen hydroiodide
 hydrous hydroxide hydroxybenzoate hydroxynaphthoate isobutyrate isonicotinate kit laurate lauroxil
 lauryl laurylsulfate levulinate lysinate magnesiumtrihydrate malonate mandelate marboxil mebutate
-medocaril medoxomil megallate mesilate mesylates metazoate metembonate methanesulfonate methiodide
+medocaril medoxomil megallate mesilate mesylates metembonate methanesulfonate methiodide
 methionate methobromide methonitrate methyl methylsulphate metilsulfate micronised micronized
 mofetil monobasic monohydrochloride mucate myristate napadisilate naphthoate nicotinate
 nonahydrate octahydrate octanoate oleate orotate oxide oxoglurate oxybate palmitate pantothenate
