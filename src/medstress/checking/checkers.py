@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from medstress.core.calls import Backend, Decoding, Generate, Generated
 from medstress.core.errors import BackendError, UsageError
 from medstress.entities.relations import Relations, settled
@@ -63,8 +65,6 @@ class Near:
 
     def check(self, pairs: Sequence[NamePair]) -> list[bool | None]:
         """Return whether names are near; None where one has no vector."""
-        import numpy as np
-
         from medstress.entities.embeddings import Embedder
 
         names = list(dict.fromkeys(name for pair in pairs for name in pair))
@@ -139,8 +139,8 @@ class Function:
             raise UsageError(
                 f"checker {self.name!r} raised {type(error).__name__} on {a!r} and {b!r}: {error}"
             ) from error
-        if said is None or isinstance(said, bool):
-            return said
+        if said is None or isinstance(said, (bool, np.bool_)):
+            return None if said is None else bool(said)
         raise UsageError(
             f"checker {self.name!r}: expected True, False or None for {a!r} and {b!r}, got {said!r}"
         )

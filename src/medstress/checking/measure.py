@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.checking.pairs import Pair
+from medstress.entities.names import normalise
 from medstress.results.formats import decimal
 from medstress.results.table import Column, Format, Table, as_row, columns
-from medstress.stats.estimates import Estimate, wilson
+from medstress.stats.estimates import Estimate
+from medstress.stats.shares import rate
 
 FORMAT = 1
 """Of `--json`."""
@@ -60,16 +62,19 @@ class Measured:
 def measure(pairs: Sequence[Pair], said: Sequence[bool | None]) -> list[Measured]:
     """Measure a checker on all pairs, then by type, then by stratum of distance.
 
-    Intervals are Wilson's 95 % and treat pairs as independent: where pairs share a name they are
-    too narrow.
+    Intervals are Wilson's 95 % at the effective sample size (`medstress.stats.shares.rate`): pairs
+    with the same first name are a cluster.
 
     Args:
         pairs: at least one.
         said: whether the checker calls each pair the same; None: it cannot place it.
     """
     rows = [_measured(ALL, "", pairs, said)]
-    ordered = sorted(pairs, key=_nearness)
-    for by, name_of in ((TYPE, lambda pair: pair.type), (STRATUM, _strata(pairs))):
+    by_distance = sorted(pairs, key=_nearness)
+    for by, ordered, name_of in (
+        (TYPE, pairs, lambda pair: pair.type),
+        (STRATUM, by_distance, _strata(pairs)),
+    ):
         names = list(dict.fromkeys(name for pair in ordered if (name := name_of(pair))))
         for name in names:
             kept = [i for i, pair in enumerate(pairs) if name_of(pair) == name]
@@ -78,16 +83,15 @@ def measure(pairs: Sequence[Pair], said: Sequence[bool | None]) -> list[Measured
 
 
 def _measured(by: str, name: str, pairs: Sequence[Pair], said: Sequence[bool | None]) -> Measured:
-    covered = [(pair.same, one) for pair, one in zip(pairs, said, strict=True) if one is not None]
-    same = [one for truth, one in covered if truth]
-    different = [not one for truth, one in covered if not truth]
+    judged = [(normalise(pair.a), pair.same, one) for pair, one in zip(pairs, said, strict=True)]
+    covered = [(unit, truth, one) for unit, truth, one in judged if one is not None]
     return Measured(
         by=by,
         name=name,
         n_pairs=len(pairs),
-        coverage=wilson(len(covered), len(pairs)),
-        sensitivity=wilson(sum(same), len(same)),
-        specificity=wilson(sum(different), len(different)),
+        coverage=rate((unit, one is not None) for unit, _, one in judged),
+        sensitivity=rate((unit, one) for unit, truth, one in covered if truth),
+        specificity=rate((unit, not one) for unit, truth, one in covered if not truth),
     )
 
 

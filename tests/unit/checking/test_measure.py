@@ -49,6 +49,15 @@ def test_coverage_sensitivity_and_specificity_are_counted_among_the_covered() ->
     assert row.corrects
 
 
+def test_pairs_of_one_key_are_a_cluster() -> None:
+    alone = [Pair(a=f"a{i}", b="y", same=True) for i in range(40)]
+    shared = [Pair(a=f"a{i // 10}", b=f"y{i}", same=True) for i in range(40)]
+    said = [i < 20 for i in range(40)]
+    (one,), (other,) = measure(alone, said), measure(shared, said)
+    widths = [row.sensitivity.high - row.sensitivity.low for row in (one, other)]  # type: ignore[operator]
+    assert widths[1] > 2 * widths[0]
+
+
 def test_rows_by_type_and_by_thirds_of_distance() -> None:
     pairs = [
         Pair(a="x", b=str(i), same=i % 2 == 0, type="near" if i < 30 else "far", distance=float(i))
