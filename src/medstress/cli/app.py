@@ -29,6 +29,7 @@ COMMANDS = (
     "case",
     "view",
     "compare",
+    "checker",
     "freeze",
     "verify",
     "bundle",

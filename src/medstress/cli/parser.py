@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from medstress.cli.check_command import add_check
+from medstress.cli.checker_flags import add_checker
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.explaining import add_explain
 from medstress.cli.flags import (
@@ -62,6 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_case(commands)
     add_view(commands)
     add_compare(commands)
+    add_checker(commands)
     add_verify(commands)
     add_bundle(commands)
     add_test(commands)

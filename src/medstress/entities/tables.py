@@ -16,6 +16,8 @@ from medstress.core.errors import UsageError
 
 SHIPPED = ("drugs", "diseases")
 """The shipped tables: columns concept, name, kind, candidate; several rows per concept."""
+DRUG_NAMES = "drug_names"
+"""The shipped table of drug names: columns name, kind, source, ingredients (joined by a bar)."""
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
