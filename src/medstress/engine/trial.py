@@ -193,6 +193,7 @@ def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> Tria
         n_unchanged=result.n_unchanged,
         n_ties=result.n_ties,
         probes=result.probes,
+        answers=result.answers,
     )
 
 
@@ -256,6 +257,8 @@ def _attack(
     rng = rng_for(trial.seed or 0, stream, trial.dataset, trial.item.id, trial.repeat)
     session = Session(trial.attack, trial.item, rng, trial.resources)
     flows, n_refused = Flows(trial.victim), 0
+    # What is said after an answer depends on it, so that no form can reproduce the request.
+    flows.stores_requests |= traits.follows_up
     try:
         while (step := session.step) is not None:
             if isinstance(step, Ask):
@@ -343,7 +346,7 @@ def _check_flip(
             number,
             sample=FLIP_CHECK_SAMPLE,
             alone=True,
-            stores_requests=trial.victim.stores_requests,
+            stores_requests=trial.victim.stores_requests or trial.attack.traits.follows_up,
         )
     except UnansweredError:
         return None  # the verdict stands
