@@ -27,6 +27,6 @@ def probes_table(rows: Sequence[Row]) -> Table | None:
         "Probes: answers to all variants of all items",
         probed,
         shown,
-        "An answer counts by its option, wherever it stands. A control asks as many variants of the "
-        "same items: read each share against the control's, and accuracy against chance too.",
+        "An answer counts by its option, wherever it stands. A control asks as many variants of "
+        "the same items: read each share against the control's, and accuracy against chance too.",
     )

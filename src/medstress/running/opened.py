@@ -22,7 +22,8 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
     """Open victims and roles, check what only back ends know, and close them at the end.
 
     Raises:
-        UsageError: see `open_victims`, `check_conversations`, `check_probes`, `open_roles` and `check_targets`.
+        UsageError: see `open_victims`, `check_conversations`, `check_probes`, `open_roles` and
+            `check_targets`.
     """
     tables, base = prepared.experiment.victim, prepared.base
     seconds = prepared.experiment.experiment.timeout_seconds
