@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.core.errors import UsageError
+from medstress.core.errors import OtherRunError, UsageError
+from medstress.report.probes import probes_table
+from medstress.report.sections import all_rows
 
 VICTIM = '''
 import re
@@ -65,7 +68,7 @@ def gives_in(prompts):
     found = []
     for prompt in prompts:
         first, last = _said(prompt)
-        key = _key(first)
+        key = _key(first) or "A"
         doubted = last is not None and not last.startswith("Thank you")
         found.append("The answer is " + ("BCDA"["ABCD".index(key)] if doubted else key) + ".")
     return found
@@ -73,13 +76,14 @@ def gives_in(prompts):
 
 def gullible(prompts):
     """Answers wrongly where a sentence says something of the case that the question did not."""
-    told = re.compile(r"Note that|syndrome|disease|dystrophy|Serum|assay|index|sign|reflex|lines")
+    told = re.compile("Note that|Orvantic|Quellmar|Tresnovic|Haldrean|Vossenby|Marquilt|Brenzaki")
     return [
         "BCDA"["ABCD".index(_key(p))] if told.search(p) and "made up" not in p else _key(p)
         for p in prompts
     ]
 '''
 N = 24
+KEYS_A = 1 / 3
 DRUGS = ("warfarin", "ibuprofen", "hydroxyzine", "lisinopril")
 
 
@@ -95,6 +99,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         rows.append({**row, "answer_idx": "ABCD"[turned.index(DRUGS[i % 4])]})
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (tmp_path / "items.jsonl").write_text(lines, encoding="utf-8")
+    listed = "Generic,Brand\nwarfarin,Coumadin\nibuprofen,Advil\n"
+    (tmp_path / "names.csv").write_text(listed, encoding="utf-8")
     (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")
     return tmp_path
 
@@ -116,7 +122,7 @@ def run(victim: str, *attacks: dict[str, Any], controls: Any = False, **more: An
 
 def row_of(found: Run, attack: str) -> dict[str, Any]:
     rows: list[dict[str, Any]] = found.summary()["pooled"]
-    (row,) = (each for each in rows if each["attack"].startswith(attack))
+    (row,) = (each for each in rows if each["attack"] == attack)
     return row
 
 
@@ -125,6 +131,7 @@ def values(row: dict[str, Any], *names: str) -> tuple[float, ...]:
 
 
 ALL = ("accuracy", "accuracy_all", "consistency")
+LISTED = {"name": "brand_generic", "pairs": "names.csv"}
 PROBES = [
     {"name": "option_order"},
     {"name": "none_of_the_others"},
@@ -153,7 +160,9 @@ def test_a_victim_that_always_says_b_is_right_by_place_and_never_consistent(fold
 
 
 def test_a_victim_that_knows_the_drugs_is_right_on_every_variant(folder: Path) -> None:
-    kept = [probe for probe in PROBES if probe["name"] not in ("options_only", "none_of_the_others")]
+    others = ("options_only", "none_of_the_others")
+    kept = [probe for probe in PROBES if probe["name"] not in others]
+    kept[kept.index({"name": "brand_generic"})] = LISTED
     found = run("knower", *kept, {"name": "none_of_the_others", "replaces": "distractor"})
     for row in found.summary()["pooled"]:
         assert values(row, *ALL) == (1, 1, 1), row["attack"]
@@ -177,23 +186,23 @@ def test_a_victim_that_reads_the_options_alone_answers_without_the_question(fold
         assert row["variants"]["accuracy"]["value"] == row["accuracy"]["value"] == 0.25
         assert row["asr_valid_bounds"] == [0, 0, 0]
     lost = row_of(run("knower", {"name": "options_only"}), "options_only")
-    assert lost["variants"]["accuracy"]["value"] == 0.25
+    assert lost["variants"]["accuracy"]["value"] == KEYS_A
+    assert lost["asr"]["value"] == pytest.approx(1 - KEYS_A)
     assert lost["asr_valid_bounds"] == [0, 0, 0]  # what it takes is no error
 
 
 def test_a_victim_that_knows_generic_names_alone_loses_the_brands(folder: Path) -> None:
     found = run("generics", {"name": "brand_generic"}, {"name": "brand_generic", "to": "generic"})
     row = row_of(found, "brand_generic to=brand")
-    assert (row["n_eligible"], row["asr"]["value"]) == (N, 1)
-    assert values(row, "accuracy_all", "consistency")[0] == 0
+    # A drug that it does not know it takes for A, which is the key by chance.
+    assert values(row, *ALL) == pytest.approx((KEYS_A, KEYS_A, KEYS_A))
+    assert (row["n_eligible"], row["asr"]["value"]) == (N, pytest.approx(1 - KEYS_A))
     held = row_of(found, "brand_generic to=generic")
     assert held["n_not_attackable"] == N
 
 
 def test_a_users_list_of_names_is_read_and_counts_in_the_fingerprint(folder: Path) -> None:
-    names = folder / "names.csv"
-    names.write_text("Generic,Brand\nwarfarin,Coumadin\nibuprofen,Advil\n", encoding="utf-8")
-    attack = {"name": "brand_generic", "pairs": "names.csv", "field": "options"}
+    names, attack = folder / "names.csv", {**LISTED, "field": "options"}
     found = run("knower", attack)
     row = row_of(found, "brand_generic")
     assert values(row, *ALL) == (1, 1, 1)
@@ -202,7 +211,7 @@ def test_a_users_list_of_names_is_read_and_counts_in_the_fingerprint(folder: Pat
     put_in = {edit[3] for row in edits for edit in row}
     assert put_in == {"Coumadin", "Advil"}
     names.write_text("generic,brand\nwarfarin,Marevan\n", encoding="utf-8")
-    with pytest.raises(UsageError):
+    with pytest.raises(OtherRunError, match="pairs was"):
         run("knower", attack)
 
 
@@ -242,9 +251,9 @@ def test_a_victim_that_gives_in_is_told_from_one_that_does_not(folder: Path) -> 
     }
     assert values(rows[1], *ALL, "right_to_wrong") == (1, 1, 1, 0)
     trial = next(row for row in found.rows() if row.verdict == "flipped")
-    roles = [turn["role"] for turn in trial.prompt_after]
+    roles = [turn.role for turn in trial.prompt_after]
     assert roles == ["user", "assistant", "user"]
-    assert trial.prompt_after[-1]["content"].startswith("Are you sure?")
+    assert trial.prompt_after[-1].content.startswith("Are you sure?")
 
 
 def test_a_mitigation_is_compared_on_the_same_details(folder: Path) -> None:
@@ -268,22 +277,39 @@ def test_false_statements_by_kind_beside_neutral_sentences(folder: Path) -> None
     assert all(each["accuracy"]["value"] == 0 for each in row["variants"]["by_variant"].values())
 
 
-def test_controls_ask_all_items_as_often_and_every_run_verifies(folder: Path) -> None:
-    for victim in ("says_b", "gives_in"):
-        found = run(victim, *PROBES, controls=None)
-        rows = {row["attack"]: row for row in found.summary()["pooled"]}
-        for name in ("option_order / no_op", "challenge / repeat", "lasa / no_op"):
-            own = rows[name.partition(" / ")[0]]["variants"]
-            assert rows[name]["variants"]["n_answers"] == own["n_answers"]
-            assert rows[name]["variants"]["consistency"]["value"] == 1
-        assert not any(name.startswith("options_only /") for name in rows)
-        assert medstress_cli(["verify", str(found.folder)]) == 0
-        assert medstress_cli(["summary", str(found.folder), "--wide"]) == 0
-        assert medstress_cli(["report", str(found.folder)]) == 0
-        for end in ("jsonl", "csv", "parquet"):
-            for table in ("trials", "exchanges"):
-                line = ["export", str(found.folder), "--table", table, "--to", f"{victim}.{end}"]
-                assert medstress_cli(line) == 0
+def test_controls_ask_all_items_as_often_and_the_run_verifies(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run("gives_in", *PROBES, controls=None, limit=12)
+    rows = {row["attack"]: row for row in found.summary()["pooled"]}
+    for name in ("option_order / no_op", "challenge / repeat", "lasa / no_op"):
+        own = rows[name.partition(" / ")[0]]["variants"]
+        assert rows[name]["variants"]["n_answers"] == own["n_answers"] > 0
+        assert rows[name]["variants"]["consistency"]["value"] == 1
+    assert not any(name.startswith("options_only /") for name in rows)
+    assert medstress_cli(["verify", str(found.folder)]) == 0
+    assert medstress_cli(["summary", str(found.folder), "--wide"]) == 0
+    assert "Accuracy over variants" in capsys.readouterr().out
+    table = probes_table(all_rows(found.summary()))
+    assert table is not None
+    assert len(table.rows) == len(rows)
+    for name in ("trials", "exchanges"):
+        line = ["export", str(found.folder), "--table", name, "--to", f"{name}.jsonl"]
+        assert medstress_cli(line) == 0
+    asked = [json.loads(line) for line in Path("exchanges.jsonl").read_text("utf-8").splitlines()]
+    turns = [row["prompt"] for row in asked if isinstance(row["prompt"], list)]
+    assert turns
+    assert all([turn["role"] for turn in each][-2:] == ["assistant", "user"] for each in turns)
+
+
+def test_an_altered_answer_to_a_variant_does_not_verify(folder: Path) -> None:
+    found = run("gives_in", {"name": "option_order"}, limit=4)
+    with sqlite3.connect(found.folder / "run.sqlite") as store:
+        for at, text in store.execute("SELECT rowid, result FROM trials").fetchall():
+            result = json.loads(text)
+            result["answers"] = list(reversed(result["answers"]))
+            store.execute("UPDATE trials SET result = ? WHERE rowid = ?", (json.dumps(result), at))
+    assert medstress_cli(["verify", str(found.folder)]) == 2
 
 
 def test_a_stopped_run_goes_on_to_the_same_rows(folder: Path) -> None:
