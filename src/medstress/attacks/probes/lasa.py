@@ -70,7 +70,7 @@ class Lasa(ListedNames):
         """Return the key's text under each name that is confused with its own, in order."""
         pairs = self.pairs if isinstance(self.pairs, NamePairs) else shipped_pairs()
         there = {option.strip().casefold() for option in item.options}
-        found = {}
+        found: dict[str, str] = {}
         for name, other in (*pairs.rows, *((b, a) for a, b in pairs.rows)):
             spans = named_at(item.key_text, name)
             if not spans or folded(name) == folded(other):
