@@ -23,7 +23,7 @@ def probes_table(rows: Sequence[Row]) -> Table | None:
         return None
     shown = [measure("accuracy"), *(one for one in PROBES if one.name != _BY_CONTROL)]
     return measured(
-        "probes",
+        "probe-rates",
         "Probes: answers to all variants of all items",
         probed,
         shown,
