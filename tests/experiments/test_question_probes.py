@@ -359,3 +359,49 @@ def test_challenge_asks_a_victim_that_answers_by_letter_in_turns(folder: Path) -
     )
     assert medstress_cli(["run", "e.toml", "--out", "r"]) == 0
     assert medstress_cli(["verify", "r"]) == 0
+
+
+def test_the_dry_run_bounds_what_a_victim_that_always_gives_in_is_asked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "e.toml").write_text(
+        '[experiment]\nname = "e"\nseeds = [0]\ncontrols = false\n[[dataset]]\nname = "jsonl"\n'
+        'path = "items.jsonl"\n[[victim]]\nbackend = "python"\ntarget = "victim.py:gives_in"\n'
+        '[[attack]]\nname = "challenge"\n',
+        encoding="utf-8",
+    )
+    assert medstress_cli(["run", "e.toml", "--dry-run"]) == 0
+    most = N * (1 + 5 + 1)  # the clean question, five framings, and the first success once more
+    assert f"queries: at most {most} (exact bound)" in capsys.readouterr().out
+    found = run("gives_in", {"name": "challenge"})
+    queries = row_of(found, "challenge")["queries"]
+    assert queries["asked"] + queries["baseline"] + queries["other"] == most
+
+
+def test_frozen_variants_of_a_probe_are_asked_of_another_victim(folder: Path) -> None:
+    made = run("gives_in", {"name": "challenge"}, limit=4)
+    assert medstress_cli(["freeze", str(made.folder), "--to", "set.jsonl"]) == 0
+    found = ms.run(
+        {
+            "experiment": {"name": "f", "seeds": [0], "controls": False},
+            "dataset": {"name": "frozen", "path": "set.jsonl"},
+            "victim": {"backend": "python", "target": "victim.py:gives_in"},
+            "attack": {"name": "frozen", "budget": 5},
+        },
+        out="f",
+    )
+    (row,) = found.summary()["pooled"]
+    assert (row["n_eligible"], row["n_flipped"]) == (4, 4)
+
+
+def test_perturb_writes_the_variants_but_nothing_that_follows_an_answer(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = '[experiment]\nname = "e"\n[[dataset]]\nname = "jsonl"\npath = "items.jsonl"\n'
+    head += '[[victim]]\nbackend = "mock"\n[[attack]]\nname = '
+    (folder / "e.toml").write_text(f'{head}"option_order"\n', encoding="utf-8")
+    assert medstress_cli(["perturb", "e.toml", "--to", "p.jsonl"]) == 0
+    assert len((folder / "p.jsonl").read_text("utf-8").splitlines()) == 3 * N
+    (folder / "e.toml").write_text(f'{head}"challenge"\n', encoding="utf-8")
+    assert medstress_cli(["perturb", "e.toml", "--to", "q.jsonl"]) == 2
+    assert "after an answer" in capsys.readouterr().err

@@ -190,10 +190,6 @@ class TrialRow:
     confidence_before: float | None = None
     """Probability of the option that the victim chose on the clean item, right or wrong; None
     without scores."""
-    variant_answers: str | None = None
-    """The letter of every answer to an edit, null where unreadable, as JSON, for attacks that ask
-    variants of all items (probes) and for their controls; letters are those of the original
-    options, wherever they stood."""
     last_answer: str | None = None
     """Held trials: the letter of the last answer with scores to an edit."""
     last_confidence: float | None = None
@@ -202,3 +198,7 @@ class TrialRow:
     """P(key) in it."""
     first_success_confidence: float | None = None
     """The same at the first success: the probability of the wrong option, not of the key."""
+    variant_answers: str | None = None
+    """The letter of every answer to an edit, null where unreadable, as JSON, for attacks that ask
+    variants of all items (probes) and for their controls; letters are those of the original
+    options, wherever they stood."""

@@ -257,8 +257,6 @@ def _attack(
     rng = rng_for(trial.seed or 0, stream, trial.dataset, trial.item.id, trial.repeat)
     session = Session(trial.attack, trial.item, rng, trial.resources)
     flows, n_refused = Flows(trial.victim), 0
-    # What is said after an answer depends on it, so that no form can reproduce the request.
-    flows.stores_requests |= traits.follows_up
     try:
         while (step := session.step) is not None:
             if isinstance(step, Ask):
@@ -346,7 +344,7 @@ def _check_flip(
             number,
             sample=FLIP_CHECK_SAMPLE,
             alone=True,
-            stores_requests=trial.victim.stores_requests or trial.attack.traits.follows_up,
+            stores_requests=trial.victim.stores_requests,
         )
     except UnansweredError:
         return None  # the verdict stands
