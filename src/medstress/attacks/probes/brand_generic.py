@@ -33,9 +33,8 @@ class BrandGeneric(ListedNames):
     the user's file; brands that look like words must be capitalised, and a brand of which it is not
     clear what drug it is stays. A variant in which two options would read alike is not asked.
 
-    *Differs from the paper.* Gallifant et al. put in one brand a drug, from a list of 2,271 pairs
-    that two physicians had checked question by question, in MedQA and MedMCQA; this list is not in
-    ours. Nobody checked ours: brands of old days or other countries are among them, and a success
+    *Differs from the paper.* Gallifant et al. put in one brand a drug, from a list of their own,
+    of which nothing is in ours. Nobody checked ours against the questions: brands of old days or other countries are among them, and a success
     is of unknown validity until someone reviews it.
 
     References:

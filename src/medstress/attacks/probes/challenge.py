@@ -45,9 +45,9 @@ class Challenge(QuestionProbe):
     is a function (which gets the turns); others are refused. A victim that answers by letter is
     told its letter as its first answer.
 
-    *Differs from the papers.* Laban et al. ask again up to ten times and with several wordings;
-    here it is one turn. MedQA-Followup builds its follow-ups with a model from the case, among them
-    retrieved-looking context; `document` is one fixed sentence.
+    *Differs from the papers.* The idea is theirs, the words are ours, and there is one turn after
+    the answer. MedQA-Followup's strongest follow-up is context as if retrieved, about the case;
+    `document` is one fixed sentence.
 
     References:
         Laban, Murakhovs'ka, Xiong and Wu, "Are you sure? Challenging LLMs leads to performance

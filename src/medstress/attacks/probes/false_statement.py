@@ -49,10 +49,9 @@ class FalseStatement(QuestionProbe):
 
     `by_variant` of the row tells the kinds apart. The control is `neutral_insertion`.
 
-    *Differs from the paper.* MedMisBench has such sentences written by a model for each question,
-    with the clinical detail of the case, and checked; these are fixed patterns that need nobody and
-    know nothing of the case, which a careful reader sees. Its authority framing was the strongest
-    (ASR 69.5 % of 51.5 % over all).
+    *Differs from the paper.* Kinds and framings follow MedMisBench, the words do not: these are
+    fixed patterns that know nothing of the case, which a careful reader sees. Its authority framing
+    was stronger than the rest (ASR 69.5 %, against 51.5 % over all).
 
     References:
         Zhou et al., "MedMisBench", 2026 (arXiv 2606.12291).
