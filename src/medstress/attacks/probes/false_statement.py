@@ -50,8 +50,8 @@ class FalseStatement(QuestionProbe):
     `by_variant` of the row tells the kinds apart. The control is `neutral_insertion`.
 
     *Differs from the paper.* Kinds and framings follow MedMisBench, the words do not: these are
-    fixed patterns that know nothing of the case, which a careful reader sees. Its authority framing
-    was stronger than the rest (ASR 69.5 %, against 51.5 % over all).
+    fixed patterns that know nothing of the case, which a careful reader sees. Its authority
+    framing was stronger than the rest (ASR 69.5 %, against 51.5 % over all).
 
     References:
         Zhou et al., "MedMisBench", 2026 (arXiv 2606.12291).
