@@ -34,8 +34,8 @@ class BrandGeneric(ListedNames):
     clear what drug it is stays. A variant in which two options would read alike is not asked.
 
     *Differs from the paper.* Gallifant et al. put in one brand a drug, from a list of their own,
-    of which nothing is in ours. Nobody checked ours against the questions: brands of old days or other countries are among them, and a success
-    is of unknown validity until someone reviews it.
+    of which nothing is in ours. Nobody checked ours against the questions: brands of old days or
+    other countries are among them, and a success is of unknown validity until someone reviews it.
 
     References:
         Gallifant et al., "Language models are surprisingly fragile to drug names in biomedical
