@@ -36,6 +36,14 @@ may be lost or not), `n_seeds`, `control` (`name`, `n`, `n_changed`, `n_open`, `
 any), `control_awaited`, `is_control`, `near_chance`, `vouched_by`. Of a victim's arms that with the
 highest low end of its interval stands there.
 """
+PROBES = """## Probes of questions in `summary --json`
+
+`variants` of a row of a probe, and of its controls: `n_trials` (answered clean and on all
+variants), `n_answers`, `n_unreadable`; over answers `accuracy`, `change`, `right_to_wrong`,
+`wrong_to_right`; over trials `accuracy_all`, `consistency`; and `by_variant`, where variants have
+names: name -> the four rates over answers. `consistency_net`, beside `asr_net`, is by control.
+[What they mean](probes.md#what-each-number-means).
+"""
 CONFIDENCE = """## Confidence, formats and variance in `summary --json`
 
 `risk_coverage` of a row holds `before` and `after`, each
@@ -220,6 +228,7 @@ def schema_page() -> str:
         LONG_CURVES,
         STATISTICS,
         VERDICT,
+        PROBES,
         CONFIDENCE,
         FORMAT_2,
         PERFORMANCE,

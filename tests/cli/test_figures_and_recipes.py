@@ -134,11 +134,11 @@ def test_a_misspelt_recipe_is_named_with_its_likeliest_neighbour(
 
 
 def test_an_entry_that_is_switched_off_may_name_what_is_not_built(medstress, bench):
-    table = {"name": "options_only", "label": "later", "use": False}
+    table = {"name": "of_tomorrow", "label": "later", "use": False}
     bench.tables["attack"].append(table)
     told = medstress("run", bench.write(), "--out", bench.out, "--dry-run")
     assert (told.code, told.err) == (0, "")
     table["use"] = True
     told = medstress("run", bench.write(), "--out", bench.out, "--dry-run")
     assert told.code == 2
-    assert "'options_only' is not built yet" in told.err
+    assert "unknown attack 'of_tomorrow'" in told.err

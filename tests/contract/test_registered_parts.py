@@ -21,17 +21,27 @@ from medstress.attacks.noise import NoiseResources
 from medstress.attacks.passages.distractor import PassageDistractor
 from medstress.attacks.passages.other import PassageNone, PassageOther
 from medstress.attacks.passages.swap import PassageSwap
+from medstress.attacks.probes.brand_generic import BrandGeneric
+from medstress.attacks.probes.challenge import Challenge
+from medstress.attacks.probes.fabricated_detail import FabricatedDetail
+from medstress.attacks.probes.false_statement import FalseStatement
+from medstress.attacks.probes.lasa import Lasa
+from medstress.attacks.probes.none_of_the_others import NoneOfTheOthers
+from medstress.attacks.probes.option_order import OptionOrder
+from medstress.attacks.probes.parts_removed import ContextRemoved, OptionsOnly
+from medstress.attacks.probes.protocol import QuestionProbe
 from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
 from medstress.core import registry
 from medstress.core.attack_sets import FIELD, AttackSet, Selection, StoredArm
 from medstress.core.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
-from medstress.core.items import Mention
+from medstress.core.items import FOLLOW_UP, TEXTS, Mention
 from medstress.core.passages import Passages
 from medstress.core.resources import PerturbationSet
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
+from medstress.files.name_pairs import NamePairs
 from medstress.kinds.tagging import TAGGING
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.parsers import PARSERS
@@ -54,6 +64,12 @@ from medstress.testing import (
 )
 
 ITEMS = tiny_questions(5)
+
+BRANDS = NamePairs(
+    (("Nexodrel", "Abrotine"), ("Ovaquine", "Abrotine"), ("Rez", "Fuxapril"), ("Lux", "Kuvramil"))
+)
+TURNED = NamePairs(tuple((generic, brand) for brand, generic in BRANDS.rows))
+LOOK_ALIKES = NamePairs((("Abrotine", "Abrotane"), ("Fluxapril", "Fuxapril")))
 
 ATTACKS: dict[str, list[Any]] = {
     "entity_substitution": [
@@ -102,6 +118,21 @@ ATTACKS: dict[str, list[Any]] = {
     ],
     "passage_other": [PassageOther()],
     "passage_none": [PassageNone()],
+    "option_order": [OptionOrder(), OptionOrder(orders="random", budget=30)],
+    "none_of_the_others": [NoneOfTheOthers(), NoneOfTheOthers(replaces="distractor")],
+    "options_only": [OptionsOnly()],
+    "context_removed": [ContextRemoved()],
+    "brand_generic": [
+        BrandGeneric(pairs=BRANDS),
+        BrandGeneric(to="generic", field="options", pairs=TURNED),
+    ],
+    "lasa": [Lasa(pairs=LOOK_ALIKES), Lasa(pairs=LOOK_ALIKES, budget=50)],
+    "fabricated_detail": [FabricatedDetail(), FabricatedDetail(kind="sign", mitigation=True)],
+    "false_statement": [
+        FalseStatement(),
+        FalseStatement(options="all", framing="authority", kinds=["exception"]),
+    ],
+    "challenge": [Challenge(), Challenge(framings=["neutral"])],
 }
 STORED = StoredArm(
     label="random",
@@ -191,6 +222,8 @@ def test_an_attack_keeps_its_contract(attack: Any) -> None:
     if attack.traits.edits_only:
         resources = replace(resources, passages=PASSAGES)
         more = {"may_edit": attack.traits.edits_only}
+    if isinstance(attack, QuestionProbe):
+        more = {"may_edit": (*TEXTS, FOLLOW_UP, "key", "distractors")}
     if isinstance(attack, OptionShuffle):
         more = {"may_edit": ("key", "distractors")}
     items = READING if attack.traits.edits_only else ITEMS

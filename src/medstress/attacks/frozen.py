@@ -11,7 +11,7 @@ from medstress.attacks.controls.same_type import NAME as SAME_TYPE
 from medstress.attacks.protocol import Attack, AttackTraits, Validity
 from medstress.core.attack_sets import FIELD, NAME, AttackSet, Selection, StoredArm
 from medstress.core.errors import UsageError
-from medstress.core.items import TEXTS, Candidate, Question
+from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
 from medstress.core.outcomes import Goal, Replaced, parse_goal
 from medstress.core.queries import Predict, Steps, ask_in_turn
 from medstress.core.resources import Resources
@@ -127,6 +127,7 @@ class FrozenArm(Attack):
             needs_entities=False,
             repeats=self.stored.n_repeats,
             edits_only=fields if fields <= set(TEXTS) else frozenset(),
+            follows_up=FOLLOW_UP in fields,
             changes_evidence=self.stored.changes_evidence,
             may_be_refuted=self.stored.changes_evidence,
             asks_wrong=self.stored.control is not None,

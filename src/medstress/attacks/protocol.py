@@ -58,6 +58,8 @@ class AttackTraits:
     """Whether it draws names of an `[[entities]]` group; else it runs without one."""
     needs_names: bool = False
     """Whether it asks for the drugs and diseases in a text (`resources.names_in`)."""
+    needs_drugs: bool = False
+    """Whether it asks for brand and generic names of drugs (`resources.drugs`)."""
     needs_passages: bool = False
     """Whether it reads the other passages of the data set (`resources.passages`)."""
     edits_only: frozenset[str] = frozenset()
@@ -86,6 +88,17 @@ class AttackTraits:
     answer right."""
     keeps_margins: bool = False
     """Whether the margin of the key in every answer is kept with the trial."""
+    keeps_answers: bool = False
+    """Whether the option of every answer is kept with the trial, for rates over all variants. A
+    control beside such an attack asks all its variants too, of the same items."""
+    needs_listing: str | None = None
+    """Why the options must stand in the victim's prompt; None: they need not. A victim whose prompt
+    lists none is refused."""
+    follows_up: bool = False
+    """Whether it goes on speaking after the victim's answer (edits of `follow_up`). A victim that
+    holds no conversation is refused."""
+    control: str | None = None
+    """The control that stands beside it by default; None: as the way of asking has it."""
     puts_one_name: bool = False
     """Whether every candidate holds one name of the vocabulary, which bounds its length."""
     adds_bytes: int | None = None

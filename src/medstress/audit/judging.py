@@ -268,6 +268,7 @@ class _Again:
             n_unchanged=result.n_unchanged,
             n_ties=result.n_ties,
             probes=result.probes,
+            answers=result.answers,
         )
 
     def _unasked(self) -> TrialResult:

@@ -73,6 +73,7 @@ def wide_tables(summary: dict[str, Any]) -> Iterator[Table]:
     """Yield the tables of a summary with all columns, control arms in rows of their own."""
     from medstress.report.controls import controls_table
     from medstress.report.evidence import evidence_table
+    from medstress.report.probes import probes_table
     from medstress.report.sections import by_seed_and_pooled, headline_rows, summary_table
     from medstress.report.sentence_scores import score_table
     from medstress.report.training import comparison
@@ -80,6 +81,7 @@ def wide_tables(summary: dict[str, Any]) -> Iterator[Table]:
     rows = by_seed_and_pooled(summary)
     yield summary_table(by_seed_and_pooled(summary, with_controls=True))
     found = [controls_table(headline_rows(summary)), evidence_table(rows), score_table(rows)]
+    found.append(probes_table(by_seed_and_pooled(summary, with_controls=True)))
     found += decision_tables(summary)
     if "training" in summary:
         found.append(comparison(summary["training"]))

@@ -15,6 +15,8 @@ from medstress.core.text import WHOLE, Edit, apply_edits, cut_word
 LETTERS = "ABCDEFGHIJ"
 TEXTS = ("passage", "context", "stem")
 """The fields of a question beside its options."""
+FOLLOW_UP = "follow_up"
+"""What is said after the victim's answer: a field that is empty in every item, for edits."""
 
 
 class Item(Protocol):
@@ -134,10 +136,10 @@ class Question:
         return self.options[LETTERS.index(letter)]
 
     def text_of(self, name: str) -> str:
-        """Return the text of a field: an option letter, `question`, or one of `TEXTS`."""
+        """Return a field's text: an option letter, `question`, `follow_up`, or one of `TEXTS`."""
         if name in (*TEXTS, "question"):
             return str(getattr(self, name))
-        return self.option(name)
+        return "" if name == FOLLOW_UP else self.option(name)
 
     def candidate(self, edits: tuple[Edit, ...] = ()) -> Candidate:
         """Return the question with edits."""
@@ -281,6 +283,11 @@ class Candidate:
     def stem(self) -> str:
         """The stem with edits."""
         return self._edited("stem", self.item.stem)
+
+    @property
+    def follow_up(self) -> str:
+        """What is said after the victim's answer; empty if nothing is."""
+        return self._edited(FOLLOW_UP, "")
 
     def _edited(self, name: str, text: str) -> str:
         edits = [edit for edit in self.edits if edit.field == name]

@@ -77,6 +77,41 @@ ATTACKS |= {
     ),
     "passage_none": Entry(f"{_PASSAGES}.other:PassageNone", "the question without its passage"),
 }
+_PROBES = "medstress.attacks.probes"
+ATTACKS |= {
+    "option_order": Entry(
+        f"{_PROBES}.option_order:OptionOrder", "probe: the options in other orders"
+    ),
+    "none_of_the_others": Entry(
+        f"{_PROBES}.none_of_the_others:NoneOfTheOthers",
+        'probe: "none of the other answers" in place of the key (Bedi et al.)',
+    ),
+    "options_only": Entry(
+        f"{_PROBES}.parts_removed:OptionsOnly", "probe: the options without the question"
+    ),
+    "context_removed": Entry(
+        f"{_PROBES}.parts_removed:ContextRemoved", "probe: the stem without its context"
+    ),
+    "brand_generic": Entry(
+        f"{_PROBES}.brand_generic:BrandGeneric",
+        "probe: brands for generic names, or the reverse (Gallifant et al.)",
+    ),
+    "lasa": Entry(
+        f"{_PROBES}.lasa:Lasa", "probe: a name that looks or sounds like the key's, as distractor"
+    ),
+    "fabricated_detail": Entry(
+        f"{_PROBES}.fabricated_detail:FabricatedDetail",
+        "probe: a test, sign or disease that does not exist, in the case (Omar et al.)",
+    ),
+    "false_statement": Entry(
+        f"{_PROBES}.false_statement:FalseStatement",
+        "probe: a false sentence in favour of a distractor (Zhou et al.)",
+    ),
+    "challenge": Entry(
+        f"{_PROBES}.challenge:Challenge",
+        "probe: the victim's answer is doubted once (Laban et al.)",
+    ),
+}
 ATTACKS["frozen"] = Entry(
     "medstress.attacks.frozen:Frozen", "the edits that came with a data set of name frozen"
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from medstress.core.calls import Decoding
+from medstress.core.drug_names import DrugNames
 from medstress.core.items import Question
 from medstress.core.passages import Passages
 
@@ -82,5 +83,7 @@ class Resources:
     """Finds the names of drugs and diseases in a text, if an attack needs them."""
     noise: Any = None
     """What noise may read (`medstress.attacks.noise.NoiseResources`), if an attack is noise."""
+    drugs: DrugNames = field(default_factory=DrugNames)
+    """Brand and generic names of drugs, if an attack needs them; else empty."""
     passages: Passages = field(default_factory=Passages)
     """The passages of the item's data set, if an attack needs them; else empty."""

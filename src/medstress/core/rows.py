@@ -198,3 +198,7 @@ class TrialRow:
     """P(key) in it."""
     first_success_confidence: float | None = None
     """The same at the first success: the probability of the wrong option, not of the key."""
+    variant_answers: str | None = None
+    """The letter of every answer to an edit, null where unreadable, as JSON, for attacks that ask
+    variants of all items (probes) and for their controls; letters are those of the original
+    options, wherever they stood."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from medstress.core.attack_sets import FIELD, FORMAT, NAME, AttackSet, Selection, StoredArm
 from medstress.core.errors import DataError
-from medstress.core.items import TEXTS, Candidate, Question
+from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.datasets.rows import question_from_row
@@ -149,10 +149,10 @@ def _check_edits(item: Question, edits: Iterable[Mapping[str, Any]], where: str)
     try:
         made = tuple(Edit(**edit) for edit in edits)
         candidate = Candidate(item=item, edits=made)
-        unknown = {edit.field for edit in made} - {*item.letters, *TEXTS}
+        unknown = {edit.field for edit in made} - {*item.letters, *TEXTS, FOLLOW_UP}
         if unknown or not all(isinstance(edit.replacement, str) for edit in made):
             raise ValueError(f"there is no field {', '.join(sorted(unknown))}")
-        _ = (candidate.options, candidate.passage, candidate.context, candidate.stem)
+        _ = (candidate.options, *(getattr(candidate, name) for name in (*TEXTS, FOLLOW_UP)))
     except (TypeError, ValueError, KeyError) as error:
         raise DataError(f"{where}: an edit does not fit the question: {error}") from error
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from medstress.core.calls import Answer, Failure, Reply, Request
-from medstress.core.items import Edited
+from medstress.core.items import FOLLOW_UP, Edited
 from medstress.core.outcomes import Prediction
 from medstress.core.queries import Consult, Predict
 from medstress.engine.requests import NOTHING, VICTIM, CallRound, Purpose
@@ -56,6 +56,8 @@ def predict(
 ) -> Generator[CallRound, tuple[Reply, ...], Prediction]:
     """Drive a victim's flow for one candidate."""
     started = flow if isinstance(flow, StartedFlow) else StartedFlow(flow)
+    # What is said after an answer depends on it, so that no form can reproduce the request.
+    stores_requests |= bool(getattr(candidate, FOLLOW_UP, ""))
     call, requests = 0, started.requests
     while True:
         shifted = _shifted(requests, sample)

@@ -105,6 +105,8 @@ class Referee:
         if query.probe:
             result.probes.append(result.n_asked)
             return prediction
+        if self._traits.keeps_answers:
+            result.answers.append(prediction.answer)
         if prediction.scores is not None:
             result.last = prediction
         if self._traits.keeps_margins and prediction.scores is not None:

@@ -84,6 +84,8 @@ class TrialResult:
     """The last answer with scores to an edit, kept if nothing succeeded."""
     margins: list[float] = field(default_factory=list)
     """The margin of the key in every answer with scores, if the attack keeps them."""
+    answers: list[str | None] = field(default_factory=list)
+    """The letter of every answer, None where unreadable, if the attack keeps them."""
     corrected: bool | None = None
     """Whether the one edit asked of an item that is wrong at baseline made the answer right."""
     supported: str | None = None
@@ -138,6 +140,7 @@ class TrialResult:
             "listings": self.listings,
             "last": _scored(self.last) if self.verdict is Verdict.HELD else None,
             "margins": self.margins,
+            "answers": self.answers,
             "corrected": self.corrected,
             "supported": self.supported,
             "counted": self.counted,

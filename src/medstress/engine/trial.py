@@ -193,6 +193,7 @@ def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> Tria
         n_unchanged=result.n_unchanged,
         n_ties=result.n_ties,
         probes=result.probes,
+        answers=result.answers,
     )
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from statistics import stdev
 from typing import Any
 
+from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.bounds import (
     Bounds,
@@ -133,8 +134,17 @@ def repaired(control: Sequence[TrialRow]) -> dict[str, Any]:
         `right_to_wrong`: of right clean answers; `wrong_to_right`: of wrong ones that were asked.
     """
     right = ((unit_of(row), flipped_within(row, 1)) for row in control if is_eligible(row))
-    wrong = ((unit_of(row), row.corrected) for row in control if row.corrected is not None)
+    turned = ((unit_of(row), _corrected(row)) for row in control)
+    wrong = ((unit, found) for unit, found in turned if found is not None)
     return {"right_to_wrong": rate(right).as_json(), "wrong_to_right": rate(wrong).as_json()}
+
+
+def _corrected(row: TrialRow) -> bool | None:
+    """Return whether the first query made a wrong clean answer right; None if it was not asked."""
+    if row.verdict is Verdict.ALREADY_WRONG and row.variant_answers is not None:
+        first = json.loads(row.variant_answers)[0]
+        return None if first is None else bool(first == row.key)
+    return row.corrected
 
 
 def control_fields(

@@ -29,6 +29,7 @@ from medstress.metrics.success import (
     asr_decided,
     queries_to_success,
 )
+from medstress.metrics.variants import consistency_net, variant_fields
 from medstress.metrics.vouched import (
     asr_valid,
     asr_valid_bounds,
@@ -179,6 +180,8 @@ def _beside_controls(
     controls = {name: beside for name, beside in arms.items() if beside}
     points = asr_at(trials, budget)
     fields = control_fields(trials, controls, budget, without.get(attack))
+    if controls and trials[0].variant_answers is not None:
+        fields["consistency_net"] = consistency_net(trials, controls)
     return {**fields, "asr_at": with_controls(points, trials, controls)} if fields else {}
 
 
@@ -232,6 +235,7 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
         **answer_fields(trials),
         **({} if is_control(trials[0]) else confidence_fields(trials)),
         **attempt_fields(trials),
+        **variant_fields(trials),
     }
 
 

@@ -30,6 +30,7 @@ from medstress.report.plots.sliced import slice_plots
 from medstress.report.plots.trained import training_plots
 from medstress.report.plots.transfers import transfer_plots
 from medstress.report.plots.tuned import tuning_plots
+from medstress.report.probes import probes_table
 from medstress.report.rate_plots import curves, forest
 from medstress.report.review import review_section
 from medstress.report.second_answers import second_answer_plots
@@ -160,6 +161,19 @@ def _passages(source: Source) -> Content | None:
     plots = list(passage_plots(source.keyed.get("passages"), source.names, victim_looks(source)))
     tables = (gain_table(found), evidence_table(source.rows))
     return Content(plots=plots, tables=tables) if plots or any(tables) else None
+
+
+def _probes(source: Source) -> Content | None:
+    table = probes_table(source.arms)
+    if table is None:
+        return None
+    return Content(
+        lead=(
+            "A probe asks variants of every question, whether or not it was answered rightly. How "
+            "often are they right, and how often is the answer the same?",
+        ),
+        tables=(table,),
+    )
 
 
 def _second_answers(source: Source) -> Content | None:
@@ -338,6 +352,7 @@ SECTIONS = (
     Section(id="names", title="Names that break many items", make=_reusable, short="Names"),
     Section(id="chosen", title="What n was chosen, and why", make=_tuning, short="Choice of n"),
     Section(id="passage", title="Passage against none", make=_passages, short="Passages"),
+    Section(id="probes", title="Probes of questions", make=_probes, short="Probes"),
     Section(id="second", title="Second right answers", make=_second_answers),
     Section(id="sureness", title="Confidence", make=_confidence),
     Section(id="sensitivity", title="Formats", make=_formats),

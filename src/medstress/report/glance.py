@@ -212,6 +212,8 @@ def _place(
     beside = [_score_table(said, one) for one in scores]
     if changed := [row for row in said if row.get("evidence")]:
         beside.append(_evidence_table(changed))
+    if probed := [row for row in said if row.get("variants")]:
+        beside.append(_probes_table(probed))
     remarks = [_remarks(row, is_complete=is_complete) for row in ranked]
     table = _arms(ranked, said, controls, remarks)
     brief = {column.heading for column in table.columns if column.heading != LOSS}
@@ -251,7 +253,7 @@ def _arms(
         shown.append(_read(measure("accuracy_after"), rows))
     for name in dict.fromkeys(name for row in rows for name in row.get("control") or {}):
         heading = f"Control ({CONTROL_WORDS.get(name, name)})"
-        cells: list[Value | Cell] = [_known((row["control"] or {}).get(name)) for row in rows]
+        cells: list[Value | Cell] = [_known((row.get("control") or {}).get(name)) for row in rows]
         shown.append((Column(heading=heading, format=Format.SHARE), cells))
     outside = [controls.get((*_at(row)[:3], f"{PREFIX}{row['attack']}")) for row in rows]
     if any(outside):
@@ -345,6 +347,19 @@ def _evidence_table(rows: Sequence[Row]) -> Table:
         columns=(*columns(Format.TEXT, "Attack"), *(one.column for one in EVIDENCE)),
         rows=tuple(
             as_row(as_text(row["attack"]), *(one.read(row) for one in EVIDENCE)) for row in rows
+        ),
+    )
+
+
+def _probes_table(rows: Sequence[Row]) -> Table:
+    """Return the rates of probes over all variants of all items."""
+    shown = [measure(f"variants.{name}") for name in ("accuracy", "accuracy_all", "consistency")]
+    return Table(
+        name="probes-short",
+        caption="Probes: answers to all variants of all items",
+        columns=(*columns(Format.TEXT, "Attack"), *(one.column for one in shown)),
+        rows=tuple(
+            as_row(as_text(row["attack"]), *(one.read(row) for one in shown)) for row in rows
         ),
     )
 

@@ -12,6 +12,7 @@ from medstress.kinds import KINDS
 from medstress.results.confidence_measures import CONFIDENCE
 from medstress.results.measure import SCORE, SHARE, Measure
 from medstress.results.measure import defined as _defined
+from medstress.results.probe_measures import PROBES
 from medstress.results.table import Format
 
 COUNT = Format.COUNT
@@ -343,6 +344,7 @@ GROUPS: Mapping[str, Sequence[Measure]] = {
     "Successes": (*VARIETY, *VARIANTS),
     "Confidence": CONFIDENCE,
     "Changed passages": EVIDENCE,
+    "Probes of questions": PROBES,
     "Attempts of MedFuzz": (*ATTEMPTS, *TO_ATTEMPT, *OF_GATES, *FAITHFULNESS),
     "Tagged texts and pairs": DATASETS,
     "Training": TRAINING,

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from medstress.core.clusters import clusters_by_dataset, document_of
 from medstress.core.errors import StoreError
-from medstress.core.items import Edited, Item, Question
+from medstress.core.items import FOLLOW_UP, Edited, Item, Question
 from medstress.core.outcomes import Verdict, key_margin
 from medstress.core.rows import TrialRow
 from medstress.core.text import WHOLE, edit_distance, edit_rows, edits_of
@@ -154,7 +154,11 @@ def trial_row(
     """
     row = _row(run, trial, stored, prompts, cluster)
     # Conversations, and prompts that no form can reproduce, are stored in full.
-    is_stored = row.attempts is not None or not prompts.has_form(trial.victim, trial.dataset)
+    is_stored = (
+        row.attempts is not None
+        or f'"{FOLLOW_UP}"' in row.edits
+        or not prompts.has_form(trial.victim, trial.dataset)
+    )
     return (
         _as_sent(row, requests, trial.trial)
         if row.verdict is Verdict.FLIPPED and is_stored
@@ -229,6 +233,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         **_last(item, result.get("last")),
         margins=json.dumps(result["margins"]) if result.get("margins") else None,
         corrected=result.get("corrected"),
+        variant_answers=json.dumps(result["answers"]) if result.get("answers") else None,
         supported=result.get("supported"),
         chose_edited=_chose_edited(trial.verdict, item, candidate, after),
     )
@@ -316,11 +321,10 @@ def _shown(trial: StoredTrial, item: Item, pick: Edited, prompts: Prompts) -> di
 def _as_sent(row: TrialRow, requests: Requests, trial: int) -> TrialRow:
     """Return a success with the prompts that were sent, if its calls are stored in full."""
     before = stored_prompt(requests(trial, Purpose.BASELINE.value, 0))
-    if before is None:
+    after = stored_prompt(requests(trial, Purpose.ATTACK.value, pick_success(row) or 0))
+    if after is None:
         return row
-    query = pick_success(row) or 0
-    after = stored_prompt(requests(trial, Purpose.ATTACK.value, query))
-    return replace(row, prompt_before=before, prompt_after=after)
+    return replace(row, prompt_before=before or row.prompt_before, prompt_after=after)
 
 
 def _first_successes(item: Item, result: Mapping[str, Any]) -> dict[str, Any]:

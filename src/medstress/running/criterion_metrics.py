@@ -33,6 +33,7 @@ def metrics_of(kind: Kind, part: AttackPart) -> tuple[str, ...]:
     found += _names("Rates")
     found += [name for name in _names("Successes") if kind.draws_names or not _is_of_options(name)]
     found += _names("Changed passages") if part.traits.changes_evidence else ()
+    found += _names("Probes of questions") if part.traits.keeps_answers else ()
     found += _names("Attempts of MedFuzz") if spec.get("name") == MEDFUZZ else ()
     return tuple(found)
 

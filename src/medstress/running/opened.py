@@ -10,6 +10,7 @@ from medstress.experiment.plan.conversations import check_conversations
 from medstress.experiment.plan.parts import open_victims
 from medstress.experiment.plan.passage_windows import with_fitting_passages
 from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.probe_checks import check_probes
 from medstress.experiment.plan.roles import open_roles
 from medstress.experiment.plan.targets import check_targets, named_backends
 from medstress.running.baselines import check_baselines
@@ -21,7 +22,8 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
     """Open victims and roles, check what only back ends know, and close them at the end.
 
     Raises:
-        UsageError: see `open_victims`, `check_conversations`, `open_roles` and `check_targets`.
+        UsageError: see `open_victims`, `check_conversations`, `check_probes`, `open_roles` and
+            `check_targets`.
     """
     tables, base = prepared.experiment.victim, prepared.base
     seconds = prepared.experiment.experiment.timeout_seconds
@@ -39,6 +41,7 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
     )
     try:
         check_conversations(prepared.victims, prepared.attacks)
+        check_probes(prepared.victims, prepared.attacks, [label for label, _ in datasets])
         opened = list(zip(tables, prepared.victims, strict=True))
         prepared.roles = open_roles(prepared.experiment.role, base, note, opened, seconds)
         check_targets(named_backends(prepared))

@@ -136,6 +136,11 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
             raise UsageError(
                 f"attack {part.label!r} needs a victim's scores ({why}), but perturb asks no victim"
             )
+        elif attack.traits.follows_up:
+            raise UsageError(
+                f"attack {part.label!r} edits no question, it goes on speaking after an answer, "
+                "but perturb asks no victim; leave it out"
+            )
 
 
 def _noise_rows(

@@ -15,6 +15,7 @@ from medstress.core.calls import (
     Decoding,
     Generate,
     Generated,
+    Prompt,
     Rank,
     Request,
     Score,
@@ -22,6 +23,7 @@ from medstress.core.calls import (
 )
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
+from medstress.tasks.follow_up import turns_after, without_follow_up
 from medstress.tasks.option_order import order_of, put_back, shown_in
 from medstress.tasks.parsers import DEFAULT, option_read
 from medstress.tasks.reading import Reading, is_cut_off, readable_text, reading_of
@@ -151,6 +153,8 @@ class MultipleChoice:
         Yields:
             Rounds of requests; each is answered by a tuple with one answer for each request.
         """
+        if candidate.follow_up:
+            return (yield from self._followed_up(candidate))
         if (order := order_of(candidate)) is not None:
             shown_item = shown_in(candidate.item, order)
             found = yield from self.flow(Candidate(item=shown_item))
@@ -168,14 +172,7 @@ class MultipleChoice:
                 scores = yield from self._texts(candidate)
                 return from_scores(candidate, scores, self.ties)
             case AnswerBy.GENERATE:
-                call = Generate(
-                    self.template.render(candidate),
-                    self.decoding,
-                    options=candidate.options,
-                    is_read_whole=self.parser == DEFAULT,
-                    # The other parsers share their answers with the runs of the first edition.
-                    wants_end=self.parser == DEFAULT and self.reading is Reading.FINISHED,
-                )
+                call = self._generated(self.template.render(candidate), candidate)
                 (reply,) = yield (Request(call),)
                 assert isinstance(reply, Generated)
                 return self._from_reply(candidate, reply)
@@ -185,6 +182,41 @@ class MultipleChoice:
                 (reply,) = yield (Request(Rank(question, candidate.options)),)
                 assert isinstance(reply, Scored)
                 return from_scores(candidate, reply.log_probs, self.ties)
+
+    def _followed_up(self, candidate: Candidate) -> Flow:
+        """Ask, go on speaking after the answer, and read the reply to that.
+
+        The first call is that of the question alone, so its answer is the one that is known. A
+        first reply that was cut off ends the conversation: nobody knows what was answered.
+        """
+        asked = without_follow_up(candidate)
+        first = yield from self.flow(asked)
+        if first.finish_reason is not None:
+            return first
+        by_function = self.answer_by is AnswerBy.CHOICE
+        prompt = listing(self.template, asked) if by_function else self.template.render(asked)
+        said = first.answer or ""
+        if first.text is not None:
+            said = readable_text(Generated(text=first.text), self.reading).strip()
+        turns = turns_after(prompt, said, candidate.follow_up)
+        if self.answer_by is AnswerBy.LETTER:
+            (reply,) = yield (Request(Score(turns, tuple(asked.item.letters), first_token=True)),)
+            assert isinstance(reply, Scored)
+            mass = sum(map(math.exp, reply.log_probs))
+            return from_scores(asked, reply.log_probs, self.ties, mass=mass)
+        (reply,) = yield (Request(self._generated(turns, asked)),)
+        assert isinstance(reply, Generated)
+        return self._from_reply(asked, reply)
+
+    def _generated(self, prompt: Prompt, candidate: Candidate) -> Generate:
+        return Generate(
+            prompt,
+            self.decoding,
+            options=candidate.options,
+            is_read_whole=self.parser == DEFAULT,
+            # The other parsers share their answers with the runs of the first edition.
+            wants_end=self.parser == DEFAULT and self.reading is Reading.FINISHED,
+        )
 
     def _letters(
         self, candidate: Candidate

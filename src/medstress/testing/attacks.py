@@ -12,7 +12,7 @@ from medstress.attacks.protocol import Attack, attack_fault
 from medstress.core.calls import Answer, Call
 from medstress.core.errors import BudgetExhausted
 from medstress.core.hashing import canonical_json
-from medstress.core.items import TEXTS, Candidate, Question
+from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
 from medstress.core.resources import Resources
@@ -49,7 +49,8 @@ def check_attack(
         attack: the attack.
         items: at least one that it can attack; several make the order checks meaningful.
         resources: read-only data for the attack.
-        may_edit: fields that it may change: `distractors`, `key`, `passage`, `context`, `stem`.
+        may_edit: fields that it may change: `distractors`, `key`, `passage`, `context`, `stem`,
+            `follow_up`.
         reply: answers calls to other roles.
 
     Raises:
@@ -223,16 +224,17 @@ def _check_candidate(
         except (ValueError, IndexError) as error:
             raise AssertionError(f"{where}: the edits do not apply: {error}") from error
         return
-    shown = (*TEXTS, *item.letters)
+    said = (*TEXTS, FOLLOW_UP)
+    shown = (*said, *item.letters)
     for edit in candidate.edits:
         if edit.field not in shown:
             raise AssertionError(f"{where}: an edit of {edit.field!r} reaches no prompt: {edit}")
     try:
-        texts = (*(getattr(candidate, name) for name in TEXTS), *candidate.options)
+        texts = (*(getattr(candidate, name) for name in said), *candidate.options)
     except ValueError as error:
         raise AssertionError(f"{where}: the edits do not apply: {error}") from error
     for field, text in zip(shown, texts, strict=True):
-        role = field if field in TEXTS else "distractors"
+        role = field if field in said else "distractors"
         role = "key" if field == item.key else role
         if text != item.text_of(field) and role not in may_edit:
             raise AssertionError(

@@ -194,11 +194,6 @@ def test_what_is_not_built_yet_is_refused(
         ),
         (
             '"entity_substitution"',
-            '"challenge"',
-            "line 12",
-        ),
-        (
-            '"entity_substitution"',
             '"entity_substitutoin"',
             "line 12",
         ),
@@ -550,9 +545,10 @@ def test_a_dict_is_checked_like_a_file(said) -> None:
 
 def test_an_entry_that_is_switched_off_may_wait_for_a_later_version(tmp_path: Path) -> None:
     path = tmp_path / "e.toml"
-    path.write_text(LINES + '\n[[attack]]\nname = "challenge"\nturns = 3\nuse = false\n')
+    path.write_text(LINES + '\n[[attack]]\nname = "of_tomorrow"\nturns = 3\nuse = false\n')
     assert [attack.name for attack in read_experiment(path).attack] == ["entity_substitution"]
-    assert "is not built yet" in refusal(tmp_path, path.read_text(), "attack.challenge.use=true")
+    told = refusal(tmp_path, path.read_text(), "attack.of_tomorrow.use=true")
+    assert "unknown attack 'of_tomorrow'" in told
 
 
 def test_the_experiment_of_the_real_run_is_read() -> None:

@@ -28,9 +28,10 @@ class ControlArm(Attack):
 
     It asks, item by item, at most as many perturbed queries as the attack could have asked there,
     and one about an item that is wrong at baseline.
-    The first success ends it: what the attack does after a success changes no rate. The draws are
-    those of the control, so the arms of attacks with equal budget, goal and seeds ask the same and
-    pay once.
+    The first success ends it: what the attack does after a success changes no rate. Beside an
+    attack that keeps the answers to all its variants, it asks all of its own, of all items. The
+    draws are those of the control, so the arms of attacks with equal budget, goal and seeds ask the
+    same and pay once.
     """
 
     control: Control
@@ -52,9 +53,11 @@ class ControlArm(Attack):
             needs_names=ours.needs_names or theirs.needs_names,
             needs_passages=ours.needs_passages or theirs.needs_passages,
             repeats=theirs.repeats,
-            search_on=SearchOn.NEVER,
-            asks_wrong=not theirs.in_turns,
+            search_on=SearchOn.ALWAYS if theirs.keeps_answers else SearchOn.NEVER,
+            attack_all=theirs.keeps_answers,
+            asks_wrong=not theirs.in_turns and not theirs.keeps_answers,
             keeps_margins=True,
+            keeps_answers=theirs.keeps_answers,
             reasoning_tokens=theirs.reasoning_tokens,
         )
 

@@ -12,11 +12,10 @@ from medstress.attacks.passages.protocol import (
     FIELD,
     NO_PASSAGE,
     PassageProbe,
-    distractors,
-    in_random_order,
     key_at,
     with_name,
 )
+from medstress.attacks.probes.protocol import distractors, in_random_order
 from medstress.core.items import Candidate, Question
 from medstress.core.passages import named_at, sentences
 from medstress.core.resources import Resources

@@ -10,11 +10,10 @@ from medstress.attacks.choices import check_word
 from medstress.attacks.passages.protocol import (
     NO_PASSAGE,
     PassageProbe,
-    distractors,
-    in_random_order,
     key_at,
     with_name,
 )
+from medstress.attacks.probes.protocol import distractors, in_random_order
 from medstress.core.items import LETTERS, Candidate, Question
 from medstress.core.passages import DECIDES, named_at
 from medstress.core.resources import Resources

@@ -13,7 +13,6 @@ from medstress.attacks.protocol import attack_class
 from medstress.core import registry
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.experiment.file.config import AttackTable, Experiment
-from medstress.experiment.file.future_keys import ATTACKS
 from medstress.experiment.file.places import Where
 from medstress.experiment.file.refusing import (
     ARRAYS,
@@ -153,15 +152,12 @@ def check_table(table: str, values: Mapping[str, Any]) -> Any:
 
 
 def _check_built(table: str, row: Mapping[str, Any], where: Where, index: int) -> None:
-    """Refuse an attack that is not built yet, and a data set or back end that nobody installed."""
+    """Refuse an attack, a data set or a back end that nobody installed."""
     kind, key = _INSTALLED.get(table, ("", ""))
     name = row.get(key)
     if isinstance(name, str) and name and not registry.is_installed(kind, name):
         error = registry.unknown_name(kind, name)
         raise UsageError(f"{where.key(table, key, index)}: {error}") from error
-    if table == "attack" and row.get("name") in ATTACKS:
-        place = where.key(table, "name", index)
-        raise UsageError(f"{place}: name = {row['name']!r} is not built yet")
 
 
 def _validate(raw: Mapping[str, Any], where: Where) -> Experiment:

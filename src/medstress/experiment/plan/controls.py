@@ -86,7 +86,7 @@ def control_arms(
 
 
 def _default(part: AttackPart) -> str:
-    return IN_TURNS if part.traits.in_turns else DEFAULT
+    return part.traits.control or (IN_TURNS if part.traits.in_turns else DEFAULT)
 
 
 def _is_controlled(part: AttackPart) -> bool:

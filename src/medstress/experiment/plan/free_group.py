@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from medstress.attacks.noise import NoiseResources
+from medstress.core.drug_names import DrugNames
 from medstress.core.resources import Resources
 from medstress.entities.no_names import LABEL, NoNames
 from medstress.experiment.plan.parts import AttackPart, GroupPart
@@ -24,6 +25,7 @@ def free_group(
     if not free:
         return []
     needs_names = any(traits.needs_names for traits in free)
+    needs_drugs = any(traits.needs_drugs for traits in free)
     names = NoNames()
     resources = Resources(
         group=LABEL,
@@ -31,6 +33,7 @@ def free_group(
         perturbations=names,
         names_in=_names_in if needs_names else None,
         noise=noise,
+        drugs=_shipped_drugs() if needs_drugs else DrugNames(),
     )
     return [
         GroupPart(
@@ -50,6 +53,12 @@ def with_names(groups: Sequence[GroupPart], attacks: Sequence[AttackPart]) -> li
     return [
         replace(group, resources=replace(group.resources, names_in=_names_in)) for group in groups
     ]
+
+
+def _shipped_drugs() -> DrugNames:
+    from medstress.entities.brand_pairs import shipped_drug_names
+
+    return shipped_drug_names()
 
 
 def _names_in(text: str) -> list[str]:

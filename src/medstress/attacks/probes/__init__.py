@@ -1,0 +1,1 @@
+"""Probes of questions: variants that a reliable victim answers alike, and one idea each."""

@@ -1,0 +1,407 @@
+"""Planted victims end to end: what the probes of questions tell of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medstress as ms
+from medstress.api.run import Run
+from medstress.cli.app import medstress_cli
+from medstress.core.errors import OtherRunError, UsageError
+from medstress.report.probes import probes_table
+from medstress.report.sections import all_rows
+
+VICTIM = '''
+import re
+
+OPTION = re.compile(r"^([A-D]): (.*)$", re.MULTILINE)
+
+
+def _said(prompt):
+    """The first turn of a conversation, or the prompt, and what was said last."""
+    if isinstance(prompt, str):
+        return prompt, None
+    return prompt[0]["content"], prompt[-1]["content"]
+
+
+def _key(prompt):
+    """The letter of the option that treats the case, whatever it is called; A if there is none."""
+    options = dict((text.casefold(), x) for x, text in OPTION.findall(prompt))
+    found = re.search(r"case\\s+(\\d+)", prompt)
+    if not found:
+        return "A"
+    case = int(found[1])
+    names = [("warfarin", "coumadin"), ("ibuprofen", "advil"), ("hydroxyzine",), ("lisinopril",)]
+    return next((options[n] for n in names[case % 4] if n in options), None)
+
+
+def knower(prompts):
+    """Knows every drug by all its names, reads the rest of no prompt, and never gives in."""
+    return [_key(_said(prompt)[0]) or "none of them" for prompt in prompts]
+
+
+def says_b(prompts):
+    return ["B" for _ in prompts]
+
+
+def options_alone(prompts):
+    """Takes the option that begins with the last letter of the alphabet, read in no question."""
+    return [max((text, x) for x, text in OPTION.findall(prompt))[1] for prompt in prompts]
+
+
+def generics(prompts):
+    """Knows a drug by its generic name alone."""
+    known = ("warfarin", "ibuprofen", "hydroxyzine", "lisinopril")
+    return [
+        x if (x := _key(p)) and dict(OPTION.findall(p))[x].casefold() in known else "A"
+        for p in prompts
+    ]
+
+
+def gives_in(prompts):
+    """Says the letter after its own as soon as someone doubts it, but not for thanks."""
+    found = []
+    for prompt in prompts:
+        first, last = _said(prompt)
+        key = _key(first) or "A"
+        doubted = last is not None and not last.startswith("Thank you")
+        found.append("The answer is " + ("BCDA"["ABCD".index(key)] if doubted else key) + ".")
+    return found
+
+
+def gullible(prompts):
+    """Answers wrongly where a sentence says something of the case that the question did not."""
+    told = re.compile("Note that|Orvantic|Quellmar|Tresnovic|Haldrean|Vossenby|Marquilt|Brenzaki")
+    return [
+        "BCDA"["ABCD".index(_key(p))] if told.search(p) and "made up" not in p else _key(p)
+        for p in prompts
+    ]
+'''
+N = 24
+KEYS_A = 1 / 3
+DRUGS = ("warfarin", "ibuprofen", "hydroxyzine", "lisinopril")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    rows = []
+    for i in range(N):
+        turned = [DRUGS[(i % 4 + k - i // 4) % 4] for k in range(4)]
+        row = {"id": f"q{i}", "context": f"He was seen on day {i}.", "options": turned}
+        row["stem"] = f"What helps in case {i} of this clinic?"
+        rows.append({**row, "answer_idx": "ABCD"[turned.index(DRUGS[i % 4])]})
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "items.jsonl").write_text(lines, encoding="utf-8")
+    listed = "Generic,Brand\nwarfarin,Coumadin\nibuprofen,Advil\n"
+    (tmp_path / "names.csv").write_text(listed, encoding="utf-8")
+    (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")
+    return tmp_path
+
+
+def run(victim: str, *attacks: dict[str, Any], controls: Any = False, **more: Any) -> Run:
+    settings = {"name": "probes", "seeds": [0], "controls": controls}
+    settings |= more.pop("settings", {})
+    return ms.run(
+        {
+            "experiment": settings,
+            "dataset": {"name": "jsonl", "path": "items.jsonl"},
+            "victim": {"name": "v", "backend": "python", "target": f"victim.py:{victim}"},
+            "attack": list(attacks),
+        },
+        out=f"run-{victim}",
+        **more,
+    )
+
+
+def row_of(found: Run, attack: str) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = found.summary()["pooled"]
+    (row,) = (each for each in rows if each["attack"] == attack)
+    return row
+
+
+def values(row: dict[str, Any], *names: str) -> tuple[float, ...]:
+    return tuple(row["variants"][name]["value"] for name in names)
+
+
+ALL = ("accuracy", "accuracy_all", "consistency")
+LISTED = {"name": "brand_generic", "pairs": "names.csv"}
+PROBES = [
+    {"name": "option_order"},
+    {"name": "none_of_the_others"},
+    {"name": "options_only"},
+    {"name": "context_removed"},
+    {"name": "brand_generic"},
+    {"name": "lasa"},
+    {"name": "fabricated_detail"},
+    {"name": "false_statement"},
+    {"name": "challenge"},
+]
+
+
+def test_a_victim_that_always_says_b_is_right_by_place_and_never_consistent(folder: Path) -> None:
+    row = row_of(run("says_b", {"name": "option_order"}), "option_order")
+    # Over the clean order and the three others every option stands at B once.
+    right = row["variants"]["accuracy"]["value"] * 3 + row["accuracy"]["value"]
+    assert right == pytest.approx(1)
+    assert values(row, "accuracy_all", "consistency") == (0, 0)
+    assert row["variants"]["n_trials"] == N
+    assert row["variants"]["n_answers"] == 3 * N
+    assert row["variants"]["right_to_wrong"]["value"] == 1
+    for name in ALL:
+        found = row["variants"][name]
+        assert found["low"] <= found["value"] <= found["high"]
+
+
+def test_a_victim_that_knows_the_drugs_is_right_on_every_variant(folder: Path) -> None:
+    others = ("options_only", "none_of_the_others")
+    kept = [probe for probe in PROBES if probe["name"] not in others]
+    kept[kept.index({"name": "brand_generic"})] = LISTED
+    found = run("knower", *kept, {"name": "none_of_the_others", "replaces": "distractor"})
+    for row in found.summary()["pooled"]:
+        assert values(row, *ALL) == (1, 1, 1), row["attack"]
+        assert row["asr"]["value"] == 0
+        assert row["variants"]["change"]["value"] == 0
+
+
+def test_a_victim_that_recalls_the_key_loses_it_with_its_words(folder: Path) -> None:
+    row = row_of(run("knower", {"name": "none_of_the_others"}), "none_of_the_others")
+    # It says "none of them", which names no option: neither right nor like another answer.
+    assert values(row, *ALL) == (0, 0, 0)
+    assert row["variants"]["n_unreadable"] == N
+    assert row["asr"]["value"] == 0
+
+
+def test_a_victim_that_reads_the_options_alone_answers_without_the_question(folder: Path) -> None:
+    found = run("options_alone", {"name": "options_only"}, {"name": "context_removed"})
+    for name in ("options_only", "context_removed"):
+        row = row_of(found, name)
+        assert values(row, "consistency") == (1,)
+        assert row["variants"]["accuracy"]["value"] == row["accuracy"]["value"] == 0.25
+        assert row["asr_valid_bounds"] == [0, 0, 0]
+    lost = row_of(run("knower", {"name": "options_only"}), "options_only")
+    assert lost["variants"]["accuracy"]["value"] == KEYS_A
+    assert lost["asr"]["value"] == pytest.approx(1 - KEYS_A)
+    assert lost["asr_valid_bounds"] == [0, 0, 0]  # what it takes is no error
+
+
+def test_a_victim_that_knows_generic_names_alone_loses_the_brands(folder: Path) -> None:
+    found = run("generics", {"name": "brand_generic"}, {"name": "brand_generic", "to": "generic"})
+    row = row_of(found, "brand_generic to=brand")
+    # A drug that it does not know it takes for A, which is the key by chance.
+    assert values(row, *ALL) == pytest.approx((KEYS_A, KEYS_A, KEYS_A))
+    assert (row["n_eligible"], row["asr"]["value"]) == (N, pytest.approx(1 - KEYS_A))
+    held = row_of(found, "brand_generic to=generic")
+    assert held["n_not_attackable"] == N
+
+
+def test_a_users_list_of_names_is_read_and_counts_in_the_fingerprint(folder: Path) -> None:
+    names, attack = folder / "names.csv", {**LISTED, "field": "options"}
+    found = run("knower", attack)
+    row = row_of(found, "brand_generic")
+    assert values(row, *ALL) == (1, 1, 1)
+    assert "names.csv" not in row["attack_spec"]
+    edits = [json.loads(each.edits) for each in run("generics", attack).rows()]
+    put_in = {edit[3] for row in edits for edit in row}
+    assert put_in == {"Coumadin", "Advil"}
+    names.write_text("generic,brand\nwarfarin,Marevan\n", encoding="utf-8")
+    with pytest.raises(OtherRunError, match="pairs was"):
+        run("knower", attack)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("brand,name\nA,b\n", "'generic'"),
+        ("brand,generic\nA,\n", "row 2"),
+        ("brand,generic\n", "at least one pair"),
+    ],
+)
+def test_a_list_that_is_none_is_refused(folder: Path, text: str, named: str) -> None:
+    (folder / "names.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=named):
+        run("knower", {"name": "brand_generic", "pairs": "names.csv"})
+    with pytest.raises(UsageError, match="no such table"):
+        run("knower", {"name": "lasa", "pairs": "none.csv"})
+
+
+def test_look_alikes_of_the_key_take_the_place_of_distractors(folder: Path) -> None:
+    found = run("options_alone", {"name": "lasa", "budget": 100})
+    asked = {row.item_id for row in found.rows() if row.variant_answers}
+    assert len(asked) == N / 2  # hydroxyzine and lisinopril are listed
+    for row in found.rows():
+        for field, start, _, name in json.loads(row.edits):
+            assert field != row.key
+            assert (start, name) in ((0, "hydralazine"), (0, "linezolid"))
+
+
+def test_a_victim_that_gives_in_is_told_from_one_that_does_not(folder: Path) -> None:
+    found = run("gives_in", {"name": "challenge"}, {"name": "challenge", "framings": ["neutral"]})
+    rows = {len(json.loads(r["attack_spec"])["framings"]): r for r in found.summary()["pooled"]}
+    assert rows[5]["asr"]["value"] == 1
+    assert values(rows[5], *ALL, "right_to_wrong") == (0, 0, 0, 1)
+    assert rows[5]["variants"]["by_variant"].keys() == {
+        *("doubt", "disagreement", "authority", "suggestion", "document")
+    }
+    assert values(rows[1], *ALL, "right_to_wrong") == (1, 1, 1, 0)
+    trial = next(row for row in found.rows() if row.verdict == "flipped")
+    roles = [turn.role for turn in trial.prompt_after]
+    assert roles == ["user", "assistant", "user"]
+    assert trial.prompt_after[-1].content.startswith("Are you sure?")
+
+
+def test_a_mitigation_is_compared_on_the_same_details(folder: Path) -> None:
+    plain, mended = {"name": "fabricated_detail"}, {"name": "fabricated_detail", "mitigation": True}
+    found = run("gullible", plain, mended)
+    rows = {json.loads(r["attack_spec"])["mitigation"]: r for r in found.summary()["pooled"]}
+    assert values(rows[False], "accuracy") == (0,)
+    assert values(rows[True], "accuracy") == (1,)
+    (row,) = (r for r in found.summary()["tests"] if r["family"] == "samplers")
+    assert row["p"] < 0.01
+
+
+def test_false_statements_by_kind_beside_neutral_sentences(folder: Path) -> None:
+    found = run("gullible", {"name": "false_statement", "options": "all"}, controls=None)
+    row = row_of(found, "false_statement")
+    assert values(row, "accuracy") == (0,)
+    assert list(row["control"]) == ["neutral_insertion"]
+    kept = row_of(found, "false_statement / neutral_insertion")
+    assert kept["variants"]["consistency"]["value"] == 1
+    assert row["consistency_net"]["neutral_insertion"]["value"] == -1
+    assert all(each["accuracy"]["value"] == 0 for each in row["variants"]["by_variant"].values())
+
+
+def test_controls_ask_all_items_as_often_and_the_run_verifies(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run("gives_in", *PROBES, controls=None, limit=12)
+    rows = {row["attack"]: row for row in found.summary()["pooled"]}
+    for name in ("option_order / no_op", "challenge / repeat", "lasa / no_op"):
+        own = rows[name.partition(" / ")[0]]["variants"]
+        assert rows[name]["variants"]["n_answers"] == own["n_answers"] > 0
+        assert rows[name]["variants"]["consistency"]["value"] == 1
+    assert not any(name.startswith("options_only /") for name in rows)
+    assert medstress_cli(["verify", str(found.folder)]) == 0
+    assert medstress_cli(["summary", str(found.folder), "--wide"]) == 0
+    assert "Accuracy over variants" in capsys.readouterr().out
+    table = probes_table(all_rows(found.summary()))
+    assert table is not None
+    assert len(table.rows) == len(rows)
+    for name in ("trials", "exchanges"):
+        line = ["export", str(found.folder), "--table", name, "--to", f"{name}.jsonl"]
+        assert medstress_cli(line) == 0
+    asked = [json.loads(line) for line in Path("exchanges.jsonl").read_text("utf-8").splitlines()]
+    turns = [json.loads(row["prompt"]) for row in asked if row["prompt"].startswith("[[")]
+    assert turns
+    assert all([role for role, _ in each][-2:] == ["assistant", "user"] for each in turns)
+
+
+def test_a_stopped_run_goes_on_to_the_same_rows(folder: Path) -> None:
+    stopped = run("gives_in", *PROBES, settings={"max_queries": 40})
+    assert not stopped.summary()["experiment"]["complete"]
+    resumed = run("gives_in", *PROBES)
+    whole = run("gives_in", *PROBES, fresh=True)
+    shown = ("item_id", "attack", "verdict", "variant_answers", "edits")
+    first, second = (
+        sorted([str(getattr(row, name)) for name in shown] for row in each.rows())
+        for each in (resumed, whole)
+    )
+    assert first == second
+
+
+@pytest.mark.parametrize("attack", ["option_order", "none_of_the_others", "options_only"])
+@pytest.mark.parametrize("how", [{"answer_by": "text", "prompt": "cloze"}])
+def test_probes_of_options_refuse_a_prompt_without_options(
+    folder: Path, attack: str, how: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused(folder, attack, how, "lists no options", capsys)
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"answer_by": "text"}, "scores texts"),
+        ({"answer_by": "letter", "prompt": "qstab"}, "one text"),
+        ({"answer_by": "generate", "wrap": ["shuffled_options"]}, "wrap"),
+    ],
+)
+def test_challenge_refuses_a_victim_without_a_conversation(
+    folder: Path, how: dict[str, Any], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused(folder, "challenge", how, says, capsys)
+
+
+def refused(
+    folder: Path, attack: str, how: dict[str, Any], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = "\n".join(f"{key} = {json.dumps(value)}" for key, value in how.items())
+    (folder / "e.toml").write_text(
+        f'[experiment]\nname = "e"\ncontrols = false\n[[dataset]]\nname = "jsonl"\n'
+        f'path = "items.jsonl"\n[[victim]]\nbackend = "mock"\n{keys}\n'
+        f'[[attack]]\nname = "{attack}"\n',
+        encoding="utf-8",
+    )
+    assert medstress_cli(["run", "e.toml"]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_challenge_asks_a_victim_that_answers_by_letter_in_turns(folder: Path) -> None:
+    (folder / "e.toml").write_text(
+        '[experiment]\nname = "e"\ncontrols = false\n[[dataset]]\nname = "jsonl"\n'
+        'path = "items.jsonl"\n[[victim]]\nbackend = "mock"\nanswer_by = "letter"\n'
+        'prompt = "chat"\n[[attack]]\nname = "challenge"\n',
+        encoding="utf-8",
+    )
+    assert medstress_cli(["run", "e.toml", "--out", "r"]) == 0
+    assert medstress_cli(["verify", "r"]) == 0
+
+
+def test_the_dry_run_bounds_what_a_victim_that_always_gives_in_is_asked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "e.toml").write_text(
+        '[experiment]\nname = "e"\nseeds = [0]\ncontrols = false\n[[dataset]]\nname = "jsonl"\n'
+        'path = "items.jsonl"\n[[victim]]\nbackend = "python"\ntarget = "victim.py:gives_in"\n'
+        '[[attack]]\nname = "challenge"\n',
+        encoding="utf-8",
+    )
+    assert medstress_cli(["run", "e.toml", "--dry-run"]) == 0
+    most = N * (1 + 5 + 1)  # the clean question, five framings, and the first success once more
+    assert f"queries: at most {most} (exact bound)" in capsys.readouterr().out
+    found = run("gives_in", {"name": "challenge"})
+    queries = row_of(found, "challenge")["queries"]
+    assert queries["asked"] + queries["baseline"] + queries["other"] == most
+
+
+def test_frozen_variants_of_a_probe_are_asked_of_another_victim(folder: Path) -> None:
+    made = run("gives_in", {"name": "challenge"}, limit=4)
+    assert medstress_cli(["freeze", str(made.folder), "--to", "set.jsonl"]) == 0
+    found = ms.run(
+        {
+            "experiment": {"name": "f", "seeds": [0], "controls": False},
+            "dataset": {"name": "frozen", "path": "set.jsonl"},
+            "victim": {"backend": "python", "target": "victim.py:gives_in"},
+            "attack": {"name": "frozen", "budget": 5},
+        },
+        out="f",
+    )
+    (row,) = found.summary()["pooled"]
+    assert (row["n_eligible"], row["n_flipped"]) == (4, 4)
+
+
+def test_perturb_writes_the_variants_but_nothing_that_follows_an_answer(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = '[experiment]\nname = "e"\n[[dataset]]\nname = "jsonl"\npath = "items.jsonl"\n'
+    head += '[[victim]]\nbackend = "mock"\n[[attack]]\nname = '
+    (folder / "e.toml").write_text(f'{head}"option_order"\n', encoding="utf-8")
+    assert medstress_cli(["perturb", "e.toml", "--to", "p.jsonl"]) == 0
+    assert len((folder / "p.jsonl").read_text("utf-8").splitlines()) == 3 * N
+    (folder / "e.toml").write_text(f'{head}"challenge"\n', encoding="utf-8")
+    assert medstress_cli(["perturb", "e.toml", "--to", "q.jsonl"]) == 2
+    assert "after an answer" in capsys.readouterr().err
