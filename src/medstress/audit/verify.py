@@ -18,6 +18,7 @@ from medstress.core.outcomes import Prediction, Verdict
 from medstress.core.text import WHOLE
 from medstress.kinds import kind_of
 from medstress.results.export import Probes
+from medstress.results.imported import imported_lines
 from medstress.results.load import StoredRun, open_run
 from medstress.results.root import NO_CHAIN, describe_root, with_reviews
 from medstress.store.chain import Break
@@ -58,6 +59,7 @@ def _describe(found: Verification, run: StoredRun, whole: Whole, root: str | Non
     """Say which roots there are, and whether the one that was asked for is among them."""
     told = describe_root(run)
     found.root, found.root_note = told["root"], told["root_note"]
+    found.notes.extend(imported_lines(run.manifest))
     if not run.has_chain:
         found.not_judged[f"{NO_CHAIN}; nothing tells whether it was changed"] = run.n_trials()
     if whole.n_open:

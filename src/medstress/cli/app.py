@@ -30,6 +30,7 @@ COMMANDS = (
     "view",
     "compare",
     "freeze",
+    "import",
     "verify",
     "bundle",
     "test",

@@ -34,6 +34,7 @@ ATTACKS = {
         "medstress.attacks.discrete_zoo.attack:DiscreteZoo",
         "the same, led by a gradient estimated from a few names (Berger et al., Xian et al.)",
     ),
+    "none": Entry("medstress.attacks.unasked:Unasked", "no attack: the clean answers alone"),
     "medfuzz": Entry(
         "medstress.attacks.medfuzz.attack:MedFuzz",
         "a language model edits the item until the victim errs (Ness et al.)",
@@ -139,6 +140,10 @@ BACKENDS = {
     ),
     "mock": Entry(
         "medstress.backends.mock:open_backend", "an instant victim that hashes its prompt"
+    ),
+    "recorded": Entry(
+        "medstress.backends.recorded:open_backend",
+        "answers that medstress import read from a log; it cannot be asked",
     ),
     "scripted": Entry(
         "medstress.backends.scripted:open_backend",
