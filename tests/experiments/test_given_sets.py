@@ -153,7 +153,7 @@ def test_each_wrong_option_of_medmisbench_is_a_query_beside_its_control(folder: 
     assert found["type1 / no_op"]["n_flipped"] == 0
     assert found["type1"]["asr_net"]["no_op"]["value"] == 0.5
     slices = {(s["attack"], s["value"]): s["asr"]["value"] for s in run.summary()["slices"]}
-    assert slices["type1", "dose"] == 1 and slices["type1", "cue"] == 0
+    assert (slices["type1", "dose"], slices["type1", "cue"]) == (1, 0)
     verified = verify_folder(Path("run"))
     assert verified.holds, list(verified.sentences())
 
@@ -219,7 +219,9 @@ def test_other_columns_are_refused_in_one_sentence(
     with pytest.raises(DataError) as caught:
         asked("run", {"name": name, "path": "set.jsonl"})
     text = str(caught.value)
-    assert told in text and "other-tools.md" in text and "\n" not in text
+    assert told in text
+    assert "other-tools.md" in text
+    assert "\n" not in text
 
 
 def test_twins_with_other_ids_or_keys_are_refused(folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -133,7 +134,13 @@ def import_logs(
         "attack": {"name": "none" if source == "jsonl" else "frozen"},
         **more,
     }
-    _run(tables, out, joined, told)
+    try:
+        _run(tables, out, joined, told)
+    finally:
+        if not (out / FILE).exists():  # refused before its first trial
+            (out / ITEMS).unlink()
+            with suppress(OSError):  # it was there before, or holds other files
+                out.rmdir()
     keep_summary(out)
     return out, told
 

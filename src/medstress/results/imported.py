@@ -23,7 +23,7 @@ def imported_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
     config = manifest["config"]
     if config.get("require") or config.get("slices"):
         yield (
-            "imported: the answers existed before the criteria and slices were chosen, so these are "
-            "post hoc"
+            "imported: the answers existed before the criteria and slices were chosen, so these "
+            "are post hoc"
         )
     yield from (f"imported: {note}" for note in told["notes"])
