@@ -110,7 +110,7 @@ def inspect_log(**changes: Any) -> dict[str, Any]:
             }
         )
     samples[0]["scores"]["choice"] |= {"value": "I", "answer": ""}
-    about = {"task": "made_up", "model": "mock/m", "packages": {"inspect_ai": "0.3.285"}}
+    about = {"task": "made/up", "model": "mock/m", "packages": {"inspect_ai": "0.3.285"}}
     return {"version": 2, "status": "success", "eval": about, "samples": samples, **changes}
 
 
@@ -159,7 +159,7 @@ def test_samples_are_a_run_whose_answers_nobody_here_paid_for() -> None:
     assert any("nothing shows that the model gave" in each for each in verified.sentences())
     rows = {r.item_id: r for r in run.rows()}
     # softmax of -0.5, -2 or -3, and -4: what the likelihoods of three options say.
-    assert rows["q1"].score_before == pytest.approx(0.762, abs=0.01)
+    assert rows["q1"].score_before == pytest.approx(0.798, abs=0.001)
 
 
 def test_a_perturbed_log_is_an_attack_and_each_changed_answer_a_loss() -> None:
@@ -238,7 +238,7 @@ def test_a_log_of_inspect_ai_is_a_run(form: str) -> None:
         path = packed("log.eval", log, 93 if form == "zstd" else zipfile.ZIP_DEFLATED)
     run = imported("run", path)
     (row,) = run.summary()["pooled"]
-    assert (row["victim"], row["dataset"]) == ("mock/m", "made_up")
+    assert (row["victim"], row["dataset"]) == ("mock/m", "made-up")
     assert row["accuracy"]["value"] == 0.75
     assert (row["n_already_wrong"], row["n_unreadable_at_baseline"]) == (2, 1)
     assert verify_folder(Path("run")).holds

@@ -63,7 +63,15 @@ def add_freeze(commands: argparse._SubParsersAction[Parser]) -> None:
         '"frozen" asks its edits of another victim. Nothing is asked.',
     )
     freeze.add_argument("folder", metavar="RUN")
-    freeze.add_argument("--to", required=True, metavar="FILE.jsonl")
+    freeze.add_argument("--to", required=True, metavar="FILE.jsonl", help="or a folder, with --as")
+    freeze.add_argument(
+        "--as",
+        dest="form",
+        choices=("medstress", "lm-eval", "inspect"),
+        default="medstress",
+        help="write the clean questions and the first edit of each attack as tasks of "
+        "lm-evaluation-harness or inspect_ai, in a folder",
+    )
     freeze.add_argument("--sample", type=int, metavar="N", help="draw N questions")
     freeze.add_argument(
         "--sample-seed", type=int, default=0, metavar="S", help="seed of the draw (default: 0)"

@@ -8,6 +8,7 @@ answers come from, and what nobody here can know: that the model gave them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -122,9 +123,10 @@ def import_logs(
         "notes": joined.notes,
         "asked_here": 0,
     }
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", log.task).lstrip("._-") or "log"
     tables = {
-        "experiment": {"name": log.task, "seeds": [0], "controls": False, "flip_check": False},
-        "dataset": {"name": source, "path": str(out / ITEMS), "label": log.task},
+        "experiment": {"name": name, "seeds": [0], "controls": False, "flip_check": False},
+        "dataset": {"name": source, "path": str(out / ITEMS), "label": name},
         "victim": {
             "name": victim or log.model,
             "backend": "recorded",
