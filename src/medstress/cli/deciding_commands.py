@@ -76,6 +76,13 @@ def add_freeze(commands: argparse._SubParsersAction[Parser]) -> None:
     freeze.add_argument(
         "--sample-seed", type=int, default=0, metavar="S", help="seed of the draw (default: 0)"
     )
+    freeze.add_argument(
+        "--universal",
+        type=int,
+        metavar="M",
+        help="instead of an item's own edits write the M names that succeed most on the other four "
+        "fifths of the items, to ask them of any victim",
+    )
     freeze.add_argument("--victim", metavar="V", help="whose attacks, if the run has several")
 
 

@@ -51,7 +51,7 @@ def read(path: Path, options: LogOptions) -> Log:
         UsageError: several filters and none is named, or one that is not there.
         DataError: another tool's or version's file, or a row that cannot be judged.
     """
-    rows = [(place, _parsed(path, place, line)) for place, line in _lines(path)]
+    rows: Rows = [(place, _parsed(path, place, line)) for place, line in _lines(path)]
     _check(path, rows)
     rows = _of_filter(path, rows, options.filter)
     metric = _metric(path, rows[0][1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +21,7 @@ from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.files.reading import parse_toml, read_text
 from medstress.files.writing import make_folder, write_text
 from medstress.importing import inspect_logs, lm_eval
-from medstress.importing.log import Log, LogOptions
+from medstress.importing.log import Log, LogOptions, Read
 from medstress.importing.pairing import Joined, file_of, join
 from medstress.results.imported import KEY
 from medstress.running.opened import opened_victims
@@ -35,6 +35,12 @@ ITEMS = "imported.jsonl"
 """The questions of the log, with their perturbed forms, in the run folder."""
 _TABLES = ("require", "slices")
 """What a file of the user's adds."""
+
+
+_READERS: tuple[tuple[Callable[[Path], bool], Read], ...] = (
+    (lm_eval.is_one, lm_eval.read),
+    (inspect_logs.is_one, inspect_logs.read),
+)
 
 
 class LoggedAnswers:
@@ -71,9 +77,9 @@ def read_log(path: Path, options: LogOptions) -> Log:
             f"{path}: expected a log, got {what}; give samples_TASK_TIME.jsonl of "
             "lm-evaluation-harness, or a .eval or .json of inspect_ai"
         )
-    for reader in (lm_eval, inspect_logs):
-        if reader.is_one(path):
-            return reader.read(path, options)
+    for is_one, read in _READERS:
+        if is_one(path):
+            return read(path, options)
     raise UsageError(
         f"{path}: expected samples_TASK_TIME.jsonl of lm-evaluation-harness, or a .eval or .json "
         "of inspect_ai"
