@@ -16,7 +16,7 @@ from medstress.core.errors import DataError, UsageError
 from medstress.core.hashing import content_hash, file_hash
 from medstress.core.items import Question
 from medstress.datasets.rows import question_from_row
-from medstress.files.reading import read_json
+from medstress.files.reading import check_json, read_json
 from medstress.files.zstd_zip import BAD_ZIP, read_member
 from medstress.importing.log import (
     Log,
@@ -81,12 +81,19 @@ def _of_zip(path: Path) -> tuple[Any, list[Any]]:
                     f"{path}: expected header.json in the log of {TOOL}, got none: it was not "
                     f"finished, or is of another version; {_AGAIN}"
                 )
-            head = json.loads(read_member(path, archive, "header.json"))
+            head = _member(path, archive, "header.json")
             inside = [each for each in names if each.startswith("samples/")]
-            samples = [json.loads(read_member(path, archive, each)) for each in inside]
-    except (*BAD_ZIP, ValueError) as error:
+            samples = [_member(path, archive, each) for each in inside]
+    except BAD_ZIP as error:
         raise DataError(f"{path}: expected a log of {TOOL}, got no zip: {error}") from error
     return head, samples
+
+
+def _member(path: Path, archive: ZipFile, name: str) -> Any:
+    try:
+        return check_json(json.loads(read_member(path, archive, name)))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: {name}: expected JSON, got {error}") from error
 
 
 def _check(path: Path, head: Any, samples: Sequence[Any]) -> None:

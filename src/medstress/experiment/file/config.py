@@ -138,8 +138,6 @@ class DatasetTable(TomlTable):
     path: str | None = None
     """The file, if the source needs one; bc5cdr: or a folder with a file for each split; brat: the
     folder; hub: a folder that `datasets` saved, or with the files of a data set."""
-    perturbed: NonEmpty | None = None
-    """rabbits: the file with other names, beside `path`, the original."""
     hub: NonEmpty | None = None
     """bc5cdr, biosses, hub: `owner/name` on the Hugging Face hub, or `owner/name:file`."""
     annotations: str | None = None
@@ -188,6 +186,8 @@ class DatasetTable(TomlTable):
     """Stop at a bad row, or leave it out and count it."""
     use: bool = True
     """False switches the entry off."""
+    perturbed: NonEmpty | None = None
+    """rabbits: the file with other names, beside `path`, the original."""
 
     @model_validator(mode="after")
     def _read_from_the_hub(self) -> DatasetTable:
