@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from medstress.api.run import Run, run
+from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
@@ -303,8 +304,9 @@ def test_universal_names_found_on_one_part_are_asked_of_another_victim_on_the_re
     # Every name that was found is one of the weak endings of `one`, which so loses all; `other`
     # loses where a name ends in its own.
     assert by_victim["one"]["n_flipped"] == by_victim["one"]["n_eligible"] == len(rows)
+    assert verify_folder(two.root / "rest").holds
     shared = sum(any(name.endswith("statin") for name in asked) for asked in names.values())
-    assert by_victim["other"]["n_flipped"] == shared
+    assert 0 < by_victim["other"]["n_flipped"] == shared
     assert arm["label"] == by_victim["one"]["attack"] == "random: top 3 names"
 
 

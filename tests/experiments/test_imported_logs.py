@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from itertools import islice
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -14,7 +15,8 @@ import zstandard
 import medstress as ms
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
-from medstress.core.errors import DataError, StoreError, UsageError
+from medstress.core.errors import DataError, MedstressError, StoreError, UsageError
+from medstress.importing import inspect_logs, lm_eval
 from medstress.importing.log import LogOptions
 from medstress.importing.run import import_logs
 
@@ -228,6 +230,38 @@ def test_rows_without_questions_are_read_from_prompt_and_continuations() -> None
     assert (item["options"], item["ward"]) == ({"A": "A", "B": "B", "C": "C"}, "w")
 
 
+def test_likelihoods_in_another_order_than_the_options_are_not_mixed_up() -> None:
+    rows = []
+    for i in range(6):
+        row = sample(i, 0)
+        names = row["doc"]["options"][::-1]
+        row["arguments"] = {
+            f"gen_args_{j}": {"arg_0": f"Case {i}?", "arg_1": f" {name}"}
+            for j, name in enumerate(names)
+        }
+        row |= {"target": str(names.index(row["doc"]["options"][i % 3]))}
+        row["acc"] = float(row["target"] == "0")
+        rows.append(row)
+    run = imported("run", write("turned", rows))
+    found = {r.item_id: (r.key, r.answer_before) for r in run.rows()}
+    assert found["0"] == ("C", "A")
+    assert found["2"] == ("A", "A")
+    first = json.loads(Path("run/imported.jsonl").read_text("utf-8").splitlines()[0])
+    assert first["options"] == {"A": "cano0", "B": "bexi0", "C": "alpo0"}
+
+
+def test_rows_of_published_tasks_give_their_own_options() -> None:
+    rows = [sample(i, i % 3) for i in range(6)]
+    for i, row in enumerate(rows):
+        names = row["doc"]["options"]
+        row["doc"] = {"id": f"m{i}", "sent1": f"He has case {i}. What now?", "sent2": ""}
+        row["doc"] |= {f"ending{j}": name for j, name in enumerate(names)} | {"label": i % 3}
+    run = imported("run", write("medqa_4options", rows))
+    assert {r.item_id for r in run.rows()} == {f"m{i}" for i in range(6)}
+    first = json.loads(Path("run/imported.jsonl").read_text("utf-8").splitlines()[0])
+    assert (first["context"], first["stem"]) == ("He has case 0.", "What now?")
+
+
 @pytest.mark.parametrize("form", ["json", "zstd", "deflated"])
 def test_a_log_of_inspect_ai_is_a_run(form: str) -> None:
     log = inspect_log()
@@ -324,3 +358,50 @@ def test_the_command_says_what_it_read_and_refuses_in_one_sentence(
     told = capsys.readouterr().err.strip()
     assert "expected a log, got no file" in told
     assert "\n" not in told
+
+
+ODD = (None, 3, [], {"x": 1})
+
+
+def changed(value: Any, depth: int = 4) -> Any:
+    """Copies of a value in which one part is odd."""
+    yield from ODD
+    pairs: Any = ()
+    if depth and isinstance(value, dict):
+        pairs = value.items()
+        for gone in value:
+            yield {key: each for key, each in value.items() if key != gone}
+    elif depth and isinstance(value, list):
+        pairs = enumerate(value)
+    for place, inner in pairs:
+        for odd in changed(inner, depth - 1):
+            copy = dict(value) if isinstance(value, dict) else list(value)
+            copy[place] = odd
+            yield copy
+
+
+def outcome(read: Any, path: Path) -> bool:
+    """Whether a log is read; if not, one sentence says why."""
+    try:
+        read(path, LogOptions())
+    except MedstressError as error:
+        found = str(error)
+    else:
+        return True
+    assert "\n" not in found
+    return False
+
+
+def test_no_odd_log_is_more_than_one_sentence() -> None:
+    path, read = Path("log.json"), []
+    short = inspect_log()
+    short["samples"] = short["samples"][:1]
+    for log in islice(changed(short), None, None, 3):
+        path.write_text(json.dumps(log), encoding="utf-8")
+        read.append(outcome(inspect_logs.read, path))
+    for row in (sample(1, 1), written(1, "B")):
+        read += [
+            outcome(lm_eval.read, write("odd", [each, row]))
+            for each in islice(changed(row), None, None, 5)
+        ]
+    assert min(read.count(True), read.count(False)) > 20

@@ -216,6 +216,11 @@ def _notes(path: Path, found: AttackSet) -> Iterable[str]:
             f"{path} holds successes against {found.source['victim']} alone: it says which of "
             "these failures another victim repeats, and not which victim is better"
         )
+    elif found.selection is Selection.GIVEN and found.source["model_hash"]:
+        yield (
+            f"{path} holds names that succeeded against {found.source['victim']} on other items; "
+            f"its items are those that {found.source['victim']} answered right"
+        )
     elif found.selection is Selection.FILTERED:
         yield (
             f"{path} holds fewer trials than medstress freeze wrote, and nobody knows which: it "

@@ -30,6 +30,7 @@ from medstress.importing.log import (
 TOOL = "inspect_ai"
 FORMAT = 2
 _RIGHT, _WRONG = ("C", 1, True), ("I", "N", 0, False)
+_FORMS = {"scores": dict, "metadata": dict, "epoch": int}
 _AGAIN = "write the log again with a current inspect_ai, or inspect log convert"
 
 
@@ -59,7 +60,7 @@ def read(path: Path, options: LogOptions) -> Log:
         path=path,
         hash=file_hash(path),
         tool=TOOL,
-        version=(about.get("packages") or {}).get("inspect_ai"),
+        version=_version(about.get("packages")),
         task=str(about.get("task") or path.stem),
         model=str(about.get("model") or TOOL),
         items=[_item(path, sample, scorer) for sample in kept],
@@ -67,9 +68,15 @@ def read(path: Path, options: LogOptions) -> Log:
     )
 
 
+def _version(packages: Any) -> str | None:
+    found = packages.get(TOOL) if isinstance(packages, dict) else None
+    return None if found is None else str(found)
+
+
 def _of_json(path: Path) -> tuple[Any, list[Any]]:
     found = read_json(path, f"a log of {TOOL}")
-    return found, (found.get("samples") or []) if isinstance(found, dict) else []
+    samples = found.get("samples") if isinstance(found, dict) else None
+    return found, samples if isinstance(samples, list) else []
 
 
 def _of_zip(path: Path) -> tuple[Any, list[Any]]:
@@ -108,10 +115,26 @@ def _check(path: Path, head: Any, samples: Sequence[Any]) -> None:
         raise DataError(
             f"{path}: expected samples, got none; run the task again with --log-samples"
         )
+    for number, sample in enumerate(samples, 1):
+        odd = [] if isinstance(sample, dict) else ["sample"]
+        odd += [name for name, kind in _FORMS.items() if odd == [] and _is_odd(sample, name, kind)]
+        if odd:
+            raise DataError(
+                f"{path}, sample {number}: expected the fields of format {FORMAT}, got {odd[0]!r} "
+                f"of another form; {_AGAIN}"
+            )
+
+
+def _is_odd(sample: Mapping[str, Any], name: str, kind: type) -> bool:
+    return sample.get(name) is not None and not isinstance(sample[name], kind)
+
+
+def _epoch(sample: Mapping[str, Any]) -> int:
+    return sample.get("epoch") or 1
 
 
 def _of_epoch(path: Path, samples: Sequence[Any], wanted: int | None) -> list[Any]:
-    epochs = sorted({sample.get("epoch", 1) for sample in samples})
+    epochs = sorted({_epoch(sample) for sample in samples})
     if wanted is None and len(epochs) > 1:
         raise UsageError(
             f"{path}: it holds {len(epochs)} epochs; a run holds one answer to each question, so "
@@ -120,7 +143,7 @@ def _of_epoch(path: Path, samples: Sequence[Any], wanted: int | None) -> list[An
     if wanted is not None and wanted not in epochs:
         raise UsageError(f"--epoch {wanted}: {path} has {', '.join(map(str, epochs))}")
     chosen = wanted or (epochs[0] if epochs else 1)
-    return [sample for sample in samples if sample.get("epoch", 1) == chosen]
+    return [sample for sample in samples if _epoch(sample) == chosen]
 
 
 def _scorer(path: Path, samples: Sequence[Any], wanted: str | None) -> str:

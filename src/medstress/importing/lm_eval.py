@@ -33,6 +33,7 @@ from medstress.importing.log import (
 
 TOOL = "lm-evaluation-harness"
 NEEDED = ("doc_id", "doc", "target", "arguments", "filtered_resps")
+_FORMS = {"doc": dict, "arguments": dict, "filtered_resps": list}
 _SCORED, _WRITTEN = "acc", "exact_match"
 _START = "samples_"
 
@@ -65,7 +66,7 @@ def read(path: Path, options: LogOptions) -> Log:
         path=path,
         hash=file_hash(path),
         tool=TOOL,
-        version=results.get("lm_eval_version"),
+        version=str(results["lm_eval_version"]) if "lm_eval_version" in results else None,
         task=_task(path),
         model=_model(path, results),
         items=items,
@@ -88,15 +89,19 @@ def _parsed(path: Path, place: str, line: bytes) -> Mapping[str, Any]:
 
 
 def _check(path: Path, rows: Rows) -> None:
-    place, row = rows[0]
-    lack = [name for name in NEEDED if name not in row]
-    is_dict = isinstance(row.get("arguments"), dict) and isinstance(row.get("doc"), dict)
-    if lack or not is_dict:
-        what = f"none for {', '.join(map(repr, lack))}" if lack else "'arguments' of another form"
-        raise DataError(
-            f"{path}, {place}: expected the fields that --log_samples of {TOOL} 0.4.4 and later "
-            f"writes, got {what}; run the task again with a current version"
-        )
+    for place, row in rows:
+        lack = [name for name in NEEDED if name not in row]
+        odd = [name for name, kind in _FORMS.items() if not isinstance(row.get(name), kind)]
+        if lack or odd:
+            what = f"none for {_quoted(lack)}" if lack else f"{_quoted(odd)} of another form"
+            raise DataError(
+                f"{path}, {place}: expected the fields that --log_samples of {TOOL} 0.4.4 and "
+                f"later writes, got {what}; run the task again with a current version"
+            )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
 
 
 def _of_filter(path: Path, rows: Rows, wanted: str | None) -> Rows:
@@ -141,13 +146,19 @@ def _questions(path: Path, rows: Rows, metric: str) -> tuple[Sequence[Question],
 
 
 def _fits(questions: Sequence[Question], rows: Rows, metric: str) -> bool:
-    """Return whether the likelihoods of every row are those of the question's options."""
+    """Return whether the likelihoods of every row are those of the question's options, in order."""
     if metric == _WRITTEN:
         return True
     return all(
         len(row["filtered_resps"]) == len(question.options)
+        and _target(row["target"], question.options) in (question.key, _place(question))
         for question, (_, row) in zip(questions, rows, strict=True)
     )
+
+
+def _place(question: Question) -> int:
+    """Return the position of the key, from 0."""
+    return question.letters.index(question.key)
 
 
 def _of_prompt(path: Path, place: str, row: Mapping[str, Any]) -> Question:
@@ -196,8 +207,8 @@ def _item(
             )
     except DataError as error:
         raise at(path, place, error) from error
-    except (TypeError, ValueError, IndexError) as error:
-        told = f"field 'filtered_resps': expected a likelihood for each option, got {error}"
+    except (TypeError, ValueError, LookupError) as error:
+        told = f"field 'filtered_resps': expected a likelihood for each option, got {error!r}"
         raise at(path, place, DataError(told)) from error
     return LoggedItem(question=question, pairs_with=str(pairs), answer=answer)
 
@@ -226,7 +237,8 @@ def _results(path: Path) -> dict[str, Any]:
 
 
 def _model(path: Path, results: Mapping[str, Any]) -> str:
-    config = results.get("config") or {}
+    given_config = results.get("config")
+    config = given_config if isinstance(given_config, dict) else {}
     model, given = config.get("model"), config.get("model_args")
     if isinstance(given, dict):
         given = given.get("pretrained") or given.get("model")

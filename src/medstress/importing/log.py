@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import exp
+from math import exp, isfinite, isnan
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,8 @@ def scored_answer(question: Question, logs: Sequence[float], *, is_right: bool) 
             f"expected one likelihood for each of {len(question.options)} options, got {len(logs)}"
         )
     top = max(logs)
+    if not isfinite(top) or any(map(isnan, logs)):
+        raise DataError(f"expected log probabilities, got {', '.join(map(str, logs))}")
     best = [letter for letter, one in zip(question.letters, logs, strict=True) if one == top]
     if (best[0] == question.key) is not is_right:
         told = "right" if is_right else "wrong"
