@@ -67,7 +67,7 @@ def _question(given: RowOrError) -> Question:
             f"columns 'op?': expected {', '.join(letters)} without a gap and at most 10, got "
             f"{', '.join(options) or 'none'}"
         )
-    key = _key(row.pop("answer"))
+    key = _key(row.pop("answer", None))
     row |= {"options": dict(options), "answer_idx": key}
     row.setdefault("id", content_id(row))
     item = question_from_row(row)

@@ -14,6 +14,7 @@ References:
 
 from __future__ import annotations
 
+from medstress.core.errors import DataError
 from medstress.core.items import Question
 from medstress.datasets.forms.layout import content_id
 from medstress.datasets.given.forms import check_columns, given_set, put_before, with_forms
@@ -28,6 +29,7 @@ from medstress.datasets.source import (
 )
 from medstress.datasets.tables.reading import read_table
 from medstress.datasets.tables.table import RowOrError, raise_error
+from medstress.datasets.values import shown
 
 NAME = "medqa_followup"
 KINDS = ("misleading_context", "alternative_context", "edge_case_context")
@@ -51,10 +53,16 @@ def load(options: DatasetOptions) -> Loaded:
 
 def _question(given: RowOrError) -> Question:
     row = dict(raise_error(given))
-    texts = {kind: str(row.pop(kind) or "") for kind in KINDS if kind in row}
+    texts = {kind: _text(kind, row.pop(kind)) for kind in KINDS if kind in row}
     row.setdefault("id", content_id(row))
     item = question_from_row(row)
     return with_forms(
         item,
         {k: [put_before(item, f"{TITLE} {text}")] for k, text in texts.items() if text.strip()},
     )
+
+
+def _text(kind: str, value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise DataError(f"field {kind!r}: expected a text, got {shown(value)}")
