@@ -164,7 +164,9 @@ def test_samples_are_a_run_whose_answers_nobody_here_paid_for() -> None:
     assert rows["q1"].score_before == pytest.approx(0.798, abs=0.001)
 
 
-def test_a_perturbed_log_is_an_attack_and_each_changed_answer_a_loss() -> None:
+def test_a_perturbed_log_is_an_attack_and_each_changed_answer_a_loss(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     path = write("made_up", clean())
     lost = [i for i in range(N) if i % 4 and i % 5 == 1]
     rows = [
@@ -180,6 +182,11 @@ def test_a_perturbed_log_is_an_attack_and_each_changed_answer_a_loss() -> None:
     assert row["queries"]["asked"] == row["queries"]["cached"] == row["n_eligible"]
     flipped = [each for each in run.rows() if each.verdict == "flipped"]
     assert all(each.replacement.startswith("Alas!") for each in flipped)
+    # What was sent is in the log; here it is not known.
+    assert {each.prompt_before for each in flipped} == {None}
+    assert flipped[0].listing_before.startswith("A man has case")
+    assert medstress_cli(["case", "run", flipped[0].item_id]) == 0
+    assert "sent to the model" not in capsys.readouterr().out.lower()
     assert verify_folder(Path("run")).holds
 
 
@@ -317,6 +324,14 @@ def test_several_epochs_scorers_and_filters_have_to_be_named() -> None:
     rows = [written(i, "A", filter=name) for i in range(3) for name in ("strict", "loose")]
     with pytest.raises(UsageError, match="--filter strict or loose"):
         imported("other", write("gen", rows))
+
+
+def test_options_of_the_other_tool_are_refused() -> None:
+    Path("log.json").write_text(json.dumps(inspect_log()), encoding="utf-8")
+    with pytest.raises(UsageError, match="--filter does not apply"):
+        imported("run", Path("log.json"), options=LogOptions(filter="none"))
+    with pytest.raises(UsageError, match="--epoch does not apply"):
+        imported("run", write("made_up", clean()), options=LogOptions(epoch=1))
 
 
 def test_samples_of_other_versions_or_against_their_likelihoods_are_refused() -> None:

@@ -37,10 +37,11 @@ _TABLES = ("require", "slices")
 """What a file of the user's adds."""
 
 
-_READERS: tuple[tuple[Callable[[Path], bool], Read], ...] = (
-    (lm_eval.is_one, lm_eval.read),
-    (inspect_logs.is_one, inspect_logs.read),
+_READERS: tuple[tuple[Callable[[Path], bool], Read, tuple[str, ...]], ...] = (
+    (lm_eval.is_one, lm_eval.read, ("scorer", "epoch")),
+    (inspect_logs.is_one, inspect_logs.read, ("filter",)),
 )
+"""Recognises a file, reads it, and which options mean nothing to it."""
 
 
 class LoggedAnswers:
@@ -77,8 +78,10 @@ def read_log(path: Path, options: LogOptions) -> Log:
             f"{path}: expected a log, got {what}; give samples_TASK_TIME.jsonl of "
             "lm-evaluation-harness, or a .eval or .json of inspect_ai"
         )
-    for is_one, read in _READERS:
+    for is_one, read, unread in _READERS:
         if is_one(path):
+            if given := [name for name in unread if getattr(options, name) is not None]:
+                raise UsageError(f"--{given[0]} does not apply to {path}: it is of another tool")
             return read(path, options)
     raise UsageError(
         f"{path}: expected samples_TASK_TIME.jsonl of lm-evaluation-harness, or a .eval or .json "
