@@ -160,8 +160,12 @@ def test_each_wrong_option_of_medmisbench_is_a_query_beside_its_control(folder: 
 
 def test_contexts_of_medqa_followup_are_kinds_of_forms(folder: Path) -> None:
     write("up.jsonl", [followup(i) for i in range(N)])
-    found = by_attack(asked("run", {"name": "medqa_followup", "path": "up.jsonl"}))
+    run = asked("run", {"name": "medqa_followup", "path": "up.jsonl"})
+    found = by_attack(run)
     assert set(found) == {"misleading_context", "alternative_context"}
+    assert run.summary()["names"]["attacks"] == {name: name for name in found}
+    said = run.summary()["verdict"]["sentence"]
+    assert "after the question was put as 'misleading_context'" in said
     assert found["misleading_context"]["n_flipped"] == N // 2
     assert found["alternative_context"]["n_flipped"] == 0
 

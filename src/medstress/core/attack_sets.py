@@ -17,6 +17,16 @@ FORMAT = 1
 """Version of the file."""
 
 
+def form_of(spec: Mapping[str, Any]) -> str | None:
+    """Return the label of the forms that an attack asks, if others made them; else None.
+
+    >>> form_of({"of": {"name": "frozen", "given": "rabbits"}, "label": "renamed"})
+    'renamed'
+    """
+    of = spec.get("of")
+    return str(spec["label"]) if isinstance(of, Mapping) and "given" in of else None
+
+
 class Selection(StrEnum):
     """Which of the trials that a run froze a file still holds."""
 
