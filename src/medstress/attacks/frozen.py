@@ -29,7 +29,7 @@ _LACK = "the file holds no edit of it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frozen(Attack):
-    """Ask the edits that `medstress freeze` stored with the items of a data set `frozen`.
+    """Ask the edits that came with the items of a data set: `frozen`, or a set of other people.
 
     The edits of an item are asked in the order in which they were asked first, until the victim
     errs, the budget is used or none is left. By default only the first is asked: no answer chose
@@ -45,7 +45,7 @@ class Frozen(Attack):
 
     budget: int = BY_FILE
     """The most stored edits asked of an item. Default: 1, or all of a file that holds successes
-    alone."""
+    alone, or forms that others made."""
     attacks: tuple[str, ...] | list[str] = ()
     """Names of the stored attacks to ask; default: all."""
     stored_controls: bool = False
@@ -92,7 +92,7 @@ class Frozen(Attack):
                     f"{', '.join(known)})"
                 )
         wanted = self.attacks or known
-        by_file = MAX_BUDGET if found.selection is Selection.FLIPPED else 1
+        by_file = 1 if found.selection in (Selection.ALL, Selection.FILTERED) else MAX_BUDGET
         return [
             FrozenArm(stored=arm, set=found, budget=min(self.budget or by_file, arm.most))
             for arm in found.arms

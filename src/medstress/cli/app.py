@@ -31,6 +31,7 @@ COMMANDS = (
     "compare",
     "checker",
     "freeze",
+    "import",
     "verify",
     "bundle",
     "test",

@@ -63,10 +63,25 @@ def add_freeze(commands: argparse._SubParsersAction[Parser]) -> None:
         '"frozen" asks its edits of another victim. Nothing is asked.',
     )
     freeze.add_argument("folder", metavar="RUN")
-    freeze.add_argument("--to", required=True, metavar="FILE.jsonl")
+    freeze.add_argument("--to", required=True, metavar="FILE.jsonl", help="or a folder, with --as")
+    freeze.add_argument(
+        "--as",
+        dest="form",
+        choices=("medstress", "lm-eval", "inspect"),
+        default="medstress",
+        help="write the clean questions and the first edit of each attack as tasks of "
+        "lm-evaluation-harness or inspect_ai, in a folder",
+    )
     freeze.add_argument("--sample", type=int, metavar="N", help="draw N questions")
     freeze.add_argument(
         "--sample-seed", type=int, default=0, metavar="S", help="seed of the draw (default: 0)"
+    )
+    freeze.add_argument(
+        "--universal",
+        type=int,
+        metavar="M",
+        help="instead of an item's own edits write the M names that succeed most on the other four "
+        "fifths of the items, to ask them of any victim",
     )
     freeze.add_argument("--victim", metavar="V", help="whose attacks, if the run has several")
 

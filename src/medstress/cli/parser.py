@@ -17,6 +17,7 @@ from medstress.cli.flags import (
     unverified_flag,
     verdict_flags,
 )
+from medstress.cli.importing import add_import
 from medstress.cli.scaffolding import add_new
 from medstress.cli.verifying import add_bundle, add_verify
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
@@ -72,6 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     _annotate(commands)
     _cache(commands)
     add_freeze(commands)
+    add_import(commands)
     _perturb(commands)
     _list(commands)
     add_new(commands)

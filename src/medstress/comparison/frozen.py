@@ -61,9 +61,18 @@ def frozen_specs(first: Side, second: Side, arms: Iterable[Arms]) -> dict[Arms, 
             for side, arm in zip((first, second), pair, strict=True)
         ]
         spec = specs[0] or specs[1]
-        if spec is not None:
+        if spec is not None and not _is_of_nobody(spec):
             found[pair] = spec
     return found
+
+
+def _is_of_nobody(spec: Spec) -> bool:
+    """Return whether no victim's answers chose items or forms, so that they compare as any attack.
+
+    Universal names are of no answers about an item, but their items are those that one was right
+    on.
+    """
+    return spec["selection"] == Selection.GIVEN and not spec["source"]["model_hash"]
 
 
 def at_first_edits(first: Side, second: Side, arms: Sequence[Arms]) -> tuple[Side, Side]:

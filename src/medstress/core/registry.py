@@ -34,6 +34,7 @@ ATTACKS = {
         "medstress.attacks.discrete_zoo.attack:DiscreteZoo",
         "the same, led by a gradient estimated from a few names (Berger et al., Xian et al.)",
     ),
+    "none": Entry("medstress.attacks.unasked:Unasked", "no attack: the clean answers alone"),
     "medfuzz": Entry(
         "medstress.attacks.medfuzz.attack:MedFuzz",
         "a language model edits the item until the victim errs (Ness et al.)",
@@ -175,6 +176,10 @@ BACKENDS = {
     "mock": Entry(
         "medstress.backends.mock:open_backend", "an instant victim that hashes its prompt"
     ),
+    "recorded": Entry(
+        "medstress.backends.recorded:open_backend",
+        "answers that medstress import read from a log; it cannot be asked",
+    ),
     "scripted": Entry(
         "medstress.backends.scripted:open_backend",
         "replies from a file of yours: the first pattern found in the prompt decides",
@@ -194,6 +199,21 @@ DATASETS = {
     "parquet": Entry("medstress.datasets.questions:load_parquet", "your questions as parquet"),
     "frozen": Entry(
         "medstress.datasets.frozen:load", "what medstress freeze wrote: questions with edits"
+    ),
+    "medmisbench": Entry(
+        "medstress.datasets.given.medmisbench:load",
+        "MedMisBench (Zhou et al. 2026): a false sentence for each wrong option",
+    ),
+    "medqa_followup": Entry(
+        "medstress.datasets.given.medqa_followup:load",
+        "MedQA-Followup (Manczak et al. 2025): misleading contexts",
+    ),
+    "rabbits": Entry(
+        "medstress.datasets.given.rabbits:load",
+        "RABBITS (Gallifant et al. 2024): generic and brand names swapped",
+    ),
+    "langtest": Entry(
+        "medstress.datasets.given.langtest:load", "test cases that LangTest exported"
     ),
     "medqa": Entry("medstress.datasets.medqa:load", "MedQA-USMLE, four options (Jin et al. 2021)"),
     "medmcqa": Entry("medstress.datasets.medmcqa:load", "MedMCQA (Pal et al. 2022)"),

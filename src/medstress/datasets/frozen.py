@@ -48,7 +48,10 @@ def load(options: DatasetOptions) -> Loaded:
     head = _head(path, next(lines, None))
     labels = {arm["label"] for arm in head["arms"]}
     questions, skipped = collect(
-        path, lines, lambda line: _question(parse_line(line), labels), options.on_bad_row
+        path,
+        lines,
+        lambda line: _question(parse_line(line), labels, is_judged="given" not in head),
+        options.on_bad_row,
     )
     found = _set(head, questions, hash_files(path))
     return Loaded(
@@ -98,14 +101,18 @@ def _head(path: Path, first: tuple[str, bytes] | None) -> dict[str, Any]:
     return head
 
 
-def _question(row: dict[str, Any], labels: Iterable[str]) -> Question:
+def _question(row: dict[str, Any], labels: Iterable[str], *, is_judged: bool) -> Question:
     """Turn a row into a question whose metadata holds its stored trials.
+
+    Without verdicts and trials, where nobody's run made the edits, a row is a plain question.
 
     Raises:
         DataError: the question was changed since, or an edit does not fit it.
     """
     claimed, entries = row.pop("item_hash", None), row.get(FIELD)
     item = question_from_row(row)
+    if not is_judged and entries is None:
+        return item
     if claimed != item.hash:
         raise DataError(
             "field 'item_hash': the question is not the one that was attacked, so its edits may "
@@ -116,7 +123,7 @@ def _question(row: dict[str, Any], labels: Iterable[str]) -> Question:
     places = set()
     for n, entry in enumerate(entries, 1):
         where = f"field {FIELD!r}, trial {n}"
-        _check_entry(item, entry, labels, where)
+        _check_entry(item, entry, labels, where, is_judged=is_judged)
         place = (entry["arm"], entry["seed"], entry["repeat"])
         if place in places:
             raise DataError(f"{where}: arm {place[0]!r}, seed {place[1]} stands there twice")
@@ -124,7 +131,9 @@ def _question(row: dict[str, Any], labels: Iterable[str]) -> Question:
     return item
 
 
-def _check_entry(item: Question, entry: Any, labels: Iterable[str], where: str) -> None:
+def _check_entry(
+    item: Question, entry: Any, labels: Iterable[str], where: str, *, is_judged: bool
+) -> None:
     if not isinstance(entry, Mapping):
         raise DataError(f"{where}: expected an object, got {shown(entry)}")
     arm = entry.get("arm")
@@ -133,7 +142,7 @@ def _check_entry(item: Question, entry: Any, labels: Iterable[str], where: str) 
     seed, repeat = entry.get("seed"), entry.get("repeat")
     if not (seed is None or type(seed) is int) or type(repeat) is not int or repeat < 0:
         raise DataError(f"{where}: expected 'seed' and 'repeat' as whole numbers")
-    if entry.get("verdict") not in [each.value for each in Verdict]:
+    if is_judged and entry.get("verdict") not in [each.value for each in Verdict]:
         raise DataError(f"{where}: expected a verdict, got {shown(entry.get('verdict'))}")
     queries = entry.get("queries")
     if not isinstance(queries, list) or not queries:
@@ -158,16 +167,16 @@ def _check_edits(item: Question, edits: Iterable[Mapping[str, Any]], where: str)
 
 
 def _set(head: Mapping[str, Any], items: Iterable[Question], file_hash: str) -> AttackSet:
-    trials = [entry for item in items for entry in item.metadata[FIELD]]
+    trials = [entry for item in items for entry in item.metadata.get(FIELD, ())]
     counts = {
         "n_items": sum(1 for _ in items),
         "n_trials": len(trials),
         "n_queries": sum(len(entry["queries"]) for entry in trials),
     }
     controls = {arm["label"] for arm in head["arms"] if arm["control"] is not None}
-    verdicts = {entry["verdict"] for entry in trials if entry["arm"] not in controls}
-    selection = Selection.ALL
-    if any(counts[key] != head[key] for key in COUNTS):
+    verdicts = {entry.get("verdict") for entry in trials if entry["arm"] not in controls}
+    selection = Selection.GIVEN if "given" in head else Selection.ALL
+    if "given" not in head and any(counts[key] != head[key] for key in COUNTS):
         is_successes = verdicts == {Verdict.FLIPPED.value}
         selection = Selection.FLIPPED if is_successes else Selection.FILTERED
     arms = tuple(
@@ -206,6 +215,11 @@ def _notes(path: Path, found: AttackSet) -> Iterable[str]:
         yield (
             f"{path} holds successes against {found.source['victim']} alone: it says which of "
             "these failures another victim repeats, and not which victim is better"
+        )
+    elif found.selection is Selection.GIVEN and found.source["model_hash"]:
+        yield (
+            f"{path} holds names that succeeded against {found.source['victim']} on other items; "
+            f"its items are those that {found.source['victim']} answered right"
         )
     elif found.selection is Selection.FILTERED:
         yield (

@@ -27,6 +27,8 @@ class DatasetOptions:
 
     path: Path | None = None
     """The file with the rows, for sources that need one."""
+    perturbed: Path | None = None
+    """rabbits: the file with other names, beside `path`, the original."""
     annotations: Path | None = None
     """medqa, medmcqa: the file with the entity spans of the options."""
     split: str | None = None

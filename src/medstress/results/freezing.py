@@ -75,6 +75,20 @@ def freeze(
     """
     if to.suffix != ".jsonl":
         raise UsageError(f"--to {to}: the name must end in .jsonl")
+    head, rows = frozen_lines(run, sample=sample, sample_seed=sample_seed, victim=victim)
+    try:
+        write_text(
+            to, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (head, *rows))
+        )
+    except OSError as error:
+        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
+    return frozen_counts(run, head)
+
+
+def frozen_lines(
+    run: StoredRun, *, sample: int | None, sample_seed: int, victim: str | None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return what describes the frozen attacks of a run, and a row for each item; see `freeze`."""
     if sample is not None and sample < 1:
         raise UsageError(f"--sample {sample}: expected a number of items, at least 1")
     kind = kind_of_run(run)
@@ -93,11 +107,11 @@ def freeze(
     drawn = {row.id for row in draw([row.item for row in rows], sample, sample_seed)}
     kept = [row for row in rows if row.id in drawn]
     head = _head(run, label, kept, len(rows), sample, sample_seed)
-    lines = [head, *(row.as_json() for row in kept)]
-    try:
-        write_text(to, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-    except OSError as error:
-        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
+    return head, [row.as_json() for row in kept]
+
+
+def frozen_counts(run: StoredRun, head: Mapping[str, Any]) -> Frozen:
+    """Return what is told of frozen attacks."""
     return Frozen(
         n_items=head["n_items"],
         n_trials=head["n_trials"],

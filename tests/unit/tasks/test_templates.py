@@ -55,7 +55,7 @@ C: Heparin"""
 
 
 def test_these_templates_are_shipped() -> None:
-    plain = ["chat", "cloze", "medmcqa"]
+    plain = ["chat", "cloze", "logged", "medmcqa"]
     open_book = ["open_book", "open_book_chat", "open_book_cloze"]
     assert shipped_prompts() == [*plain, *open_book, "qstab", "question", "untagged"]
 

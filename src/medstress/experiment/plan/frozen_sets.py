@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medstress.attacks.frozen import Frozen, FrozenArm
-from medstress.core.attack_sets import NAME, AttackSet
+from medstress.core.attack_sets import GIVEN, NAME, AttackSet
 from medstress.core.controls import CONTROLS
 from medstress.core.errors import UsageError
 from medstress.datasets.source import Loaded
@@ -85,8 +85,9 @@ def _the_set(datasets: Sequence[DatasetPart]) -> AttackSet:
     if len(found) != 1:
         told = "none is" if not found else f"{len(found)} are"
         raise UsageError(
-            f'attack "{NAME}" asks the edits of one [[dataset]] of name = "{NAME}", and {told} '
-            "there; medstress freeze RUN --to FILE.jsonl writes such a file"
+            f'attack "{NAME}" asks the edits of one [[dataset]] of name = "{NAME}" (or of '
+            f"{', '.join(GIVEN)}), and {told} there; medstress freeze RUN --to FILE.jsonl writes "
+            "such a file"
         )
     if all(arm.control is not None for arm in found[0].arms):
         raise UsageError(f'attack "{NAME}": the file holds no attack; write it again')

@@ -1,0 +1,1 @@
+"""Logs of other evaluation tools, read as runs."""
