@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from medstress.cli.carding import add_card
 from medstress.cli.check_command import add_check
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.explaining import add_explain
@@ -35,7 +36,18 @@ KINDS = (
     "wrappers",
     "recipes",
 )
-READING = ("summary", "watch", "report", "figures", "export", "case", "view", "compare", "freeze")
+READING = (
+    "summary",
+    "watch",
+    "report",
+    "card",
+    "figures",
+    "export",
+    "case",
+    "view",
+    "compare",
+    "freeze",
+)
 """Commands that only read run folders."""
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
 max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
@@ -59,6 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     _tune(commands)
     _train(commands)
     _look(commands)
+    add_card(commands)
     add_case(commands)
     add_view(commands)
     add_compare(commands)
