@@ -265,16 +265,21 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="PAPER",
         help="the layout of xian2025, medfuzz2024 or araujo2020 (default: your own)",
     )
-    export = commands.add_parser("export", help="tidy rows of a run")
+    export = commands.add_parser("export", help="tidy rows of a run, or its numbers to MLflow")
     export.add_argument("folder", metavar="DIR")
     export.add_argument(
         "--table",
-        required=True,
         choices=("items", "trials", "exchanges", "reviews", "explanations"),
         help="which rows",
     )
     export.add_argument(
-        "--to", required=True, metavar="FILE", help="FILE.jsonl, FILE.csv or FILE.parquet"
+        "--to", metavar="FILE", help="with --table: FILE.jsonl, FILE.csv or FILE.parquet"
+    )
+    export.add_argument(
+        "--mlflow",
+        metavar="URI",
+        help="log numbers, cards and summary, no texts, to an MLflow folder or server (extra: "
+        "mlflow)",
     )
 
 
