@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from asked import ask
+from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.results.load import open_run
 from medstress.review.room import make_room
@@ -69,16 +70,11 @@ def test_the_path_leads_from_a_csv_to_a_bundle_that_strangers_verify(
         code = medstress_cli(line.split())
         return code, capsys.readouterr().out
 
-    def summary():
-        capsys.readouterr()
-        medstress_cli(["summary", "audit", "--json"])
-        return json.loads(capsys.readouterr().out)
-
     # The verdict waits for people.
     code, said = medstress("run audit.toml --out audit")
     assert code == 3
     assert "nothing vouches for the validity of successes yet" in " ".join(said.split())
-    before = summary()
+    before = json.loads(Path("audit/summary.json").read_text("utf-8"))
     assert [each["met"] for each in before["requirements"]] == [True, False]
     (row,) = (each for each in before["pooled"] if "control_of" not in each)
     assert row["control"]["no_op"]["value"] == 0  # the planted truth
@@ -89,7 +85,7 @@ def test_the_path_leads_from_a_csv_to_a_bundle_that_strangers_verify(
     real = judged(Path("audit"), {"A. B.": refuted, "C. D.": refuted})
     assert len(real) == SAMPLE
     code, said = medstress("summary audit")
-    after = summary()
+    after = Run("audit").summary()
     (row,) = (each for each in after["pooled"] if "control_of" not in each)
     assert row["asr_valid"]["value"] == pytest.approx(row["asr"]["value"] * 0.5)
     assert row["asr_valid"]["vouched_by"] == "review"
@@ -136,6 +132,3 @@ def test_the_path_leads_from_a_csv_to_a_bundle_that_strangers_verify(
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert root in done.stdout
-    other = re.sub("^.", lambda first: "0" if first[0] != "0" else "1", root)
-    capsys.readouterr()
-    assert medstress_cli(["verify", "audit.zip", "--root", other]) == 2
