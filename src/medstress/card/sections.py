@@ -13,9 +13,9 @@ from medstress.results.names import CONTROL_WORDS
 from medstress.results.table import Format, Table, as_row, columns
 from medstress.summary.caveats import between, per_cent
 
-_MOST_ARMS, _MOST_SLICES, _MOST_CRITERIA, _MOST_WARNINGS = 8, 3, 5, 4
+_MOST_ARMS, _MOST_SLICES, _MOST_CRITERIA, _MOST_WARNINGS = 6, 3, 4, 3
 """What fits one printed page; the rest is counted."""
-_LONGEST, _LONGEST_SENTENCE = 40, 240
+_LONGEST, _LONGEST_SENTENCE = 36, 200
 """Characters of a name, and of a warning or a criterion."""
 _VOUCHED = {"review": "reviewers", "panel": "a panel", "checker": "a checker"}
 
@@ -176,11 +176,11 @@ def _slices(card: Card) -> Iterator[str]:
     if not card.slices:
         yield "No slice has an attacked item yet."
     for each in card.slices[:_MOST_SLICES]:
-        what = f"{each['by']} = {shorten(as_text(each['value']), _LONGEST)}"
+        what = " = ".join(shorten(as_text(each[key]), _LONGEST) for key in ("by", "value"))
         remarks = "".join(f"; {remark}" for remark in compared(each))
         share = between(each["asr"]) if each["asr"]["value"] is not None else NONE
         yield (
-            f"By {each['by']}: {what}, {plural(each['n_items'], 'item')}, lost {share} "
+            f"{what}: {plural(each['n_items'], 'item')}, lost {share} "
             f"({shorten(as_text(each['attack']), _LONGEST)}){remarks}."
         )
     yield f"Slices: {card.slicing}; the intervals of all slices of one attack hold at once."
