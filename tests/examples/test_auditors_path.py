@@ -28,7 +28,8 @@ SAMPLE = 20
 def judged(folder, raters):
     """Judge every case of the room over HTTP; `raters`: name -> codes that it says no to.
 
-    Planted cases are judged rightly. Returns the codes of the real cases.
+    Planted cases are judged rightly. Returns the codes of the real cases, and what the room keeps
+    open: what was said stands in a log until it is closed.
     """
     store = ReviewStore(folder)
     with open_run(folder) as run:
@@ -47,7 +48,7 @@ def judged(folder, raters):
             answers = dict.fromkeys(("misleading", "plausible", "harmful"), "yes")
             body = {"rater": rater, "case": name, "answers": answers | {"key_right": word}}
             assert ask(app, "/secret/verdict", body | {"note": ""})[0] == 200
-    return real
+    return real, store
 
 
 def test_the_path_leads_from_a_csv_to_a_bundle_that_strangers_verify(
@@ -82,7 +83,7 @@ def test_the_path_leads_from_a_csv_to_a_bundle_that_strangers_verify(
 
     # Both refute half of the sample, and agree.
     refuted = SAMPLE // 2
-    real = judged(Path("audit"), {"A. B.": refuted, "C. D.": refuted})
+    real, _held_open = judged(Path("audit"), {"A. B.": refuted, "C. D.": refuted})
     assert len(real) == SAMPLE
     code, said = medstress("summary audit")
     after = Run("audit").summary()
@@ -111,7 +112,7 @@ def test_the_path_leads_from_a_csv_to_a_bundle_that_strangers_verify(
     code, said = medstress("bundle audit --to audit.zip --redact")
     assert code == 0
     root = said.split()[1]
-    assert root == after["root"]
+    assert root == after["root"]  # with all that was said, although the room is still open
     option = Path("questions.csv").read_text("utf-8").splitlines()[1].split(",")[1]
     with zipfile.ZipFile("audit.zip") as file:
         assert not any(option.encode() in file.read(name) for name in file.namelist())

@@ -75,8 +75,8 @@ def _log(client: Any, summary: Mapping[str, Any], cards: list[Card]) -> str:
     if found:
         logged = found[0].info.run_id
     else:
-        tags = {TAG: experiment["fingerprint"]}
-        logged = client.create_run(place, tags=tags, run_name=experiment["name"]).info.run_id
+        mark = {TAG: experiment["fingerprint"]}
+        logged = client.create_run(place, tags=mark, run_name=experiment["name"]).info.run_id
     metrics = [Metric(name, value, 0, 0) for card in cards for name, value in _metrics(card)]
     params = [Param(name, text) for card in cards for name, text in _parameters(card)]
     tags = [

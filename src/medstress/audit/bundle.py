@@ -74,10 +74,12 @@ def write_bundle(
         raise UsageError(f"--to {to}: the name must end in .zip")
     with tempfile.TemporaryDirectory(prefix="medstress-") as name, copied(folder) as copy:
         place = Path(name)
-        _settle(copy / FILE)
-        for each in (REVIEWS, SUMMARY):
+        # A room that is open, or was killed, leaves what was said last in the log of the reviews.
+        for each in (REVIEWS, f"{REVIEWS}-wal", SUMMARY):
             if (folder / each).is_file():
                 shutil.copyfile(folder / each, copy / each)
+        for each in (FILE, REVIEWS):
+            _settle(copy / each)
         with open_run(copy) as run:
             head, files = _written(run, copy, place, report, redact=redact, key=key)
         try:

@@ -28,9 +28,9 @@ def build_recipe(name: str, answer: Answer) -> Any:
         UsageError: TextAttack is not installed.
     """
     kind = getattr(import_textattack("textattack.attack_recipes"), RECIPES[name])
-    wrapper = import_textattack("textattack.models.wrappers").ModelWrapper
+    wrapper: Any = import_textattack("textattack.models.wrappers").ModelWrapper
 
-    class Victim(wrapper):  # type: ignore[misc]
+    class Victim(wrapper):  # type: ignore[misc, unused-ignore]
         """One of our victims, as TextAttack calls a model."""
 
         def __init__(self) -> None:
