@@ -286,9 +286,9 @@ def _score(row: Row) -> str | None:
     return next(known, None)
 
 
-def _taken(arm: Arm) -> tuple[float, float]:
+def _taken(arm: Arm) -> tuple[float, float, int]:
     value, low = arm.lost["value"], arm.lost["low"]
-    return (-1.0 if value is None else value, -1.0 if low is None else low)
+    return (-1.0 if value is None else value, -1.0 if low is None else low, arm.lost["n"])
 
 
 def _fixed(manifest: Mapping[str, Any], experiment: Mapping[str, Any]) -> str:
@@ -317,7 +317,11 @@ def _limits(
     yield from said["caveats"]
     attacks = [arm for arm in arms if not arm.is_control]
     without = [arm.name for arm in attacks if arm.control is None]
-    if without:
+    if without and (harmless := [arm.name for arm in arms if arm.is_control]):
+        which = "an attack" if len(without) == len(attacks) else listed(without)
+        rows = f"Harmless changes have rows of their own ({listed(harmless)})"
+        yield f"{rows}; no loss of {which} is net of one."
+    elif without:
         which = "" if len(without) == len(attacks) else f" for {listed(without)}"
         yet = "" if found["experiment"]["complete"] else " yet"
         yield f"No control was asked{which}{yet}: harmless edits may take as much."

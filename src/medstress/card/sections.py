@@ -144,7 +144,7 @@ def _validity(arm: Arm) -> str:
     if arm.valid is not None and arm.valid["value"] is not None:
         who = _VOUCHED.get(arm.valid["vouched_by"], arm.valid["vouched_by"])
         return f"{between(arm.valid)} ({who})"
-    if arm.valid_bounds is None or None in arm.valid_bounds:
+    if arm.n_lost is None or arm.valid_bounds is None or None in arm.valid_bounds:
         return NONE
     if not arm.n_lost:
         return "no loss"
