@@ -24,6 +24,7 @@ COMMANDS = (
     "summary",
     "watch",
     "report",
+    "card",
     "figures",
     "export",
     "case",

@@ -13,6 +13,7 @@ from medstress.api.run import Run, run
 from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.checker_command import checker_cli as checker_cli
+from medstress.cli.carding import card_cli as card_cli
 from medstress.cli.checking import check_cli as check_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
@@ -183,8 +184,18 @@ def report_cli(args: argparse.Namespace) -> int:
 
 def export_cli(args: argparse.Namespace) -> int:
     """Run `medstress export`."""
-    n = Run(args.folder).export(args.table, args.to)
-    print(f"{n} rows: {args.to}")
+    if args.table is None and args.mlflow is None:
+        raise UsageError("export: expected --table T --to FILE, or --mlflow URI")
+    if (args.table is None) != (args.to is None):
+        raise UsageError("export: --table and --to go together: which rows, and into which file")
+    if args.table is not None:
+        n = Run(args.folder).export(args.table, args.to)
+        print(f"{n} rows: {args.to}")
+    if args.mlflow is not None:
+        from medstress.api.tracking import log_to_mlflow
+
+        with Run(args.folder).opened() as stored:
+            print(f"MLflow run: {log_to_mlflow(stored, args.mlflow)}")
     return 0
 
 

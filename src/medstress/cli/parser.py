@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from medstress.cli.carding import add_card
 from medstress.cli.check_command import add_check
 from medstress.cli.checker_flags import add_checker
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
@@ -37,7 +38,18 @@ KINDS = (
     "wrappers",
     "recipes",
 )
-READING = ("summary", "watch", "report", "figures", "export", "case", "view", "compare", "freeze")
+READING = (
+    "summary",
+    "watch",
+    "report",
+    "card",
+    "figures",
+    "export",
+    "case",
+    "view",
+    "compare",
+    "freeze",
+)
 """Commands that only read run folders."""
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
 max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
@@ -61,6 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     _tune(commands)
     _train(commands)
     _look(commands)
+    add_card(commands)
     add_case(commands)
     add_view(commands)
     add_compare(commands)
@@ -256,16 +269,21 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="PAPER",
         help="the layout of xian2025, medfuzz2024 or araujo2020 (default: your own)",
     )
-    export = commands.add_parser("export", help="tidy rows of a run")
+    export = commands.add_parser("export", help="tidy rows of a run, or its numbers to MLflow")
     export.add_argument("folder", metavar="DIR")
     export.add_argument(
         "--table",
-        required=True,
         choices=("items", "trials", "exchanges", "reviews", "explanations"),
         help="which rows",
     )
     export.add_argument(
-        "--to", required=True, metavar="FILE", help="FILE.jsonl, FILE.csv or FILE.parquet"
+        "--to", metavar="FILE", help="with --table: FILE.jsonl, FILE.csv or FILE.parquet"
+    )
+    export.add_argument(
+        "--mlflow",
+        metavar="URI",
+        help="log numbers, cards and summary, no texts, to an MLflow folder or server (extra: "
+        "mlflow)",
     )
 
 

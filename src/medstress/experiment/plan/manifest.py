@@ -27,7 +27,16 @@ from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 from medstress.version import __version__
 
-LIBRARIES = ("numpy", "scipy", "polars", "pydantic", "jinja2", "torch", "transformers")
+LIBRARIES = (
+    "numpy",
+    "scipy",
+    "polars",
+    "pydantic",
+    "jinja2",
+    "torch",
+    "transformers",
+    "textattack",
+)
 
 
 def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
