@@ -12,8 +12,8 @@ from medstress import recipes
 from medstress.api.run import Run, run
 from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
-from medstress.cli.checker_command import checker_cli as checker_cli
 from medstress.cli.carding import card_cli as card_cli
+from medstress.cli.checker_command import checker_cli as checker_cli
 from medstress.cli.checking import check_cli as check_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
