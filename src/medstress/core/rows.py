@@ -198,3 +198,9 @@ class TrialRow:
     """P(key) in it."""
     first_success_confidence: float | None = None
     """The same at the first success: the probability of the wrong option, not of the key."""
+    sampled: bool | None = None
+    """Whether the success is in a random sample that was given to people to judge; None if it is
+    no success or no sample of all successes was drawn."""
+    evidence: str | None = None
+    """What speaks for or against the key after the pick, each piece with `kind`, `source` and
+    `valid`, as JSON; None without a success."""

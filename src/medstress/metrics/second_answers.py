@@ -15,7 +15,7 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_unrefuted_success
 from medstress.metrics.pairs import difference_of
 from medstress.metrics.success import asr
-from medstress.metrics.vouched import asr_unrefuted
+from medstress.metrics.valid_bounds import asr_unrefuted
 from medstress.stats.estimates import Estimate
 
 Place: TypeAlias = tuple[str, str, str]

@@ -13,7 +13,8 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.attempt_records import pick_attempt, tries
 from medstress.metrics.cautions import cautions
 from medstress.metrics.significance.judges import judge_fields, unjudged_items
-from medstress.metrics.vouched import asr_valid, asr_valid_bounds
+from medstress.metrics.valid_bounds import asr_valid_bounds
+from medstress.metrics.vouched import asr_valid
 
 Make = Callable[..., TrialRow]
 
