@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from medstress.core.clusters import clusters_by_dataset, document_of
 from medstress.core.errors import StoreError
+from medstress.core.evidence import Evidence, as_text, of_reason, read
 from medstress.core.items import Edited, Item, Question
 from medstress.core.outcomes import Verdict, key_margin
 from medstress.core.rows import TrialRow
@@ -22,9 +23,10 @@ from medstress.kinds import kind_of
 from medstress.metrics.attempt_records import entries
 from medstress.metrics.counts import pick_success
 from medstress.results.load import StoredRun, reviews_of
-from medstress.results.reviewed import Settled, settled
+from medstress.results.reviewed import Settled, is_judgeable, sampled_trials, settled
 from medstress.results.stored_prompts import Prompts, stored_prompt
 from medstress.store.reader import StoredTrial
+from medstress.store.review_store import stored_rooms
 from medstress.store.reviews import CANNOT_SAY, KEY_RIGHT, VALID
 from medstress.store.run_store import FILE
 
@@ -76,7 +78,17 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
             )
         row = replace(row, prompt_similarity=prompt_similarity(trial, embedder))
         rows.append(with_review(row, reviewed.get(row.trial_id)))
-    return rows
+    return _with_samples(rows, stored_rooms(run.folder).values())
+
+
+def _with_samples(rows: list[TrialRow], rooms: Iterable[Mapping[str, Any]]) -> list[TrialRow]:
+    """Return the rows with whether each success is in a random sample of all successes."""
+    sampled = sampled_trials(rooms, sum(map(is_judgeable, rows)))
+    if sampled is None:
+        return rows
+    return [
+        replace(row, sampled=row.trial_id in sampled) if is_judgeable(row) else row for row in rows
+    ]
 
 
 def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
@@ -106,9 +118,12 @@ def with_review(row: TrialRow, key_right: Settled | None) -> TrialRow:
     """
     if key_right is None or row.verdict is not Verdict.FLIPPED:
         return row
-    if row.validity_reason == EVIDENCE_CHANGED or key_right.word == CANNOT_SAY:
+    if row.validity_reason == EVIDENCE_CHANGED:
         return row
     valid = VALID.get(key_right.word or "")
+    row = replace(row, evidence=as_text([*read(row.evidence), *of_reason(REVIEW, valid)]))
+    if key_right.word == CANNOT_SAY:
+        return row
     return replace(
         row,
         valid=valid,
@@ -217,6 +232,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         prompt_similarity=None,
         document=document_of(item.metadata),
         cluster=cluster,
+        evidence=_evidence(trial),
         attempts=json.dumps(records, ensure_ascii=False) if records else None,
         letter_mass=before[2] if before else None,
         finish_reason=before[4] if before and len(before) > 4 else None,
@@ -232,6 +248,23 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         supported=result.get("supported"),
         chose_edited=_chose_edited(trial.verdict, item, candidate, after),
     )
+
+
+def _evidence(trial: StoredTrial) -> str | None:
+    """Return what speaks for or against the key after a success; None without one.
+
+    Folders of earlier versions hold the reason alone.
+    """
+    if trial.verdict != Verdict.FLIPPED.value:
+        return None
+    result = trial.result
+    stored = tuple(
+        Evidence(kind=kind, source=source, valid=valid)
+        for kind, source, valid in result.get("evidence") or ()
+    )
+    reason = result.get("validity_reason")
+    valid = known_validity(result.get("valid"), reason)
+    return as_text(stored if stored and valid is False else (*stored, *of_reason(reason, valid)))
 
 
 def _last(item: Item, last: list[Any] | None) -> dict[str, Any]:
