@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 
 from medstress.core.evidence import Evidence, of_reason
 from medstress.core.items import Question
@@ -21,6 +22,7 @@ from medstress.entities.tables import shipped_rows
 
 _EXCEPTION = re.compile(r"\b(?:not|except|least|incorrect|false|contraindicated)\b", re.IGNORECASE)
 """Words of questions that ask for the exception, where several options fit what is described."""
+SHIPPED = "shipped synonyms"
 _KINDS = {"brand": "brand", "common": "generic", "preferred": "generic"}
 
 
@@ -46,11 +48,11 @@ def _pieces(
     kinds = [kind for text in references if (kind := drug_relation(text, name)) is not None]
     if objection == "synonym":
         kind = kinds[0] if kinds else "synonym"
-        source = "drugs" if synonyms.label == "default" and kinds else synonyms.label
-        yield Evidence(kind=kind, source=f"synonyms: {source}", valid=False)
+        source = SHIPPED if synonyms.label == "default" else Path(synonyms.label).name
+        yield Evidence(kind=kind, source=source, valid=False)
     else:
         yield from of_reason(objection, False if objection else None)
-        yield from (Evidence(kind=kind, source="synonyms: drugs") for kind in kinds)
+        yield from (Evidence(kind=kind, source=SHIPPED) for kind in kinds)
     for text in references:
         if is_initials(normalise(name), text) or is_initials(normalise(text), name):
             yield Evidence(kind="abbreviation", source="initials")

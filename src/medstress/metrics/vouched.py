@@ -161,12 +161,12 @@ class _Labels:
 
     def too_few(self) -> str:
         """Say why the labels give no number."""
-        n = len(self.labels)
+        n, out = len(self.labels), self._n_outside
+        outside = f"{out} of a {self._source} are of no random sample of the successes"
+        if not n and out:
+            return outside
         told = f"{n} label{'' if n == 1 else 's'} of a {self._source}, and an estimate needs "
-        told += str(LEAST_LABELS)
-        if self._n_outside:
-            told += f"; {self._n_outside} more are of no random sample of the successes"
-        return told
+        return f"{told}{LEAST_LABELS}" + (f"; {outside}" if out else "")
 
     def counted(self) -> Vouched:
         """Return the share of valid successes where people labelled all of them."""

@@ -194,8 +194,8 @@ def test_labels_that_somebody_picked_are_no_sample(trial: Make) -> None:
     trials = [*picked, *successes(trial, (22, None, "rule")), *held(trial, 60)]
     told = vouched_or_why(trials, {})
     assert told == (
-        "4 labels of a review, and an estimate needs 10; 14 more are of no random sample of the "
-        "successes"
+        "4 labels of a review, and an estimate needs 10; 14 of a review are of no random sample "
+        "of the successes"
     )
     assert asr_valid_bounds(trials) == [0.04, 0.26, 0.26]
     # They say nothing of the others in an estimate either.
