@@ -15,6 +15,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.evidence import word_of
 from medstress.metrics.counts import is_flipped
+from medstress.metrics.vouched import NOTHING_VOUCHES
 from medstress.results.load import open_run
 from medstress.review.offline import import_answers
 from medstress.review.room import disputed_room, make_room
@@ -563,7 +564,9 @@ def test_a_criterion_says_what_the_word_of_its_reviewers_is_worth(bench, capsys)
             "where": {"attack": "random"},
         }
     ]
-    bench.run()
+    assert bench.run() == 3
+    (found,) = Run(bench.out).summary()["requirements"]
+    assert found["reason"] == NOTHING_VOUCHES
     opened = Opened(bench.out)
     for name in opened.room.cases:
         opened.say("Anna", name, key_right="yes")
