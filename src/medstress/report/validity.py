@@ -31,8 +31,8 @@ def valid_cell(row: Row) -> Cell:
             return Cell(value="no success", lines=possible + notes)
         if not unknown and max(row.get("asr_valid_bounds") or (1,)) == 0:
             return Cell(value="none valid", lines=notes)
-        why = (row.get("validity") or {}).get("why")
-        told = (why,) * bool(why and why != NOTHING_VOUCHES)
+        why = str((row.get("validity") or {}).get("why") or NOTHING_VOUCHES)
+        told = (why,) * (why != NOTHING_VOUCHES)
         return Cell(value="unknown", lines=told + bounds + notes)
     flipped = count(number(row, "n_flipped"))
     labels = f"{valid['vouched_by']}: {count(valid['n_labels'])} of {flipped} successes"

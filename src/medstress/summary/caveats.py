@@ -43,7 +43,8 @@ def validity(row: Row, review: Mapping[str, Any] | None = None) -> Iterator[str]
         yield f"Validity is not known: {why}{_bounded(row)}."
     else:
         checked = "the key is still right" if row.get("chance") is not None else _SAME_MEANING
-        yield f"{NO_VALIDITY.capitalize()}: nobody checked that {checked} after these edits{_bounded(row)}."
+        told = f"nobody checked that {checked} after these edits"
+        yield f"{NO_VALIDITY.capitalize()}: {told}{_bounded(row)}."
 
 
 def _bounded(row: Row) -> str:
@@ -79,8 +80,8 @@ def _disputed(valid: Row) -> Iterator[str]:
     if n:
         low, high = (per_cent(end) for end in valid["settled_ends"])
         yield (
-            f"On {n:,} more they disagree or cannot say: with all of these invalid or all valid, the "
-            f" interval reaches from {low} to {high}."
+            f"On {n:,} more they disagree or cannot say: with all of these invalid or all valid, "
+            f"the interval reaches from {low} to {high}."
         )
 
 
