@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from medstress.core.validity import CHECKER, PANEL, REVIEW, RULE, VOUCHERS
@@ -72,6 +73,7 @@ def read(text: str | None) -> tuple[Evidence, ...]:
     return tuple(Evidence(**each) for each in json.loads(text)) if text else ()
 
 
+@lru_cache(maxsize=4096)
 def word_of(text: str | None, kind: str) -> tuple[bool, bool | None]:
     """Return whether a row's evidence has a piece of a kind, and what it says of the key.
 
