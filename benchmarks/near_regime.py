@@ -10,7 +10,7 @@ random, on the items eligible under both. Of it survives what is left if only va
 
 * *nobody knows*: between every unknown success of the near arm invalid and every one of the random
   arm valid, and the reverse with every censored search of the near arm a valid success;
-* *the same for both*: no unknown success valid, or all of them, in both arms;
+* *all valid*: every unknown success valid, in both arms;
 * *estimate*: v x rate in each arm, v the valid share of a random labelled sample of its successes
   (the review room's), where each arm has ten labels; the interval is a bootstrap over items.
 
@@ -74,7 +74,6 @@ def survival(near: Sequence[TrialRow], random: Sequence[TrialRow]) -> dict[str, 
     clear = advantage.low is not None and advantage.low > 0
     left = {
         "worst": ours[0] - theirs[1],
-        "none_valid": ours[0] - theirs[0],
         "all_valid": ours[1] - theirs[1],
         "best": ours[2] - theirs[0],
     }
@@ -154,7 +153,7 @@ def lines_of(runs: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[str]:
     """Return the table of the page."""
     lines = [
         "| run | victim, group | items | near | random | advantage | survives: nobody knows | "
-        "none, all valid in both | labels | survives: estimate |",
+        "all valid in both | labels | survives: estimate |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for run, rows in runs.items():
@@ -165,7 +164,7 @@ def lines_of(runs: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[str]:
             if share is not None:
                 told = [
                     f"{_cut(share['worst'])} to {_cut(share['best'])}",
-                    f"{_cut(share['none_valid'])}, {_cut(share['all_valid'])}",
+                    _cut(share["all_valid"]),
                 ]
             value = "–" if estimate is None else _ends(estimate["share"])
             known = each["advantage"]
