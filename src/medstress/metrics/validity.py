@@ -12,7 +12,7 @@ from medstress.metrics.measured import Measured, Stratum, said_by, stratum_of
 from medstress.metrics.valid_bounds import asr_valid_bounds, n_censored, n_validity_unknown
 from medstress.metrics.vouched import Vouched, product, truth_of, vouched_or_why
 from medstress.stats.estimates import Estimate
-from medstress.stats.prevalence import Errors, Tested, corrected_share
+from medstress.stats.prevalence import Errors, Screened, corrected_share
 from medstress.stats.shares import design_effect_of, rate
 
 ASSUMES = "that it errs on these successes as on those that people labelled"
@@ -66,13 +66,13 @@ def _corrected(trials: Sequence[TrialRow], known: Measured) -> dict[str, Any]:
         by_stratum[stratum_of(row)].append(row)
     errors = known.of(by_stratum)
     if errors is None:
-        tested = [_tested(met, source, 1.0, known.errors)]
+        screened = [_screened(met, source, 1.0, known.errors)]
     else:
-        tested = [
-            _tested(rows, source, len(rows) / len(met), errors[stratum])
+        screened = [
+            _screened(rows, source, len(rows) / len(met), errors[stratum])
             for stratum, rows in by_stratum.items()
         ]
-    valid = corrected_share(tested)
+    valid = corrected_share(screened)
     value, below, above = product(share, valid)
     estimate = Estimate(
         value=value,
@@ -85,10 +85,10 @@ def _corrected(trials: Sequence[TrialRow], known: Measured) -> dict[str, Any]:
     return {"asr_valid_corrected": estimate.as_json(), "assumes": ASSUMES, "why": None}
 
 
-def _tested(rows: Sequence[TrialRow], source: str, weight: float, errors: Errors) -> Tested:
+def _screened(rows: Sequence[TrialRow], source: str, weight: float, errors: Errors) -> Screened:
     words = [(unit_of(row), said_by(row, source) is True) for row in rows]
     found = rate(words)
-    return Tested(
+    return Screened(
         weight=weight,
         share=found.value or 0.0,
         n=found.n / design_effect_of(words),

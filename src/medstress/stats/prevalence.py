@@ -35,7 +35,7 @@ class Errors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tested:
+class Screened:
     """What a test said of one stratum, and its errors there."""
 
     weight: float
@@ -43,12 +43,12 @@ class Tested:
     share: float
     """Share found positive."""
     n: float
-    """Tested cases, above 0; the effective number where answers are not independent."""
+    """Screened cases, above 0; the effective number where answers are not independent."""
     errors: Errors
     """Measured on cases of this stratum whose truth people know; they must inform."""
 
 
-def corrected_share(strata: Sequence[Tested]) -> Estimate:
+def corrected_share(strata: Sequence[Screened]) -> Estimate:
     """Estimate the true share of positives from what an imperfect test found.
 
     Point: (p + Sp - 1) / (Se + Sp - 1), cut to [0, 1]. Interval, with z the normal quantile,
@@ -68,7 +68,7 @@ def corrected_share(strata: Sequence[Tested]) -> Estimate:
         The share in [0, 1]; `n` counts tested cases.
 
     >>> errors = Errors(n_true=100, n_true_found=90, n_false=100, n_false_found=80)
-    >>> found = corrected_share([Tested(weight=1.0, share=0.55, n=200, errors=errors)])
+    >>> found = corrected_share([Screened(weight=1.0, share=0.55, n=200, errors=errors)])
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
     (0.5, 0.375, 0.62)
 
@@ -89,7 +89,7 @@ def corrected_share(strata: Sequence[Tested]) -> Estimate:
     )
 
 
-def _corrected(given: Tested) -> tuple[float, float, float]:
+def _corrected(given: Screened) -> tuple[float, float, float]:
     """Return point and ends of one stratum."""
     errors, z2 = given.errors, Z * Z
     se, sp = errors.n_true_found / errors.n_true, errors.n_false_found / errors.n_false
