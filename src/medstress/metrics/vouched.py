@@ -162,7 +162,8 @@ class _Labels:
     def too_few(self) -> str:
         """Say why the labels give no number."""
         n, out = len(self.labels), self._n_outside
-        outside = f"{out} of a {self._source} are of no random sample of the successes"
+        verb = "is" if out == 1 else "are"
+        outside = f"{out} of a {self._source} {verb} of no random sample of the successes"
         if not n and out:
             return outside
         told = f"{n} label{'' if n == 1 else 's'} of a {self._source}, and an estimate needs "
