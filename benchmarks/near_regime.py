@@ -159,8 +159,11 @@ def lines_of(runs: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[str]:
     for run, rows in runs.items():
         for each in rows:
             _, group, victim = each["place"]
-            share, estimate = each["share"], each["estimate"]
-            told = ["not clear of 0", "–"]
+            share, estimate, left = each["share"], each["estimate"], each["left"]
+            told = [
+                f"*{_three(left['worst'])} to {_three(left['best'])}*",
+                f"*{_three(left['all_valid'])}*",
+            ]
             if share is not None:
                 told = [
                     f"{_cut(share['worst'])} to {_cut(share['best'])}",
