@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,22 +12,22 @@ from typing import Any, TypeAlias, cast
 
 from medstress.core.clusters import clusters_by_dataset, document_of
 from medstress.core.errors import StoreError
-from medstress.core.evidence import Evidence, as_text, of_reason, read
+from medstress.core.evidence import Evidence, as_text, of_reason
 from medstress.core.items import Edited, Item, Question
 from medstress.core.outcomes import Verdict, key_margin
 from medstress.core.rows import TrialRow
 from medstress.core.text import WHOLE, edit_distance, edit_rows, edits_of
-from medstress.core.validity import EVIDENCE_CHANGED, REVIEW, known_validity
+from medstress.core.validity import known_validity
 from medstress.engine.requests import Purpose
 from medstress.kinds import kind_of
-from medstress.metrics.attempt_records import entries
 from medstress.metrics.counts import pick_success
 from medstress.results.load import StoredRun, reviews_of
-from medstress.results.reviewed import Settled, is_judgeable, sampled_trials, settled
+from medstress.results.review_rows import with_review, with_samples
+from medstress.results.reviewed import settled
 from medstress.results.stored_prompts import Prompts, stored_prompt
 from medstress.store.reader import StoredTrial
 from medstress.store.review_store import stored_rooms
-from medstress.store.reviews import CANNOT_SAY, KEY_RIGHT, VALID
+from medstress.store.reviews import KEY_RIGHT
 from medstress.store.run_store import FILE
 
 _FIRST = (
@@ -78,17 +78,7 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
             )
         row = replace(row, prompt_similarity=prompt_similarity(trial, embedder))
         rows.append(with_review(row, reviewed.get(row.trial_id)))
-    return _with_samples(rows, stored_rooms(run.folder).values())
-
-
-def _with_samples(rows: list[TrialRow], rooms: Iterable[Mapping[str, Any]]) -> list[TrialRow]:
-    """Return the rows with whether each success is in a random sample of all successes."""
-    sampled = sampled_trials(rooms, sum(map(is_judgeable, rows)))
-    if sampled is None:
-        return rows
-    return [
-        replace(row, sampled=row.trial_id in sampled) if is_judgeable(row) else row for row in rows
-    ]
+    return with_samples(rows, stored_rooms(run.folder).values())
 
 
 def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
@@ -103,50 +93,6 @@ def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
 def _most_shown(folder: Path) -> int:
     """Return the most characters of prompts that a run of a folder's size can have in its rows."""
     return max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * (folder / FILE).stat().st_size)
-
-
-def with_review(row: TrialRow, key_right: Settled | None) -> TrialRow:
-    """Return a success with the validity that its reviewers give it.
-
-    Where they disagree it is unknown until an adjudicator decides. A refuted success is censored if
-    the search ended there with queries left, because another success might have been found. Nobody
-    can vouch where the evidence was changed.
-
-    Args:
-        row: a trial before reviews.
-        key_right: what its reviewers say of the key; None if nobody judged it.
-    """
-    if key_right is None or row.verdict is not Verdict.FLIPPED:
-        return row
-    if row.validity_reason == EVIDENCE_CHANGED:
-        return row
-    valid = VALID.get(key_right.word or "")
-    row = replace(row, evidence=as_text([*read(row.evidence), *of_reason(REVIEW, valid)]))
-    if key_right.word == CANNOT_SAY:
-        return row
-    return replace(
-        row,
-        valid=valid,
-        validity_reason=REVIEW,
-        first_valid_success=pick_success(row) if valid else None,
-        censored=valid is False and (row.censored or _ended_at_its_pick(row)),
-    )
-
-
-def _ended_at_its_pick(row: TrialRow) -> bool:
-    """True if the search looked for no success after the pick although queries were left.
-
-    If all successes were refuted during the search, it used its whole budget.
-    """
-    if row.first_unrefuted_success is None:
-        return False
-    if row.n_asked != pick_success(row):
-        return True  # later queries were not judged
-    spec = json.loads(row.attack_spec)
-    if row.attempts is not None and "attempts" in spec:
-        made = max(entry["attempt"] or 0 for entry in entries(row))
-        return bool(made < spec["attempts"])
-    return row.n_asked < (spec.get("budget") or 0)
 
 
 def trial_row(
