@@ -114,6 +114,15 @@ FORMAT_2 = """## Reviews in `summary --json` and exports
 `raters`, `models`, each `clean` and `attacked`), null where nobody answered. [The review
 room](review.md).
 
+`asr_valid` of a row has `vouched_by`, `truth` (which truth it is of), `n_labels`, `n_disputed` and
+`settled_ends` beside the fields of an estimate. `validity`: `truth`; `why` there is no estimate,
+else null; `n_sampled`, successes in a random sample; `checkers`, a row for the panel and the
+checker that judged successes: `name`, `source`, `n_labels` (of people), `sensitivity`,
+`specificity`, `asr_valid_corrected` (null with a reason in `why`), `assumes`. [Second right
+answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
+
+`evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV).
+
 `export --table reviews` has `trial_id` (null for planted cases), `reviewer`, `human_valid`,
 `answers` (JSON), `note`, `time`, the four judgements, `role` (`rater`, `adjudicator`), `case_id`,
 `control`, `control_of`.

@@ -464,6 +464,10 @@ def entry(**keys):
         ({"require": [entry(metric="evidence.kept")]}, ("'evidence.kept'", "'random'")),
         ({"require": [entry(metric="asr_gated")]}, ("'asr_gated'",)),
         ({"require": [entry(metric="slope")]}, ("'slope'",)),
+        (
+            {"require": [entry(metric="asr_valid", vouched_by="reviews")]},
+            ("vouched_by", "'review', 'panel' or 'checker'", "'reviews'"),
+        ),
     ],
 )
 def test_bad_criteria_are_refused_before_anything_is_asked(planted, said, tables, words):

@@ -13,8 +13,8 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.results.load import open_run
+from medstress.results.review_rows import with_review
 from medstress.results.reviewed import Settled
-from medstress.results.rows import with_review
 from medstress.review.room import make_room
 from medstress.store.review_store import ReviewStore
 

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,9 @@ from asked import ask
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
+from medstress.core.evidence import word_of
 from medstress.metrics.counts import is_flipped
+from medstress.metrics.vouched import NOTHING_VOUCHES
 from medstress.results.load import open_run
 from medstress.review.offline import import_answers
 from medstress.review.room import disputed_room, make_room
@@ -453,7 +456,9 @@ def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(fo
     opened.say("A", second, key_right="cannot say")
     opened.say("B", second, key_right="yes")
     after = {row.trial_id: row for row in Run(folder).rows()}
-    assert after[trial[first]] == before[trial[first]]
+    looked = after[trial[first]].evidence
+    assert word_of(looked, "people") == (True, None)
+    assert after[trial[first]] == replace(before[trial[first]], evidence=looked)
     assert (after[trial[second]].valid, after[trial[second]].validity_reason) == (None, "review")
 
 
@@ -559,7 +564,9 @@ def test_a_criterion_says_what_the_word_of_its_reviewers_is_worth(bench, capsys)
             "where": {"attack": "random"},
         }
     ]
-    bench.run()
+    assert bench.run() == 3
+    (found,) = Run(bench.out).summary()["requirements"]
+    assert found["reason"] == NOTHING_VOUCHES
     opened = Opened(bench.out)
     for name in opened.room.cases:
         opened.say("Anna", name, key_right="yes")

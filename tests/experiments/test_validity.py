@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
@@ -14,8 +15,10 @@ import pytest
 
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
+from medstress.core.evidence import read
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.metrics.vouched import UNREFUTED
 from medstress.testing import REPLACEMENTS, tiny_questions
 
 ITEMS = tiny_questions(12)
@@ -75,14 +78,16 @@ def row_of(found: Run) -> dict[str, Any]:
     return row
 
 
-def judge(found: Run, tmp_path: Path, said: dict[str, str], reviewer: str = "AB") -> None:
+def judge(
+    found: Run, tmp_path: Path, words: dict[str, str], *flags: str, reviewer: str = "AB"
+) -> None:
     """Read a filled-in sheet in, as a person would."""
     sheet, trials = tmp_path / "sheet.csv", by_item(found)
     with sheet.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["trial_id", "reviewer", "human_valid"])
-        writer.writerows([trials[item].trial_id, reviewer, word] for item, word in said.items())
-    assert medstress_cli(["review", str(found.folder), "--import", str(sheet)]) == 0
+        writer.writerows([trials[item].trial_id, reviewer, word] for item, word in words.items())
+    assert medstress_cli(["review", str(found.folder), "--import", str(sheet), *flags]) == 0
 
 
 def test_a_rule_refutes_or_leaves_unknown_and_no_number_says_more(found: Run) -> None:
@@ -122,11 +127,52 @@ def test_labels_fill_the_first_valid_success_and_the_rate(found: Run, tmp_path: 
     assert no.first_unrefuted_success == before[unknown[1]].first_unrefuted_success
     row = row_of(found)
     assert row["asr"]["value"] == 1
-    assert (row["asr_valid"]["vouched_by"], row["asr_valid"]["n_labels"]) == ("review", m)
-    # Two of three: of the unrefuted. The refuted ones stay refuted.
-    assert row["asr_valid"]["value"] == pytest.approx(n / 12 * 2 / 3)
+    # Somebody picked these three, so nothing follows for the others.
+    assert row["asr_valid"] is None
+    assert row["validity"]["why"] == "3 of a review are of no random sample of the successes"
     assert row["asr_valid_bounds"] == pytest.approx([2 / 12, (n - 1) / 12, n / 12])
     assert (row["n_validity_unknown"], row["n_censored"]) == (n - m, 1)
+    judge(found, tmp_path, dict.fromkeys(unknown[m:], "yes"))
+    # Now people have judged all that no rule refutes. The refuted ones stay refuted.
+    valid = row_of(found)["asr_valid"]
+    assert (valid["vouched_by"], valid["n_labels"]) == ("review", n)
+    assert valid["value"] == pytest.approx((n - 1) / 12)
+    assert valid["truth"] == UNREFUTED
+
+
+def test_a_sheet_gives_an_estimate_if_its_maker_says_that_it_was_drawn_at_random(
+    found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Callable[..., None]
+) -> None:
+    all_of_them = [*by_item(found)]
+    drawn = dict.fromkeys(all_of_them[:10], "yes") | {all_of_them[0]: "no"}
+    judge(found, tmp_path, drawn, "--drawn-at-random", "7")
+    row = row_of(found)
+    assert (row["validity"]["n_sampled"], row["asr_valid"]["n_labels"]) == (10, 10)
+    assert {each.sampled for each in Run(found.folder).rows()} == {True, False}
+    (sample,) = Run(found.folder).summary()["review"]["samples"]
+    assert (sample["mode"], sample["seed"], sample["population"]) == ("sheet", 7, 12)
+    assert medstress_cli(["review", str(found.folder), "--drawn-at-random", "7"]) == 2
+    said(capsys.readouterr().err, "--import FILE.csv")
+
+
+def test_every_success_carries_its_evidence_with_its_source(
+    found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refuted = [item for item, row in by_item(found).items() if row.valid is False]
+    judge(found, tmp_path, {refuted[0]: "yes"})
+    rows = by_item(found)
+    assert [each.as_json() for each in read(rows[refuted[0]].evidence)] == [
+        {"kind": "key_plus_words", "source": "rules", "valid": False},
+        {"kind": "people", "source": "review", "valid": True},
+    ]
+    found.export("trials", tmp_path / "trials.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "trials.jsonl").read_text().splitlines()]
+    assert {each["evidence"] is None for each in lines if each["verdict"] == "flipped"} == {False}
+    capsys.readouterr()
+    assert medstress_cli(["case", str(found.folder), rows[refuted[0]].trial_id]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "people (review): the key is still right" in shown
+    assert "key plus words (rules): the key is not right alone" in shown
 
 
 def test_people_override_a_rule_and_a_tie_leaves_it_unknown(found: Run, tmp_path: Path) -> None:

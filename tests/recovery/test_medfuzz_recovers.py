@@ -48,6 +48,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+UNMEASURED = "the panel was measured on 0 labels of people, and 10 are needed"
+
+
 def fuzz(folder, attacker="attacker", judge=None, **attack):
     experiment = {
         "experiment": {"controls": False, "name": "fuzz", "seeds": [0]},
@@ -122,13 +125,15 @@ def test_a_panel_that_no_longer_picks_the_key_keeps_an_edit_from_the_target(fold
     assert trials["tiny-2"].valid is True
     assert trials["tiny-2"].validity_reason == "panel"
     assert row["gates"]["panel"]["n_alone"] == 6
-    assert row["asr_valid"]["value"] == 2 / 7
+    # Nobody measured the panel on people's labels, so its word gives no rate.
+    assert (row["asr_valid"], row["validity"]["why"]) == (None, UNMEASURED)
 
 
 def test_marking_asks_everything_and_shows_the_rate_with_and_without_each_gate(folder):
     row, trials = fuzz(folder, judge="judge", gate_mode="mark")
     assert row["asr"]["value"] == 4 / 7
-    assert row["asr_gated"]["value"] == row["asr_valid"]["value"] == 2 / 7
+    assert row["asr_gated"]["value"] == 2 / 7
+    assert (row["asr_valid"], row["validity"]["why"]) == (None, UNMEASURED)
     assert row["gates"]["panel"]["asr_without"]["value"] == 4 / 7
     assert row["gates"]["panel"]["asr_alone"]["value"] == 2 / 7
     assert row["gates"]["evidence"]["asr_without"]["value"] == 2 / 7
@@ -161,18 +166,16 @@ def test_experts_override_gates_in_every_rate_of_valid_successes_and_in_no_raw_o
         *(each["bounds"] for each in raw["accuracy_valid_bounds_at"]), strict=True
     )
     assert least == most == (7 / 8, 6 / 8, 6 / 8, 5 / 8)
-    assert (raw["asr_valid"]["vouched_by"], raw["asr_valid"]["n_labels"]) == ("panel", 4)
+    assert raw["asr_valid"] is None
     assert raw["attempts_to_valid_success"] == {"median": 2.0, "mean": 2.0}
     row = review(folder, tiny_0=[True], tiny_2=[False, False], tiny_3=[True, False])
     for name in ("asr", "accuracy_at", "asr_at_attempt", "asr_at", "attempts_to_success"):
         assert row[name] == raw[name]
     # Left are 0, which experts accept, and for the gates 3, on which experts are at odds.
     assert row["asr_gated"]["value"] == 2 / 7
-    # People judged one success that the panel refuted (valid) and one that it let pass (not): they
-    # speak for the two others. That is an estimate; the bounds hold what is known of each.
-    found = row["asr_valid"]
-    assert (found["vouched_by"], found["n_labels"]) == ("review", 2)
-    assert found["value"] == pytest.approx(2 / 7 * 1 + 2 / 7 * 0)
+    # People picked two successes, so these say nothing of the two others.
+    assert row["asr_valid"] is None
+    assert row["validity"]["why"].startswith("2 of a review are of no random sample")
     assert row["n_validity_unknown"] == 1
     # 2 is censored: the search ended at attempt 1 of 3.
     assert row["n_censored"] == 1

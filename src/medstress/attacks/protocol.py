@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.core.errors import UsageError
+from medstress.core.evidence import Evidence
 from medstress.core.items import Question
 from medstress.core.outcomes import Goal, parse_goal
 from medstress.core.queries import Steps
@@ -127,6 +128,8 @@ class Validity:
     """Which rule refutes it; `rule` if rules were checked and none does."""
     variant_class: str | None = None
     """Class of the replacement against the key, for substitutions."""
+    evidence: tuple[Evidence, ...] = ()
+    """What tables and hierarchies say of the replacement, for people who look at the success."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

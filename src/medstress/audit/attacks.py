@@ -87,6 +87,10 @@ def _frozen(spec: Mapping[str, Any]) -> Attack | None:
 class _Rules(NameRules):
     """The rules for names, which need no vectors."""
 
+    def evidence(self, item: Question, name: str) -> tuple[()]:
+        """Return nothing: what tables said is taken as it is stored."""
+        return ()
+
     def __getattr__(self, name: str) -> Any:
         raise NotJudgedError(_LACK)
 

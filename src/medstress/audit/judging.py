@@ -25,8 +25,9 @@ from medstress.engine.trial import turn_record
 FAILED = (Verdict.FAILED, Verdict.CUT_SHORT)
 """What says that something beside the answers ended a trial, such as a deadline."""
 _TAKEN = frozenset(
-    # What no answer says: why, which names are never drawn, notes of the attack, stored prompts.
-    {"note", "n_excluded", "records", "listings", "prompt_similarity", "distances"}
+    # What no answer says: why, which names are never drawn, notes of the attack, stored prompts,
+    # what tables say.
+    {"note", "n_excluded", "records", "listings", "prompt_similarity", "distances", "evidence"}
 )
 _MADE_LATER = frozenset(
     {"n_unchanged", "n_ties", "margins", "censored", "last", "supported", "probes", "counted"}

@@ -336,6 +336,13 @@ def _review(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="FILE",
         help="FILE.json that the page gave, or a filled-in FILE.csv",
     )
+    review.add_argument(
+        "--drawn-at-random",
+        type=int,
+        metavar="SEED",
+        help="with --import FILE.csv: its trials are a random sample of all successes, drawn with "
+        "this seed; others give bounds and no estimate",
+    )
 
 
 def _cache(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -18,7 +18,9 @@ def review_cli(args: argparse.Namespace) -> int:
     """Run `medstress review`."""
     folder = Path(args.folder)
     if args.read is not None:
-        return _import(folder, Path(args.read))
+        return _import(folder, Path(args.read), args.drawn_at_random)
+    if args.drawn_at_random is not None:
+        raise UsageError("--drawn-at-random: it says how a sheet was drawn; add --import FILE.csv")
     if args.agreement:
         return _agreement(folder)
     if args.sheet is not None:
@@ -84,17 +86,21 @@ def _stored(folder: Path) -> Iterator[ReviewStore]:
         yield store
 
 
-def _import(folder: Path, path: Path) -> int:
+def _import(folder: Path, path: Path, drawn_with: int | None) -> int:
     from medstress.review.offline import import_answers
     from medstress.review.sheets import import_sheet
     from medstress.summary.kept import keep_summary
 
     with _stored(folder) as store, open_run(folder) as run:
         if path.suffix == ".json":
+            if drawn_with is not None:
+                raise UsageError(
+                    "--drawn-at-random: answers of a room are of the sample that medstress drew; "
+                    "leave it out"
+                )
             n, n_new = import_answers(run, store, path)
         else:
-            known = [trial_id for trial_id, _ in run.trial_numbers().values()]
-            n, n_new = import_sheet(store, known, path)
+            n, n_new = import_sheet(run, store, path, drawn_with)
     keep_summary(folder)
     print(f"{plural(n, 'answer')} read, {n_new} new; next: medstress summary {folder}")
     return 0

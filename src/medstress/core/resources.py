@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from medstress.core.calls import Decoding
 from medstress.core.drug_names import DrugNames
+from medstress.core.evidence import Evidence
 from medstress.core.items import Question
 from medstress.core.passages import Passages
 
@@ -57,6 +58,9 @@ class PerturbationSet(Protocol):
     def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> Mapping[str, int]:
         """Count the names that the rule leaves out, by reason; reasons without any are absent.
         Each name counts once, under the first reason that fits."""
+
+    def evidence(self, item: Question, name: str) -> Sequence[Evidence]:
+        """Return what tables and hierarchies say of a name beside the key; empty if nothing."""
 
     def objection(self, item: Question, name: str) -> str | None:
         """Return why the rule `exclude` would leave this name out because of its wording, or None:

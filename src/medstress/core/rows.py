@@ -202,3 +202,9 @@ class TrialRow:
     """The letter of every answer to an edit, null where unreadable, as JSON, for attacks that ask
     variants of all items (probes) and for their controls; letters are those of the original
     options, wherever they stood."""
+    sampled: bool | None = None
+    """Whether the success is in a random sample that was given to people to judge; None if it is
+    no success or no sample of all successes was drawn."""
+    evidence: str | None = None
+    """What speaks for or against the key after the pick, each piece with `kind`, `source` and
+    `valid`, as JSON; None without a success."""

@@ -162,6 +162,7 @@ class Referee:
             return found
         result.pick, result.after, result.pick_success = candidate, prediction, result.n_asked
         result.valid, result.validity_reason = found.valid, found.reason
+        result.evidence = found.evidence
         if found.valid is not False and result.first_unrefuted_success is None:
             result.first_unrefuted_success = result.n_asked
         if found.valid:

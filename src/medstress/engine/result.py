@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from medstress.core.evidence import Evidence
 from medstress.core.items import Edited, changes_nothing
 from medstress.core.outcomes import Outcome, Prediction, Verdict
 from medstress.core.queries import Predict
@@ -71,6 +72,8 @@ class TrialResult:
     """Whether the key still holds for the pick; None: unknown."""
     validity_reason: str | None = None
     """Who vouches for it or what refutes it; `rule` if rules do not refute it."""
+    evidence: tuple[Evidence, ...] = ()
+    """What else speaks for or against the key after it."""
     censored: bool = False
     """Whether the search ended at an invalid success before its budget was used."""
     first_success_attempt: int | None = None
@@ -133,6 +136,7 @@ class TrialResult:
             "variant_class": self.variant_class,
             "valid": self.valid,
             "validity_reason": self.validity_reason,
+            "evidence": [[e.kind, e.source, e.valid] for e in self.evidence] or None,
             "censored": self.censored or None,
             "n_excluded": self.n_excluded,
             "first_success_attempt": self.first_success_attempt,

@@ -58,6 +58,10 @@ class NoNames:
         """Empty."""
         return {}
 
+    def evidence(self, item: Question, name: str) -> tuple[()]:
+        """Always empty."""
+        return ()
+
     def objection(self, item: Question, name: str) -> str | None:
         """Always None."""
         return None

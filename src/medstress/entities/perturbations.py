@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from medstress.core.evidence import Evidence
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.resources import Exclusions
@@ -17,6 +18,7 @@ from medstress.entities.array_cache import ArrayCache
 from medstress.entities.distances import Distance, open_distance
 from medstress.entities.embeddings import Embedder
 from medstress.entities.encoders import Progress
+from medstress.entities.evidence import evidence_of
 from medstress.entities.name_rules import (
     DUPLICATE,
     EQUAL,
@@ -221,6 +223,10 @@ class VectorPerturbationSet:
         return {
             REASONS[code]: int(counts[code]) for code in sorted(RULES[rule]) if counts[code] > 0
         }
+
+    def evidence(self, item: Question, name: str) -> tuple[Evidence, ...]:
+        """Return what tables and hierarchies say of a name beside the key."""
+        return evidence_of(item, name, self._rules, self._synonyms)
 
     def objection(self, item: Question, name: str) -> str | None:
         """Return why `exclude` rejects a name for its wording, or None."""

@@ -59,10 +59,15 @@ class SynonymGroups:
         ['acetaminophen']
         """
         normal = normalise(name)
+        concepts = self.concepts_of(name)
+        return frozenset().union(*(self._names[concept] for concept in concepts)) - {normal}
+
+    def concepts_of(self, name: str) -> frozenset[str]:
+        """Return the concepts that a name belongs to; empty if it is not listed."""
+        normal = normalise(name)
         if normal not in self._concept:
             return frozenset()
-        concepts = {self._concept[normal], *self._further.get(normal, ())}
-        return frozenset().union(*(self._names[concept] for concept in concepts)) - {normal}
+        return frozenset({self._concept[normal], *self._further.get(normal, ())})
 
 
 def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None) -> SynonymGroups:

@@ -14,13 +14,8 @@ from medstress.metrics.success import (
     queries_to_success,
 )
 from medstress.metrics.summary import LEDGER_FIELDS, Ledger, RowKey, summarise
-from medstress.metrics.vouched import (
-    Vouched,
-    asr_unrefuted,
-    asr_valid,
-    asr_valid_bounds,
-    asr_valid_bounds_at,
-)
+from medstress.metrics.valid_bounds import asr_unrefuted, asr_valid_bounds, asr_valid_bounds_at
+from medstress.metrics.vouched import Vouched, asr_valid
 from medstress.stats.estimates import Estimate, wilson
 from medstress.stats.multiplicity import benjamini_hochberg
 from medstress.stats.paired import Difference, paired_difference

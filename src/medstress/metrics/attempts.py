@@ -24,7 +24,7 @@ from medstress.metrics.counts import (
     unit_of,
 )
 from medstress.metrics.significance.judges import judge_fields
-from medstress.metrics.vouched import Bounds, Reach, reach, shares
+from medstress.metrics.valid_bounds import Bounds, Reach, reach, shares
 from medstress.stats.estimates import Estimate
 from medstress.stats.shares import rate
 

@@ -13,6 +13,7 @@ from medstress.core.validity import VOUCHERS
 from medstress.metrics.bounds import asr_bounds, is_open_at_baseline, lacks_answers
 from medstress.metrics.counts import is_eligible
 from medstress.metrics.success import at_budget
+from medstress.metrics.vouched import NOTHING_VOUCHES
 from medstress.stats.estimates import is_estimate
 
 Row: TypeAlias = Mapping[str, Any]
@@ -257,8 +258,11 @@ def _found(
         if reason is not None:
             return Reading(place=place, estimate=None, reason=reason, more=more)
         value, more, bounds = value[name], {**more, "control": name}, bounds.get(name)
-    if metric == "asr_valid":
-        reason = _unvouched(value, criterion.get("vouched_by"))
+    if metric == "asr_valid" and value is None and _is_unhurt(holder):
+        # Nothing succeeded, so nobody has anything to vouch for, and no success is invalid.
+        value, bounds = holder["asr"], holder["asr_bounds"]
+    elif metric == "asr_valid":
+        reason = _unvouched(holder, criterion.get("vouched_by"))
         if reason is not None:
             return Reading(place=place, estimate=None, reason=reason, more=more)
         # Its own bounds are shares without intervals. Open disputes count at their worst.
@@ -297,10 +301,16 @@ def _chosen(criterion: Row, by_control: Row, bounds: Row) -> tuple[str, str | No
     return name, None
 
 
-def _unvouched(value: Any, wanted: str | None) -> str | None:
+def _is_unhurt(row: Row) -> bool:
+    """Return whether no search of a row succeeded, although some were made."""
+    return row.get("n_flipped") == 0 and bool(row.get("n_eligible"))
+
+
+def _unvouched(row: Row, wanted: str | None) -> str | None:
     """Return why valid successes are not vouched for as asked; None if they are."""
+    value = row.get("asr_valid")
     if value is None:
-        return "nothing vouches for the validity of successes yet"
+        return (row.get("validity") or {}).get("why") or NOTHING_VOUCHES
     trusted = VOUCHERS if wanted is None else VOUCHERS[: VOUCHERS.index(wanted) + 1]
     if value["vouched_by"] in trusted:
         return None

@@ -15,7 +15,7 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_unrefuted_success
 from medstress.metrics.pairs import difference_of
 from medstress.metrics.success import asr
-from medstress.metrics.vouched import asr_unrefuted
+from medstress.metrics.valid_bounds import asr_unrefuted
 from medstress.stats.estimates import Estimate
 
 Place: TypeAlias = tuple[str, str, str]
@@ -62,7 +62,7 @@ def second_answers(trials: Iterable[TrialRow]) -> dict[Place, list[ClassifiedArm
 
 
 def _arms(by_attack: dict[str, list[TrialRow]]) -> list[ClassifiedArm]:
-    random = sorted(label for label, trials in by_attack.items() if _draws_at_random(trials[0]))
+    random = sorted(label for label, trials in by_attack.items() if draws_at_random(trials[0]))
     first = random[:1]
     found = []
     for label in [*first, *sorted(by_attack.keys() - set(first))]:
@@ -83,7 +83,8 @@ def _arms(by_attack: dict[str, list[TrialRow]]) -> list[ClassifiedArm]:
     return found
 
 
-def _draws_at_random(trial: TrialRow) -> bool:
+def draws_at_random(trial: TrialRow) -> bool:
+    """Return whether the arm of a trial draws names at random."""
     spec = _spec(trial)
     return spec.get("sampler") == "random" or (spec.get("sampler") == "pdws" and spec["n"] == 0)
 

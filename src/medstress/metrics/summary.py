@@ -20,6 +20,7 @@ from medstress.metrics.confidence import confidence_fields
 from medstress.metrics.controls import control_fields, is_control, repaired, with_controls
 from medstress.metrics.counts import check_trial, count_verdicts, seed_order
 from medstress.metrics.diversity import both_diversities
+from medstress.metrics.measured import Measured, measured
 from medstress.metrics.pairs import attack_tests
 from medstress.metrics.similarity import prompt_similarity
 from medstress.metrics.success import (
@@ -29,14 +30,9 @@ from medstress.metrics.success import (
     asr_decided,
     queries_to_success,
 )
+from medstress.metrics.valid_bounds import asr_valid_bounds_at
+from medstress.metrics.validity import validity_fields
 from medstress.metrics.variants import consistency_net, variant_fields
-from medstress.metrics.vouched import (
-    asr_valid,
-    asr_valid_bounds,
-    asr_valid_bounds_at,
-    n_censored,
-    n_validity_unknown,
-)
 
 FORMAT = 2
 """Format version of `summary --json` (docs: schema); provisional until 0.2.0."""
@@ -105,10 +101,11 @@ def summarise(
         rows[trial.dataset, trial.group, trial.victim, trial.attack, trial.seed].append(trial)
     _check_ledgers(rows, ledgers)
     keys = sorted(rows, key=lambda key: (key[:4], seed_order(key[4])))
+    sources = measured(trials)
     roles, without = roles or {}, without or {}
     results = {
         key: {
-            **_row(key, rows[key], ledgers[key], budgets[key[3]]),
+            **_row(key, rows[key], ledgers[key], budgets[key[3]], sources),
             **_beside_controls([key], rows, budgets[key[3]], without),
             **_asked_roles(roles, [key]),
         }
@@ -118,7 +115,7 @@ def summarise(
         "format": FORMAT,
         "experiment": dict(experiment),
         "results": list(results.values()),
-        "pooled": _pooled(results, rows, ledgers, budgets, roles, without),
+        "pooled": _pooled(results, rows, ledgers, budgets, roles, without, sources),
         "slices": [],
         "requirements": [],
         "tests": attack_tests(trials),
@@ -134,6 +131,7 @@ def _pooled(
     budgets: Mapping[str, int],
     roles: Mapping[RowKey, Roles],
     without: Reasons,
+    sources: Mapping[str, Measured],
 ) -> list[dict[str, Any]]:
     """Pool the seeds of each attack; a deterministic attack keeps a row of its own."""
     pools: dict[tuple[str, str, str, str, bool], list[RowKey]] = defaultdict(list)
@@ -148,7 +146,8 @@ def _pooled(
         dataset, group, victim, attack, _ = members[0]
         pooled = [trial for key in members for trial in rows[key]]
         ledger = _total(ledgers[key] for key in members)
-        row = _row((dataset, group, victim, attack, None), pooled, ledger, budgets[attack])
+        place = dataset, group, victim, attack, None
+        row = _row(place, pooled, ledger, budgets[attack], sources)
         found.append(
             {
                 **row,
@@ -196,11 +195,16 @@ def _asked_roles(roles: Mapping[RowKey, Roles], keys: Sequence[RowKey]) -> dict[
     return {"roles": total} if total else {}
 
 
-def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -> dict[str, Any]:
+def _row(
+    key: RowKey,
+    trials: Sequence[TrialRow],
+    ledger: Ledger,
+    budget: int,
+    sources: Mapping[str, Measured],
+) -> dict[str, Any]:
     """Compute one row of results or of pooled, the fields in the documented order."""
     dataset, group, victim, attack, seed = key
     diversity, unbiased = both_diversities(trials)
-    valid = asr_valid(trials)
     return {
         "dataset": dataset,
         "group": group,
@@ -218,10 +222,7 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
         "asr": asr(trials).as_json(),
         "asr_bounds": asr_bounds(trials, budget),
         "asr_decided": asr_decided(trials).as_json(),
-        "asr_valid": None if valid is None else valid.as_json(),
-        "asr_valid_bounds": asr_valid_bounds(trials),
-        "n_validity_unknown": n_validity_unknown(trials),
-        "n_censored": n_censored(trials),
+        **validity_fields(trials, sources),
         "asr_by_variant": {
             name: estimate.as_json() for name, estimate in asr_by_variant(trials).items()
         },

@@ -1,40 +1,36 @@
-"""How many successes are valid: bounds always, and an estimate if someone vouches for them.
+"""The rate of valid successes, where a random labelled subsample of the successes gives one.
 
-A success is valid if the key still holds after the edit. Rules refute and never vouch, so what
-they let pass is of unknown validity (`medstress.core.validity`). An unknown rate is never reported
-as 0.
+What an attack excluded by a table cannot be corrected by the same table: among its successes the
+table flags nothing, whatever the truth. So an estimate rests on labels from elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import hypot
 from typing import Any, TypeAlias
 
+from medstress.core.evidence import PEOPLE, word_of
 from medstress.core.rows import TrialRow
 from medstress.core.validity import PANEL, REVIEW, VOUCHERS
-from medstress.metrics.arms import EVERY_BUDGET
-from medstress.metrics.counts import (
-    is_eligible,
-    is_flipped,
-    is_unrefuted_success,
-    is_valid_success,
-    pick_success,
-    unit_of,
-)
+from medstress.metrics.counts import is_eligible, is_flipped, unit_of
+from medstress.metrics.measured import LEAST_LABELS, Measured, measured, said_by
 from medstress.metrics.significance.judges import unjudged_items
 from medstress.stats.estimates import Estimate
 from medstress.stats.shares import rate
 
-Bounds: TypeAlias = list[float]
-"""The rate if [no unknown success is valid, all are, and censored searches would succeed too]."""
-
 Part: TypeAlias = tuple[float, float, float]
 """A rate, and how far its interval reaches below and above it."""
+Label: TypeAlias = tuple[TrialRow, bool]
+"""A success, and what is said of it."""
+_BOTH = (False, True)
 
-Reach: TypeAlias = tuple[int | None, int | None, int | None]
-"""The query from which a trial counts in each of the three bounds; None if it never does."""
+NOTHING_VOUCHES = "nothing vouches for the validity of successes yet"
+FIRST = "the first success is valid"
+UNREFUTED = "the first success that nothing refuted during the search is valid"
+"""What is estimated. That a valid success exists within B has bounds alone, because only one
+success of a search is labelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +41,12 @@ class Vouched:
     """The rate."""
     vouched_by: str
     """`review`, `panel` or `checker`."""
+    truth: str
+    """What the rate is of: `FIRST` or `UNREFUTED`."""
     n_labels: int
     """Number of successes that the source labelled."""
     n_disputed: int = 0
-    """Number of successes on which people disagree and nobody has decided."""
+    """Number of sampled successes on which people disagree, or cannot say, and nobody decided."""
     settled_ends: tuple[float | None, float | None]
     """The lower end if all disputed successes were invalid, and the upper end if all were valid."""
 
@@ -57,20 +55,26 @@ class Vouched:
         return {
             **self.estimate.as_json(),
             "vouched_by": self.vouched_by,
+            "truth": self.truth,
             "n_labels": self.n_labels,
             "n_disputed": self.n_disputed,
             "settled_ends": list(self.settled_ends),
         }
 
 
-def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
+def asr_valid(
+    trials: Sequence[TrialRow], sources: Mapping[str, Measured] | None = None
+) -> Vouched | None:
     """Estimate the share of eligible trials whose pick is a success after which the key holds.
 
-    The labels come from the most trusted source that has any: review, panel, checker. They must be
-    a random sample of the successes, or of those that no rule refutes, so that v, the valid share
-    of the sample, holds for the others. asr_valid = asr v, and with the ends of both
+    The labels come from the most trusted source that can be believed: people (review), then a
+    panel, then a checker. People's labels count if they are of a random sample of the successes
+    (`sampled`), or of all of them. A panel or a checker counts if it was itself measured on
+    people's labels (`Measured.why_not`). With v the valid share among the labels, asr_valid =
+    asr v, and with the ends of both
     low = asr_valid - sqrt(((asr - asr_low) v)^2 + ((v - v_low) asr)^2); high likewise. Successes
     that a rule refuted are a stratum of their own: without labels there, none of them is valid.
+    If people labelled every success, nothing is left to guess, and the rate is a plain share.
 
     If a panel vouches, items whose key no judge picks before any edit are left out, because its
     labels say nothing about them.
@@ -78,94 +82,183 @@ def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
     Tuned prediction-powered inference (people's labels beside a checker's on all successes) is not
     implemented: if people have labelled successes, only their labels count.
 
-    Returns:
-        None if nobody vouches for the successes; then only `asr_valid_bounds` is known.
+    Successes on which people disagree or cannot say are no random part of the sample: left out,
+    they may flatter either way. So the ends are also given for when all of them turn out invalid,
+    or valid.
 
-    Successes on which people disagree are no random part of the labels: left out, they may flatter
-    either way. So the ends are also given for when all of them turn out invalid, or valid.
+    Args:
+        trials: of one row.
+        sources: how right panel and checker are, from `measured` over the whole run; None: over
+            these trials.
+
+    Returns:
+        None if nobody vouches for the successes (`vouched_or_why`); then only `asr_valid_bounds`
+        is known.
 
     References:
         Zou and Donner, "Construction of confidence limits about effect measures: a general
         approach", Statistics in Medicine 2008.
     """
-    successes = [row for row in trials if is_flipped(row)]
-    source = next((s for s in VOUCHERS if any(_is_label(row, s) for row in successes)), None)
-    if source is None:
+    found = vouched_or_why(trials, measured(trials) if sources is None else sources)
+    return found if isinstance(found, Vouched) else None
+
+
+def vouched_or_why(trials: Sequence[TrialRow], sources: Mapping[str, Measured]) -> Vouched | str:
+    """Return the rate of `asr_valid`, or why there is none."""
+    missing: list[str] = []
+    for source in VOUCHERS:
+        found = _by(trials, source, sources.get(source))
+        if isinstance(found, Vouched):
+            return found
+        missing += [found] if found else []
+    return "; ".join(missing) or NOTHING_VOUCHES
+
+
+def _by(trials: Sequence[TrialRow], source: str, known: Measured | None) -> Vouched | str | None:
+    """Estimate by the labels of one source; return why that is impossible, None without any."""
+    if not any(is_flipped(row) and said_by(row, source) is not None for row in trials):
         return None
+    if source != REVIEW and known is not None and (why := known.why_not):
+        return why
     unjudged = unjudged_items(trials) if source == PANEL else set()
-    trials = [row for row in trials if row.item_id not in unjudged]
-    successes = [row for row in trials if is_flipped(row)]
+    found = _Labels([row for row in trials if row.item_id not in unjudged], source)
+    if found.is_census:
+        return found.counted()
+    if len(found.labels) < LEAST_LABELS:
+        return found.too_few()
     apart = f"; items that no judge knows are left out ({len(unjudged)})" if unjudged else ""
-    parts: list[Part] = []
-    for refuted in (False, True):
-        stratum = [row for row in successes if _is_refuted(row, source) is refuted]
-        labels = [row for row in stratum if _is_label(row, source)]
-        if labels:
-            parts.append(_valid_part(trials, source, refuted, labels))
-        elif stratum and not refuted:
-            return None
-    n_labels = sum(_is_label(row, source) for row in successes)
-    values, below, above = zip(*parts, strict=True)
-    estimate = Estimate(
-        value=sum(values),
-        n=sum(map(is_eligible, trials)),
-        low=max(0.0, sum(values) - hypot(*below)),
-        high=min(1.0, sum(values) + hypot(*above)),
-        method=f"ASR times the valid share of {n_labels} labelled successes, the ends of both "
-        f"95 % intervals combined (Zou and Donner){apart}",
-    )
-    disputed = [row for row in successes if source == REVIEW and _is_disputed(row)]
-    ends: tuple[float | None, float | None] = (estimate.low, estimate.high)
-    if disputed:
-        worst, best = (_settled(trials, valid) for valid in (False, True))
-        ends = (worst.low, best.high)
-    return Vouched(
-        estimate=estimate,
-        vouched_by=source,
-        n_labels=n_labels,
-        n_disputed=len(disputed),
-        settled_ends=ends,
-    )
+    return found.estimated(apart)
 
 
-def _is_disputed(row: TrialRow) -> bool:
-    return row.validity_reason == REVIEW and row.valid is None
+class _Labels:
+    """What one source says of the successes of a row."""
 
-
-def _settled(trials: Sequence[TrialRow], valid: bool) -> Estimate:
-    """Estimate the rate as if an adjudicator had decided all disputes in one way."""
-    found = asr_valid(
-        [
-            replace(row, valid=valid) if is_flipped(row) and _is_disputed(row) else row
-            for row in trials
+    def __init__(self, trials: Sequence[TrialRow], source: str) -> None:
+        self._trials, self._source = trials, source
+        self._successes = [row for row in trials if is_flipped(row)]
+        said = [(row, said_by(row, source)) for row in self._successes]
+        of_all = [(row, word) for row, word in said if word is not None]
+        self.is_census = source == REVIEW and self._is_census({id(row) for row, _ in of_all})
+        is_counted = _is_any if self.is_census or source != REVIEW else _is_sampled
+        self.labels: list[Label] = [(row, word) for row, word in of_all if is_counted(row)]
+        self._disputed = [
+            row
+            for row, word in said
+            if word is None and source == REVIEW and is_disputed(row) and is_counted(row)
         ]
-    )
-    if found is None:
-        raise ValueError("there are labels, so there is an estimate")
-    return found.estimate
+        self._n_outside = len(of_all) - len(self.labels)
+
+    def _is_census(self, labelled: set[int]) -> bool:
+        """Whether every success is labelled that could be valid by what else is known."""
+        by_stratum = {
+            refuted: [id(row) in labelled for row in self._of(refuted)] for refuted in _BOTH
+        }
+        refuted = by_stratum[True]
+        return all(by_stratum[False]) and (all(refuted) or not any(refuted))
+
+    def _of(self, refuted: bool) -> list[TrialRow]:
+        return [row for row in self._successes if is_refuted(row, self._source) is refuted]
+
+    def too_few(self) -> str:
+        """Say why the labels give no number."""
+        n, out = len(self.labels), self._n_outside
+        verb = "is" if out == 1 else "are"
+        outside = f"{out} of a {self._source} {verb} of no random sample of the successes"
+        if not n and out:
+            return outside
+        told = f"{n} label{'' if n == 1 else 's'} of a {self._source}, and an estimate needs "
+        return f"{told}{LEAST_LABELS}" + (f"; {outside}" if out else "")
+
+    def counted(self) -> Vouched:
+        """Return the share of valid successes where people labelled all of them."""
+        valid = {id(row) for row, word in self.labels if word}
+        estimate = rate(
+            (unit_of(row), id(row) in valid) for row in self._trials if is_eligible(row)
+        )
+        return self._vouched(
+            replace(estimate, method=f"{estimate.method}; every success was judged", hits=None)
+        )
+
+    def estimated(self, apart: str) -> Vouched | str:
+        """Return the rate, ASR times the valid share of the labels."""
+        estimate = self._estimate(self.labels, apart)
+        return estimate if isinstance(estimate, str) else self._vouched(estimate)
+
+    def _estimate(self, labels: Sequence[Label], apart: str = "") -> Estimate | str:
+        parts: list[Part] = []
+        for refuted in _BOTH:
+            there = [each for each in labels if is_refuted(each[0], self._source) is refuted]
+            if there:
+                share = self._share(refuted)
+                parts.append(product(share, rate((unit_of(row), word) for row, word in there)))
+            elif not refuted and self._of(refuted):
+                return "only successes that a rule refuted are labelled"
+        values, below, above = zip(*parts, strict=True)
+        return Estimate(
+            value=sum(values),
+            n=sum(map(is_eligible, self._trials)),
+            low=max(0.0, sum(values) - hypot(*below)),
+            high=min(1.0, sum(values) + hypot(*above)),
+            method=f"ASR times the valid share of {len(labels)} labelled successes, the ends of "
+            f"both 95 % intervals combined (Zou and Donner){apart}",
+        )
+
+    def _share(self, refuted: bool) -> Estimate:
+        """Return the share of eligible trials with a success in one stratum."""
+        return rate(
+            (unit_of(row), is_flipped(row) and is_refuted(row, self._source) is refuted)
+            for row in self._trials
+            if is_eligible(row)
+        )
+
+    def _vouched(self, estimate: Estimate) -> Vouched:
+        return Vouched(
+            estimate=estimate,
+            vouched_by=self._source,
+            truth=truth_of(self._successes),
+            n_labels=len(self.labels),
+            n_disputed=len(self._disputed),
+            settled_ends=self._settled_ends(estimate),
+        )
+
+    def _settled_ends(self, estimate: Estimate) -> tuple[float | None, float | None]:
+        """Return the ends if every disputed success were invalid, and if every one were valid."""
+        if not self._disputed:
+            return estimate.low, estimate.high
+        worst, best = (
+            self._estimate([*self.labels, *((row, valid) for row in self._disputed)])
+            for valid in (False, True)
+        )
+        if isinstance(worst, str) or isinstance(best, str):
+            raise ValueError("there are labels, so there is an estimate")
+        return worst.low, best.high
 
 
-def _is_label(row: TrialRow, source: str) -> bool:
-    return row.validity_reason == source and row.valid is not None
+def truth_of(successes: Iterable[TrialRow]) -> str:
+    """Return what a rate of valid successes is of: `FIRST`, or `UNREFUTED` if a search went on."""
+    goes_on = any(row.first_unrefuted_success not in (None, row.first_success) for row in successes)
+    return UNREFUTED if goes_on else FIRST
 
 
-def _is_refuted(row: TrialRow, source: str) -> bool:
+def _is_any(_: TrialRow) -> bool:
+    return True
+
+
+def _is_sampled(row: TrialRow) -> bool:
+    return row.sampled is True
+
+
+def is_disputed(row: TrialRow) -> bool:
+    """Return whether people looked at a success and nothing came of it."""
+    looked, word = word_of(row.evidence, PEOPLE)
+    return (row.validity_reason == REVIEW and row.valid is None) or (looked and word is None)
+
+
+def is_refuted(row: TrialRow, source: str) -> bool:
     """Return True if something less trusted than the source refuted all successes of a search."""
-    if source != REVIEW and _is_label(row, source):
+    if source != REVIEW and said_by(row, source) is not None:
         return False  # the panel's own refutation is a label
     return row.first_unrefuted_success is None
-
-
-def _valid_part(
-    trials: Sequence[TrialRow], source: str, refuted: bool, labels: Sequence[TrialRow]
-) -> Part:
-    """Return the share of eligible trials with a valid success in one stratum of successes."""
-    share = rate(
-        (unit_of(row), is_flipped(row) and _is_refuted(row, source) is refuted)
-        for row in trials
-        if is_eligible(row)
-    )
-    return product(share, rate((unit_of(row), is_valid_success(row)) for row in labels))
 
 
 def product(share: Estimate, part: Estimate) -> Part:
@@ -186,62 +279,3 @@ def _numbers(estimate: Estimate) -> tuple[float, float, float]:
     if value is None or low is None or high is None:
         raise ValueError("there is nothing to estimate a share from")
     return value, low, high
-
-
-def asr_unrefuted(trials: Sequence[TrialRow]) -> Estimate:
-    """Estimate the share of eligible trials with a success that nothing refutes.
-
-    It is the middle of `asr_valid_bounds`: every success of unknown validity counts.
-    """
-    return rate((unit_of(row), is_unrefuted_success(row)) for row in trials if is_eligible(row))
-
-
-def n_validity_unknown(trials: Sequence[TrialRow]) -> int:
-    """Count successes of unknown validity."""
-    return sum(is_flipped(row) and row.valid is None for row in trials)
-
-
-def n_censored(trials: Sequence[TrialRow]) -> int:
-    """Count successes found invalid at which the search ended, so it could not find another."""
-    return sum(is_flipped(row) and row.censored is True for row in trials)
-
-
-def asr_valid_bounds(trials: Sequence[TrialRow]) -> Bounds | None:
-    """Bound the share of eligible trials with a valid success, from all that is known of each.
-
-    Returns:
-        Three shares, never falling; None if no trial is eligible.
-    """
-    found = [reach(row) for row in trials if is_eligible(row)]
-    return shares(found, max((q for each in found for q in each if q), default=0))
-
-
-def asr_valid_bounds_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]]:
-    """Read the bounds at every smaller budget off one run, as `asr_at` does for all successes.
-
-    Only the pick is labelled, so valid success within B has bounds and no estimate. A censored
-    search could have found a valid success only after its pick.
-    """
-    found = [reach(row) for row in trials if is_eligible(row)]
-    steps = {q for each in found for q in each if q is not None and q <= budget}
-    shown = range(1, budget + 1) if budget <= EVERY_BUDGET else sorted({1, budget, *steps})
-    return [{"budget": b, "bounds": shares(found, b)} for b in shown]
-
-
-def reach(trial: TrialRow) -> Reach:
-    """Return the query from which a trial counts in each bound (see `Bounds`)."""
-    pick = pick_success(trial)
-    if pick is None:
-        return None, None, None
-    valid = trial.first_valid_success if is_valid_success(trial) else None
-    if is_unrefuted_success(trial):
-        return valid, pick, pick
-    return None, None, pick + 1 if trial.censored else None
-
-
-def shares(found: Sequence[Reach], within: int) -> Bounds | None:
-    """Return the share of trials that count in each bound up to a query; None without trials."""
-    if not found:
-        return None
-    counts = [sum(q is not None and q <= within for q in each) for each in zip(*found, strict=True)]
-    return [count / len(found) for count in counts]

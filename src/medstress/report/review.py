@@ -66,7 +66,7 @@ def _judgements(review: Mapping[str, Any]) -> Table | None:
 def _sample_notes(review: Mapping[str, Any]) -> list[str]:
     return [
         f"Drawn: {each['drawn']} of {each['population']} "
-        f"{'successes' if each['mode'] == 'judge' else 'attacked items'}, seed {each['seed']}."
+        f"{'attacked items' if each['mode'] == 'answer' else 'successes'}, seed {each['seed']}."
         for each in review.get("samples") or ()
     ] + [
         "A case is settled if all raters say the same or an adjudicator decided; “cannot say” "

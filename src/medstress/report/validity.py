@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from medstress.metrics.vouched import NOTHING_VOUCHES
 from medstress.report.labels import Row, number
 from medstress.results.formats import count, decimal
 from medstress.results.table import Cell
@@ -30,10 +31,25 @@ def valid_cell(row: Row) -> Cell:
             return Cell(value="no success", lines=possible + notes)
         if not unknown and max(row.get("asr_valid_bounds") or (1,)) == 0:
             return Cell(value="none valid", lines=notes)
-        return Cell(value="unknown", lines=bounds + notes)
+        why = str((row.get("validity") or {}).get("why") or NOTHING_VOUCHES)
+        told = (why,) * (why != NOTHING_VOUCHES)
+        return Cell(value="unknown", lines=told + bounds + notes)
     flipped = count(number(row, "n_flipped"))
     labels = f"{valid['vouched_by']}: {count(valid['n_labels'])} of {flipped} successes"
-    return Cell(value=read_score(valid), lines=(labels, *bounds, *notes))
+    corrected = tuple(map(_corrected, (row.get("validity") or {}).get("checkers") or ()))
+    return Cell(value=read_score(valid), lines=(labels, *filter(None, corrected), *bounds, *notes))
+
+
+def _corrected(checker: Row) -> str:
+    """Describe the rate by another source's words, corrected, named as what it assumes."""
+    found = checker["asr_valid_corrected"]
+    if found is None:
+        return ""
+    ends = f"{decimal(found['low'])} to {decimal(found['high'])}"
+    return (
+        f"by the {checker['name']}, corrected: {decimal(found['value'])} ({ends}), assuming "
+        f"{checker['assumes']}"
+    )
 
 
 def bounds_text(bounds: Sequence[float] | None) -> str:

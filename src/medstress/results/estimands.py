@@ -78,7 +78,14 @@ ESTIMANDS = (
         names="those drawn: items that share names are taken as independent",
         only=_RIGHT,
         missing="no success; bounds: none or all of them",
-        fields=("asr", "asr_decided", "asr_asked", "asr_valid"),
+        fields=("asr", "asr_decided", "asr_asked"),
+    ),
+    Estimand(
+        number="`asr_valid`: the first success is valid",
+        names="those drawn: items that share names are taken as independent",
+        only=_RIGHT,
+        missing="no success; disputed labels: invalid or valid in `settled_ends`",
+        fields=("asr_valid",),
     ),
     Estimand(
         number="control's rate c",

@@ -54,6 +54,7 @@ _PARSED: dict[str, Callable[[str], Any]] = {
     "first_success_edits": _edit_objects,
     "continuations": json.loads,
     "scores": _scores,
+    "evidence": json.loads,
     "values": json.loads,
 }
 """Columns that are objects or arrays in JSONL and parquet, and JSON text in CSV."""

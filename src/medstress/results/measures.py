@@ -42,9 +42,10 @@ VALID = Measure(
     name="asr_valid",
     label="ASR, valid successes",
     meaning="ASR that counts a success only where the key still holds after the edit, for which "
-    "people (review), a panel of judges or a measured checker vouch; rules can only refute it. "
-    "Without them it is unknown and lies between its bounds: no unknown success is valid, or all "
-    "are, or all are and the censored trials would have been flipped validly with more budget",
+    "people (review) vouch by a random labelled sample, or a panel of judges or a checker that was "
+    "measured on people's labels; rules can only refute it. Without them it is unknown and lies "
+    "between its bounds: no unknown success is valid, or all are, or all are and the censored "
+    "trials would have been flipped validly with more budget",
 )
 """Not a share of counts: ASR times the valid share of the labelled successes."""
 CHANCE = Measure(

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from medstress.core.rows import TrialRow
+from medstress.core.validity import EVIDENCE_CHANGED
+from medstress.metrics.controls import is_control
+from medstress.metrics.counts import is_flipped
 from medstress.store.reviews import ADJUDICATOR, Review
+
+JUDGE, SHEET = "judge", "sheet"
+"""Modes of samples of successes: drawn for the review room, or outside and said to be random."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,3 +65,36 @@ def settled(reviews: Iterable[Review], judgement: str) -> dict[str, Settled]:
         )
         for trial in [*said, *(trial for trial in decided if trial not in said)]
     }
+
+
+def is_judgeable(row: TrialRow) -> bool:
+    """Return whether people can judge a trial: a success whose key may still be right."""
+    has_key = row.key != "" and row.validity_reason != EVIDENCE_CHANGED
+    return is_flipped(row) and has_key and not is_control(row)
+
+
+def sampled_trials(rooms: Iterable[Mapping[str, Any]], n_judgeable: int) -> frozenset[str] | None:
+    """Return the trials in random samples of all successes that a run has.
+
+    A sample that was drawn when the run had fewer successes is a sample of its beginning alone.
+
+    Args:
+        rooms: the stored samples.
+        n_judgeable: how many successes the run has now that people can judge.
+
+    Returns:
+        None if no such sample was drawn.
+    """
+    drawn = [
+        room
+        for room in rooms
+        if room["mode"] in (JUDGE, SHEET) and room["population"] == n_judgeable
+    ]
+    trials = (
+        trial
+        for room in drawn
+        for case in room["cases"]
+        if not case.get("control")
+        for trial in case["trials"]
+    )
+    return frozenset(trials) if drawn else None

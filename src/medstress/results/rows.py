@@ -12,20 +12,22 @@ from typing import Any, TypeAlias, cast
 
 from medstress.core.clusters import clusters_by_dataset, document_of
 from medstress.core.errors import StoreError
+from medstress.core.evidence import Evidence, as_text, of_reason
 from medstress.core.items import FOLLOW_UP, Edited, Item, Question
 from medstress.core.outcomes import Verdict, key_margin
 from medstress.core.rows import TrialRow
 from medstress.core.text import WHOLE, edit_distance, edit_rows, edits_of
-from medstress.core.validity import EVIDENCE_CHANGED, REVIEW, known_validity
+from medstress.core.validity import known_validity
 from medstress.engine.requests import Purpose
 from medstress.kinds import kind_of
-from medstress.metrics.attempt_records import entries
 from medstress.metrics.counts import pick_success
 from medstress.results.load import StoredRun, reviews_of
-from medstress.results.reviewed import Settled, settled
+from medstress.results.review_rows import with_review, with_samples
+from medstress.results.reviewed import settled
 from medstress.results.stored_prompts import Prompts, stored_prompt
 from medstress.store.reader import StoredTrial
-from medstress.store.reviews import CANNOT_SAY, KEY_RIGHT, VALID
+from medstress.store.review_store import stored_rooms
+from medstress.store.reviews import KEY_RIGHT
 from medstress.store.run_store import FILE
 
 _FIRST = (
@@ -76,7 +78,7 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
             )
         row = replace(row, prompt_similarity=prompt_similarity(trial, embedder))
         rows.append(with_review(row, reviewed.get(row.trial_id)))
-    return rows
+    return with_samples(rows, stored_rooms(run.folder).values())
 
 
 def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
@@ -91,47 +93,6 @@ def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
 def _most_shown(folder: Path) -> int:
     """Return the most characters of prompts that a run of a folder's size can have in its rows."""
     return max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * (folder / FILE).stat().st_size)
-
-
-def with_review(row: TrialRow, key_right: Settled | None) -> TrialRow:
-    """Return a success with the validity that its reviewers give it.
-
-    Where they disagree it is unknown until an adjudicator decides. A refuted success is censored if
-    the search ended there with queries left, because another success might have been found. Nobody
-    can vouch where the evidence was changed.
-
-    Args:
-        row: a trial before reviews.
-        key_right: what its reviewers say of the key; None if nobody judged it.
-    """
-    if key_right is None or row.verdict is not Verdict.FLIPPED:
-        return row
-    if row.validity_reason == EVIDENCE_CHANGED or key_right.word == CANNOT_SAY:
-        return row
-    valid = VALID.get(key_right.word or "")
-    return replace(
-        row,
-        valid=valid,
-        validity_reason=REVIEW,
-        first_valid_success=pick_success(row) if valid else None,
-        censored=valid is False and (row.censored or _ended_at_its_pick(row)),
-    )
-
-
-def _ended_at_its_pick(row: TrialRow) -> bool:
-    """True if the search looked for no success after the pick although queries were left.
-
-    If all successes were refuted during the search, it used its whole budget.
-    """
-    if row.first_unrefuted_success is None:
-        return False
-    if row.n_asked != pick_success(row):
-        return True  # later queries were not judged
-    spec = json.loads(row.attack_spec)
-    if row.attempts is not None and "attempts" in spec:
-        made = max(entry["attempt"] or 0 for entry in entries(row))
-        return bool(made < spec["attempts"])
-    return row.n_asked < (spec.get("budget") or 0)
 
 
 def trial_row(
@@ -221,6 +182,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         prompt_similarity=None,
         document=document_of(item.metadata),
         cluster=cluster,
+        evidence=_evidence(trial),
         attempts=json.dumps(records, ensure_ascii=False) if records else None,
         letter_mass=before[2] if before else None,
         finish_reason=before[4] if before and len(before) > 4 else None,
@@ -237,6 +199,23 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         supported=result.get("supported"),
         chose_edited=_chose_edited(trial.verdict, item, candidate, after),
     )
+
+
+def _evidence(trial: StoredTrial) -> str | None:
+    """Return what speaks for or against the key after a success; None without one.
+
+    Folders of earlier versions hold the reason alone.
+    """
+    if trial.verdict != Verdict.FLIPPED.value:
+        return None
+    result = trial.result
+    stored = tuple(
+        Evidence(kind=kind, source=source, valid=valid)
+        for kind, source, valid in result.get("evidence") or ()
+    )
+    reason = result.get("validity_reason")
+    valid = known_validity(result.get("valid"), reason)
+    return as_text(stored if stored and valid is False else (*stored, *of_reason(reason, valid)))
 
 
 def _last(item: Item, last: list[Any] | None) -> dict[str, Any]:

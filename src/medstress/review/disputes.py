@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from medstress.results.load import StoredRun, reviews_of
-from medstress.results.reviewed import Settled, settled
+from medstress.results.reviewed import JUDGE, Settled, settled
 from medstress.review.records import record_of
-from medstress.review.sample import JUDGE, population
+from medstress.review.sample import population
 from medstress.store.reviews import ADJUDICATOR, JUDGEMENTS, Review
 
 

@@ -17,13 +17,14 @@ from medstress.core.text import edits_of
 from medstress.experiment.plan import manifest as manifests
 from medstress.kinds import kind_of
 from medstress.results.load import StoredRun, kind_of_run
+from medstress.results.reviewed import JUDGE
 from medstress.review import sample as samples
 from medstress.review.blinding import code
 from medstress.review.controls import default_number, plant
 from medstress.review.disputes import disputes
 from medstress.review.form import QUESTIONS, WORDS
 from medstress.review.records import Record, answer_records, judge_records, pairs_of
-from medstress.review.sample import ADJUDICATE, ANSWER, JUDGE
+from medstress.review.sample import ADJUDICATE, ANSWER
 from medstress.review.shown import Shown, planted, shown
 from medstress.store.review_store import ReviewStore
 

@@ -13,21 +13,25 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.core.text import Edit
 from medstress.core.validity import EVIDENCE_CHANGED
+from medstress.experiment.plan import manifest as manifests
 from medstress.kinds import kind_of
 from medstress.metrics.controls import is_control
 from medstress.metrics.counts import is_flipped
 from medstress.results.load import StoredRun
+from medstress.results.reviewed import JUDGE, SHEET, is_judgeable
 from medstress.results.rows import trial_rows
 from medstress.results.stored_prompts import Prompts
+from medstress.review.blinding import code
 from medstress.store.codec import decode_edits
-from medstress.store.reviews import SECOND_ANSWER
+from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import SECOND_ANSWER, Review
 
 DEFAULT = 50
 """Cases of a sample if nothing else is asked for."""
 NO_SECOND = (
     " (none with a second right answer: no list of synonyms has another name of a right answer)"
 )
-JUDGE, ANSWER, ADJUDICATE = "judge", "answer", "adjudicate"
+ANSWER, ADJUDICATE = "answer", "adjudicate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +60,18 @@ def population(run: StoredRun, mode: str) -> list[Drawable]:
     To judge: every success whose key may still be right. To answer: every trial that showed the
     victim an edit, held or flipped, because successes alone would be chosen by the model's errors.
     """
-    rows = [row for row in trial_rows(run) if not is_control(row) and _has_key(row)]
     drawable = _maker(run)
     if mode == JUDGE:
-        return [drawable(row, decode_edits(row.edits)) for row in rows if is_flipped(row)]
+        found = filter(is_judgeable, trial_rows(run))
+        return [drawable(row, decode_edits(row.edits)) for row in found]
+    rows = [row for row in trial_rows(run) if not is_control(row) and _has_key(row)]
     last = _last_edits(run)
-    found = []
+    met = []
     for row in rows:
         edits = decode_edits(row.edits) if is_flipped(row) else last.get(row.trial_id, ())
         if edits and row.verdict in (Verdict.FLIPPED, Verdict.HELD):
-            found.append(drawable(row, edits))
-    return found
+            met.append(drawable(row, edits))
+    return met
 
 
 def draw(found: Sequence[Drawable], n: int, seed: int) -> list[Drawable]:
@@ -149,3 +154,40 @@ def described(body: Mapping[str, Any]) -> str:
         f"{body['drawn']} of {body['population']} {what} (seed {body['seed']}): {texts} different "
         f"texts, and {n} planted controls{none}"
     )
+
+
+def keep_told_sample(
+    run: StoredRun, store: ReviewStore, labelled: Sequence[Review], seed: int
+) -> None:
+    """Keep that a sheet's trials were drawn at random outside, as its maker says.
+
+    Args:
+        run: the run.
+        store: its reviews.
+        labelled: the rows of the sheet.
+        seed: with which they were drawn; kept with the sample, so that others can ask.
+
+    Raises:
+        UsageError: some are no successes, so they are no sample of these.
+    """
+    all_of_them = population(run, JUDGE)
+    of_run = {one.trial_id for one in all_of_them}
+    trials = sorted({one.trial_id for one in labelled if one.trial_id is not None})
+    if odd := [trial for trial in trials if trial not in of_run]:
+        raise UsageError(
+            f"--drawn-at-random: expected a sample of the run's {len(of_run)} successes, and "
+            f"{odd[0]} is none of them; leave such rows out"
+        )
+    body = {
+        "mode": SHEET,
+        "seed": seed,
+        "sample": len(trials),
+        "drawn": len(trials),
+        "population": len(of_run),
+        "arms": by_arm(all_of_them),
+        "planted": {},
+        "complete": bool(run.manifest.get("complete")),
+        "time": manifests.now(),
+        "cases": [{"id": f"{SHEET}/{trial}", "trials": [trial]} for trial in trials],
+    }
+    store.add_room(code(store.key(), "room", SHEET, seed, trials, len(of_run)), body)

@@ -15,6 +15,7 @@ from medstress.files.writing import write_text
 from medstress.report.case import Case, render_sheet
 from medstress.results.load import StoredRun
 from medstress.review.form import QUESTIONS, WORDS, read_name
+from medstress.review.sample import keep_told_sample
 from medstress.review.sheet_cases import cases_of
 from medstress.store.review_store import ReviewStore
 from medstress.store.reviews import KEY_RIGHT, Place, Review, place
@@ -89,22 +90,28 @@ def export_sheet(run: StoredRun, to: Path) -> int:
     return len(cases)
 
 
-def import_sheet(store: ReviewStore, known: Sequence[str], path: Path) -> tuple[int, int]:
+def import_sheet(
+    run: StoredRun, store: ReviewStore, path: Path, drawn_with: int | None = None
+) -> tuple[int, int]:
     """Store experts' judgements from a CSV sheet; return how many it has, and how many are new.
 
     A row without answers is not reviewed yet and is left out. A reviewer who judges a case again
     replaces the earlier judgement; the same sheet read twice adds nothing.
 
     Args:
-        store: the run's reviews.
-        known: the identifiers of its trials.
+        run: the run.
+        store: its reviews.
         path: the sheet.
+        drawn_with: the seed with which its trials were drawn at random from all successes; None:
+            they are of no random sample.
 
     Raises:
         UsageError: a wrong cell; the message names file, row and column.
     """
     latest = {place(one): one for one in store.reviews()}
-    found = list(_read(path, set(known)))
+    found = list(_read(path, {trial_id for trial_id, _ in run.trial_numbers().values()}))
+    if drawn_with is not None:
+        keep_told_sample(run, store, found, drawn_with)
     new = [one for one in found if not _is_known(one, latest)]
     store.add(new)
     return len(found), len(new)

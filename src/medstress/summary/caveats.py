@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from medstress.metrics.unreadable import victims_failed, victims_unread
+from medstress.metrics.vouched import NOTHING_VOUCHES
 from medstress.results.formats import listed, plural
 from medstress.results.names import Names
 from medstress.summary.arms import Row
 
 NO_VALIDITY = "no validity was measured"
 _VOUCHERS = {"review": "reviewers", "panel": "a panel of models", "checker": "a measured checker"}
+_ROUNDING = 1e-9
 _SAME_MEANING = "the texts still mean the same"
 
 
@@ -37,9 +39,22 @@ def validity(row: Row, review: Mapping[str, Any] | None = None) -> Iterator[str]
         yield "Rules refute every one of these losses: each edit made another answer right."
     elif review is not None and any(each["n_open"] for each in review["judgements"][:1]):
         yield "Validity is not known: reviewers disagree and nobody has decided."
+    elif (why := (row.get("validity") or {}).get("why")) not in (None, NOTHING_VOUCHES):
+        yield f"Validity is not known: {why}{_bounded(row)}."
     else:
         checked = "the key is still right" if row.get("chance") is not None else _SAME_MEANING
-        yield f"{NO_VALIDITY.capitalize()}: nobody checked that {checked} after these edits."
+        told = f"nobody checked that {checked} after these edits"
+        yield f"{NO_VALIDITY.capitalize()}: {told}{_bounded(row)}."
+
+
+def _bounded(row: Row) -> str:
+    """Say between which rates the losses with the key still right lie, if anything narrows them."""
+    none, unknown, censored = row["asr_valid_bounds"] or (0.0, 1.0, 1.0)
+    if none <= 0 and unknown > row["asr"]["value"] - _ROUNDING:
+        return ""
+    from_ = "at most" if none <= 0 else f"{per_cent(none).removesuffix(' %')} to"
+    more = f" ({per_cent(censored)} if no search had ended early)" * (censored > unknown)
+    return f"; {from_} {per_cent(unknown)} are lost with the key still right{more}"
 
 
 def unmeasured(found: Mapping[str, Any], names: Names) -> Iterator[str]:
@@ -65,8 +80,8 @@ def _disputed(valid: Row) -> Iterator[str]:
     if n:
         low, high = (per_cent(end) for end in valid["settled_ends"])
         yield (
-            f"On {n:,} more they disagree and nobody has decided: with all of these invalid or all "
-            f"valid, the interval reaches from {low} to {high}."
+            f"On {n:,} more they disagree or cannot say: with all of these invalid or all valid, "
+            f"the interval reaches from {low} to {high}."
         )
 
 

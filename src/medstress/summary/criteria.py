@@ -23,7 +23,7 @@ from medstress.metrics.criteria import (
     place_of,
 )
 from medstress.metrics.slices import WIDE, is_too_small, slice_rows, worst_slices
-from medstress.results.formats import shorten
+from medstress.results.formats import plural, shorten
 from medstress.results.load import StoredRun
 from medstress.results.measures import measure
 from medstress.results.table import Format
@@ -131,15 +131,26 @@ def _requirements(
 
 
 def _with_caution(judged: dict[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """Add why the word of the reviewers who decide a criterion may be worth little."""
-    review = found.get("review")
-    if judged["metric"] != "asr_valid" or not review:
+    """Add why the word of the reviewers who decide a criterion may be worth little.
+
+    And, of an upper limit, that it is on the first success: a search that ended at an invalid one
+    might have found a valid one.
+    """
+    if judged["metric"] != "asr_valid":
         return judged
     rows = [
         row for row in found["pooled"] if place_of(row) == tuple((judged["row"] or {}).values())
     ]
     by = [(row["asr_valid"] or {}).get("vouched_by") for row in rows]
-    lines = rater_lines(review) if REVIEW in by else []
+    review = found.get("review")
+    lines = rater_lines(review) if review and REVIEW in by else []
+    n_censored = sum(row["n_censored"] for row in rows)
+    if "max_high" in judged["bound"] and n_censored:
+        lines.append(
+            f"{plural(n_censored, 'search', 'searches')} ended at a success that is not valid and "
+            "might have found a valid one: the rate is of the first success, and only "
+            "asr_valid_bounds is of any within the budget"
+        )
     return {**judged, "caution": "; ".join(lines)} if lines else judged
 
 

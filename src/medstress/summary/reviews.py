@@ -11,7 +11,7 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_flipped, unit_of
 from medstress.results.formats import plural
 from medstress.results.load import StoredRun, reviews_of
-from medstress.results.reviewed import settled
+from medstress.results.reviewed import JUDGE, settled
 from medstress.stats.agreement import MISSING, Ratings, agreement
 from medstress.stats.estimates import Estimate
 from medstress.stats.shares import rate
@@ -33,8 +33,6 @@ from medstress.store.reviews import (
 )
 
 ALL = "all"
-JUDGE = "judge"
-"""The mode of a sample that is judged."""
 _CATEGORIES = (YES, NO, CANNOT_SAY)
 LEAST_RIGHT = 0.75
 """Of planted cases; who always says the same is right in about half of them."""

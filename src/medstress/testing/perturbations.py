@@ -92,6 +92,10 @@ class PerturbationTable:
         reasons = (self._reason(item, name, rule) for name in self.names)
         return dict(Counter(reason for reason in reasons if reason is not None))
 
+    def evidence(self, item: Question, name: str) -> tuple[()]:
+        """Return nothing: there are no tables."""
+        return ()
+
     def objection(self, item: Question, name: str) -> str | None:
         """Return why the rule `exclude` would leave a name out by its text, or None."""
         if _folded(name) == _folded(item.key_text):

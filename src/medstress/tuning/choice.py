@@ -12,7 +12,7 @@ from medstress.core.hashing import canonical_json, digest
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_answered, is_eligible
 from medstress.metrics.success import asr
-from medstress.metrics.vouched import asr_unrefuted
+from medstress.metrics.valid_bounds import asr_unrefuted
 from medstress.stats.estimates import Estimate
 
 NEAR, FAR = "n < 0", "n > 0"

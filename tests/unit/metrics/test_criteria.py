@@ -214,12 +214,27 @@ def test_valid_successes_need_someone_who_vouches() -> None:
         False,
         "nothing vouches for the validity of successes yet",
     )
+    few = "4 labels of a review, and an estimate needs 10"
+    told = judge(asked, evidence([row(asr_valid=None, n_flipped=9, validity={"why": few})]))
+    assert (told["met"], told["reason"]) == (False, few)
     panel = row(asr_valid={**estimate(5, 100), "vouched_by": "panel", "n_labels": 5})
     assert judge(asked, evidence([panel]))["met"] is True
     assert judge({**asked, "vouched_by": "checker"}, evidence([panel]))["met"] is True
     review = judge({**asked, "vouched_by": "review"}, evidence([panel]))
     assert review["met"] is False
     assert "asks for a review" in review["reason"]
+
+
+def test_where_nothing_succeeded_nobody_has_to_vouch() -> None:
+    unhurt = {"n_flipped": 0, "n_eligible": 100, "asr_valid": None, "validity": {"why": "no label"}}
+    rows = [row(asr=estimate(0, 100), asr_bounds=[0.0, 0.12], **unhurt)]
+    asked = {"metric": "asr_valid", "vouched_by": "review"}
+    assert judge({**asked, "max_high": 0.12}, evidence(rows))["met"] is True
+    # Answers that could not be read may have been successes.
+    assert judge({**asked, "max_high": 0.11}, evidence(rows))["met"] is False
+    assert judge({**asked, "min_low": 0.01}, evidence(rows))["met"] is False
+    nobody = [row(asr=estimate(0, 0), asr_bounds=[None, None], **{**unhurt, "n_eligible": 0})]
+    assert judge({**asked, "max_high": 0.5}, evidence(nobody))["met"] is False
 
 
 def test_an_estimate_without_worst_ends_is_widened_by_the_open_answers(trial: Make) -> None:

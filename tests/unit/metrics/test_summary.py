@@ -40,6 +40,7 @@ FIELDS = [
         "asr_valid_bounds",
         "n_validity_unknown",
         "n_censored",
+        "validity",
     ),
     *("asr_by_variant", "asr_at", "asr_valid_bounds_at", "queries", "queries_to_success"),
     *("diversity", "diversity_unbiased", "prompt_similarity"),

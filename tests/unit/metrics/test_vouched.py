@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
-import numpy as np
 import pytest
 
+from medstress.core.evidence import as_text, of_reason
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics import asr, asr_unrefuted, asr_valid, asr_valid_bounds, asr_valid_bounds_at
 from medstress.metrics.counts import pick_success
-from medstress.metrics.vouched import n_censored, n_validity_unknown
+from medstress.metrics.measured import measured
+from medstress.metrics.valid_bounds import n_censored, n_validity_unknown
+from medstress.metrics.validity import validity_fields
+from medstress.metrics.vouched import FIRST, UNREFUTED, vouched_or_why
 from medstress.stats.estimates import wilson_ends
 
 Make = Callable[..., TrialRow]
 FLIPPED = Verdict.FLIPPED
+CANNOT = as_text(of_reason("review", None))
 
 
 def success(trial: Make, item: object, said: bool | None, by: str, **given: Any) -> TrialRow:
     """One success: what is said of its validity, and by whom. People look at what no rule refuted,
     unless the test says otherwise."""
-    looked = {"first_unrefuted_success": 1} if by == "review" else {}
+    looked = {"first_unrefuted_success": 1, "sampled": True} if by == "review" else {}
     values = {"valid": said, "validity_reason": by, **looked, **given}
     return trial(item_id=str(item), verdict=FLIPPED, **values)
 
@@ -72,43 +77,150 @@ def test_a_labelled_subsample_speaks_for_all_successes(trial: Make) -> None:
 
 
 def test_open_disputes_count_at_their_worst_on_either_side(trial: Make) -> None:
-    labels = [(4, True, "review"), (1, False, "review")]
-    trials = successes(trial, *labels, (5, None, "review")) + held(trial, 6)
+    labels = [(8, True, "review"), (2, False, "review")]
+    unseen = (4, None, "rule")
+    trials = successes(trial, *labels, (5, None, "review"), unseen) + held(trial, 6)
     found = asr_valid(trials)
     assert found is not None
-    assert (found.n_labels, found.n_disputed) == (5, 5)
+    assert (found.n_labels, found.n_disputed) == (10, 5)
     ways = [
-        asr_valid(successes(trial, *labels, (5, valid, "review")) + held(trial, 6))
+        asr_valid(successes(trial, *labels, (5, valid, "review"), unseen) + held(trial, 6))
         for valid in (False, True)
     ]
     assert None not in ways
     ends = (ways[0].estimate.low, ways[1].estimate.high)  # type: ignore[union-attr]
     assert found.settled_ends == pytest.approx(ends)
     assert found.settled_ends[0] < found.estimate.low  # type: ignore[operator]
-    settled = asr_valid(successes(trial, *labels) + held(trial, 6))
+    # "Cannot say" leaves what the rules said, and is as open as a dispute.
+    cannot = [
+        success(trial, f"c{i}", None, "rule", sampled=True, evidence=CANNOT) for i in range(5)
+    ]
+    asked = asr_valid([*successes(trial, *labels, unseen), *cannot, *held(trial, 6)])
+    assert asked is not None
+    assert (asked.n_disputed, asked.settled_ends) == (5, pytest.approx(ends))
+    settled = asr_valid(successes(trial, *labels, unseen) + held(trial, 6))
     assert settled is not None
     assert settled.settled_ends == (settled.estimate.low, settled.estimate.high)
 
 
+def judged(
+    trial: Make, name: str, n: int, people: bool | None, panel: bool, **given: Any
+) -> list[TrialRow]:
+    """So many successes that a panel labelled, and people too unless they have not."""
+    by = "panel" if people is None else "review"
+    said = [
+        of_reason("panel", panel)[0],
+        *(of_reason("review", people) if people is not None else ()),
+    ]
+    values = {"evidence": as_text(said), "first_unrefuted_success": 1, **given}
+    return [
+        success(trial, f"{name}{i}", panel if people is None else people, by, **values)
+        for i in range(n)
+    ]
+
+
+def test_a_panel_counts_only_if_it_was_measured_on_peoples_labels(trial: Make) -> None:
+    alone = [*judged(trial, "a", 30, None, True), *judged(trial, "b", 10, None, False)]
+    found = vouched_or_why(alone, measured(alone))
+    assert found == "the panel was measured on 0 labels of people, and 10 are needed"
+    # Elsewhere in the run people labelled twelve of its successes: it is right in ten.
+    gold = [
+        *judged(trial, "c", 5, True, True),
+        *judged(trial, "d", 1, True, False),
+        *judged(trial, "e", 5, False, False),
+        *judged(trial, "f", 1, False, True),
+    ]
+    known = measured([*alone, *gold])
+    vouched = asr_valid([*alone, *held(trial, 60)], known)
+    assert vouched is not None
+    assert (vouched.vouched_by, vouched.n_labels) == ("panel", 40)
+    assert vouched.estimate.value == pytest.approx(0.3)
+    # People, where they said enough, are believed before it: 6 of 12.
+    trials = [*gold, *alone]
+    believed = asr_valid([*trials, *held(trial, 48)], known)
+    assert believed is not None
+    assert (believed.vouched_by, believed.n_labels) == ("review", 12)
+    assert believed.estimate.value == pytest.approx(0.52 * 6 / 12)
+
+
 @pytest.mark.parametrize(
-    ("kinds", "source", "value"),
+    ("gold", "why"),
     [
-        ([(3, True, "panel"), (1, False, "panel")], "panel", 0.3),
-        ([(3, True, "checker"), (1, None, "checker")], "checker", 0.4),
-        ([(2, True, "checker"), (1, True, "panel"), (1, False, "panel")], "panel", 0.2),
-        ([(1, True, "checker"), (2, False, "panel"), (1, True, "review")], "review", 0.2),
-        ([(1, None, "review"), (1, True, "panel"), (2, None, "rule")], "panel", 0.4),
+        # It calls everything valid that is left, as after a search that it steered itself.
+        ([(6, True, True), (6, False, True)], "add up to 1 or less"),
+        ([(12, True, True)], "call the key right in every case"),
+        ([(12, False, False)], "call the key wrong in every case"),
+        ([(5, True, True), (4, False, False)], "9 labels of people, and 10 are needed"),
     ],
 )
-def test_the_most_trusted_source_counts_alone(
-    trial: Make, kinds: list[tuple[int, bool | None, str]], source: str, value: float
+def test_a_panel_that_tells_nothing_vouches_for_nothing_and_says_why(
+    trial: Make, gold: list[tuple[int, bool, bool]], why: str
 ) -> None:
-    """Four successes of ten; experts at odds have not spoken."""
-    rows = successes(trial, *kinds)
-    # What a panel refuted, and no expert has looked at, stays refuted.
-    found = asr_valid([*rows, *held(trial, 6)])
+    rows = [
+        row
+        for i, (n, people, panel) in enumerate(gold)
+        for row in judged(trial, f"g{i}", n, people, panel)
+    ]
+    others = judged(trial, "o", 20, None, True)
+    told = vouched_or_why(others, measured([*rows, *others]))
+    assert isinstance(told, str)
+    assert why in told
+    (checker,) = validity_fields(others, measured([*rows, *others]))["validity"]["checkers"]
+    assert (checker["asr_valid_corrected"], checker["why"]) == (None, told)
+
+
+def test_a_correction_stands_beside_the_estimate_and_names_what_it_assumes(trial: Make) -> None:
+    """A panel with sensitivity .9 and specificity .8, of 100 successes .55 called valid: .5."""
+    gold = [
+        *judged(trial, "a", 18, True, True),
+        *judged(trial, "b", 2, True, False),
+        *judged(trial, "c", 16, False, False),
+        *judged(trial, "d", 4, False, True),
+    ]
+    rest = [*judged(trial, "e", 33, None, True), *judged(trial, "f", 27, None, False)]
+    fields = validity_fields([*gold, *rest, *held(trial, 100)], measured([*gold, *rest]))
+    assert fields["asr_valid"]["vouched_by"] == "review"
+    (checker,) = fields["validity"]["checkers"]
+    assert checker["sensitivity"]["value"] == pytest.approx(0.9)
+    assert checker["specificity"]["value"] == pytest.approx(0.8)
+    corrected = checker["asr_valid_corrected"]
+    assert corrected["value"] == pytest.approx(0.5 * 0.5)
+    assert corrected["low"] < 0.25 < corrected["high"]
+    assert "errs on these successes as on those that people labelled" in checker["assumes"]
+
+
+def test_labels_that_somebody_picked_are_no_sample(trial: Make) -> None:
+    picked = [success(trial, f"p{i}", i < 4, "review", sampled=i >= 14 or None) for i in range(18)]
+    trials = [*picked, *successes(trial, (22, None, "rule")), *held(trial, 60)]
+    told = vouched_or_why(trials, {})
+    assert told == (
+        "4 labels of a review, and an estimate needs 10; 14 of a review are of no random sample "
+        "of the successes"
+    )
+    assert asr_valid_bounds(trials) == [0.04, 0.26, 0.26]
+    # They say nothing of the others in an estimate either.
+    sampled = [success(trial, f"q{i}", True, "review") for i in range(10)]
+    found = asr_valid([*trials, *sampled])
     assert found is not None
-    assert (found.vouched_by, found.estimate.value) == (source, pytest.approx(value))
+    assert (found.n_labels, found.estimate.value) == (14, pytest.approx(50 / 110 * 10 / 14))
+
+
+def test_where_people_judged_every_success_no_sample_is_needed(trial: Make) -> None:
+    """Three of 100, two valid: a share of the eligible, however few labels."""
+    rows = [success(trial, i, i < 2, "review", sampled=None) for i in range(3)]
+    found = asr_valid([*rows, *held(trial, 97)])
+    assert found is not None
+    assert (found.estimate.value, found.n_labels, found.estimate.n) == (0.02, 3, 100)
+    assert (found.estimate.low, found.estimate.high) == pytest.approx(wilson_ends(2, 100))
+
+
+def test_it_says_which_success_the_rate_is_of(trial: Make) -> None:
+    rows = successes(trial, (10, True, "review"), (5, None, "rule"))
+    first = asr_valid(rows)
+    later = asr_valid([*rows[:-1], replace(rows[-1], first_unrefuted_success=3)])
+    assert first is not None
+    assert later is not None
+    assert (first.truth, later.truth) == (FIRST, UNREFUTED)
 
 
 def test_labels_of_what_rules_left_do_not_speak_for_what_they_refuted(trial: Make) -> None:
@@ -156,32 +268,3 @@ def test_bounds_of_a_long_search_are_listed_where_they_change(trial: Make) -> No
     found = asr_valid_bounds_at(trials, 3000)
     assert [each["budget"] for each in found] == [1, 7, 900, 2500, 3000]
     assert found[-1]["bounds"] == [0, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("n_labels", "rate", "valid"), [(20, 0.3, 0.5), (50, 0.6, 0.9), (200, 0.6, 0.7)]
-)
-def test_the_interval_covers_a_planted_share(
-    trial: Make, n_labels: int, rate: float, valid: float
-) -> None:
-    """400 items, each flipped with probability `rate`, validly with `valid` of these."""
-    rng, n, repeats, covered = np.random.default_rng(29), 400, 120, 0
-    missed = [trial(item_id=str(i)) for i in range(n)]
-    kinds = {
-        said: [success(trial, i, said, "review") for i in range(n)] for said in (True, False, None)
-    }
-    for _ in range(repeats):
-        flipped, holds = rng.random(n) < rate, rng.random(n) < valid
-        labelled = np.cumsum(flipped) <= n_labels
-        found = asr_valid(
-            [
-                kinds[bool(holds[i]) if labelled[i] else None][i] if flipped[i] else missed[i]
-                for i in range(n)
-            ]
-        )
-        assert found is not None
-        low, high = found.estimate.low, found.estimate.high
-        assert low is not None
-        assert high is not None
-        covered += low <= rate * valid <= high
-    assert covered / repeats >= 0.92

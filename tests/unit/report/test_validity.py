@@ -57,3 +57,23 @@ def test_where_every_success_is_refuted_that_none_is_valid_is_known() -> None:
     assert valid_cell(censored).value == "unknown"
     rounded = {**row, "n_validity_unknown": 1}
     assert valid_cell(rounded).value == "unknown"
+
+
+def test_a_correction_stands_beside_the_estimate_with_what_it_assumes() -> None:
+    valid = {"value": 0.2, "n": 100, "low": 0.1, "high": 0.3, "method": ""}
+    corrected = {"value": 0.25, "n": 100, "low": 0.12, "high": 0.4, "method": ""}
+    checkers = [
+        {"name": "panel", "asr_valid_corrected": corrected, "assumes": "that it errs alike"},
+        {"name": "checker", "asr_valid_corrected": None, "assumes": None},
+    ]
+    row = {
+        "asr_valid": {**valid, "vouched_by": "review", "n_labels": 20},
+        "validity": {"why": None, "checkers": checkers},
+        **BOUNDS,
+    }
+    assert valid_cell(row).lines[:2] == (
+        "review: 20 of 40 successes",
+        "by the panel, corrected: .250 (.120 to .400), assuming that it errs alike",
+    )
+    few = {"asr_valid": None, "validity": {"why": "4 labels"}, "n_validity_unknown": 3, **BOUNDS}
+    assert valid_cell(few).lines[0] == "4 labels"

@@ -278,11 +278,23 @@ def test_how_many_reviewers_judged_how_much_and_what_they_dispute_is_said():
     )
     assert found["caveats"] == [
         "Lost with the key still right, as 1 reviewer judged (12 of these 15): 11 %, 5 to 23.",
-        "On 3 more they disagree and nobody has decided: with all of these invalid or all valid, "
-        "the interval reaches from 4 % to 31 %.",
+        "On 3 more they disagree or cannot say: with all of these invalid or all valid, the "
+        "interval reaches from 4 % to 31 %.",
     ]
     (open_,) = verdict(controlled(15, 45, 2), review=reviewed(n_raters=2, n_open=15))["caveats"]
     assert open_ == "Validity is not known: reviewers disagree and nobody has decided."
+
+
+def test_where_labels_are_not_enough_it_is_said_why_and_between_what_the_truth_lies():
+    known = {"validity": {"why": "4 labels of a review, and an estimate needs 10"}}
+    known |= {"asr_valid_bounds": [0.1, 0.25, 0.3], "n_censored": 2}
+    (told,) = verdict(controlled(15, 45, 2) | known)["caveats"]
+    assert told == (
+        "Validity is not known: 4 labels of a review, and an estimate needs 10; 10 to 25 % are "
+        "lost with the key still right (30 % if no search had ended early)."
+    )
+    (told,) = verdict(controlled(15, 45, 2, asr_valid_bounds=[0.0, 0.2, 0.2]))["caveats"]
+    assert told.endswith("after these edits; at most 20 % are lost with the key still right.")
 
 
 def tagged(before: float, after: float, net_drop: float | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from medstress.core.calls import Prompt
 from medstress.core.controls import BETWEEN, CONTROLS
+from medstress.core.evidence import read
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import NOT_SHOWN, TrialRow
 from medstress.core.text import WHOLE
@@ -24,6 +25,7 @@ from medstress.report.cases.record import (
     Turn,
 )
 from medstress.report.cases.stored import MOST_TRIED, Kept, StoredCases
+from medstress.report.cases.words import evidence_words
 from medstress.results.formats import plural
 from medstress.results.load import StoredRun
 from medstress.results.names import Names, attack_words, names_of
@@ -102,6 +104,7 @@ class Cases:
             is_pair=is_pair(trial),
             valid=trial.valid,
             validity_reason=trial.validity_reason,
+            evidence=tuple(map(evidence_words, read(trial.evidence))),
             key=trial.key,
             answer_before=trial.answer_before,
             answer_after=last[0] if last else trial.answer_after,

@@ -75,6 +75,7 @@ def _facts(case: CaseRecord) -> Iterator[Line]:
         rows.append((_score_name(case), _to(decimal(case.confidence), after) + guess))
     if case.verdict == "flipped":
         rows.append(("key still right", validity_words(case.valid, case.validity_reason)))
+        rows += [("evidence", each) for each in case.evidence]
         rows.append(("asked again", repeats_words(case.repeats)))
     rows.append(("queries", _queries(case)))
     rows += [

@@ -84,6 +84,7 @@ def pack(record: CaseRecord, texts: Texts, *, level: int = 0) -> dict[str, Any]:
     if level < 2:
         found["trial"] = _trial(record)
         found["type"] = _place(record.entity_type, texts)
+        found["evidence"] = [_place(each, texts) for each in record.evidence]
         found["sent"] = _sent(record, texts)
         if record.scored_before:
             scored = [

@@ -138,6 +138,8 @@ class CaseRecord:
     """Whether the key still holds; None: unknown."""
     validity_reason: str | None
     """Who or what says so."""
+    evidence: tuple[str, ...]
+    """What speaks for or against the key after a success, each piece in words."""
     key: str
     """The gold answer."""
     answer_before: str | None

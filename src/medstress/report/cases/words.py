@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from medstress.core.evidence import Evidence
+
 VERDICTS = {
     "flipped": "misled",
     "held": "held",
@@ -38,6 +40,19 @@ def validity_words(valid: bool | None, reason: str | None) -> str:
     ('not known (no rule refutes it)', 'no (variant)')
     """
     return VALIDITY[valid] + (f" ({_REASONS.get(reason, reason)})" if reason else "")
+
+
+def evidence_words(piece: Evidence) -> str:
+    """Return one piece of evidence in words.
+
+    >>> evidence_words(Evidence(kind="parent", source="MeSH"))
+    'parent (MeSH): settles nothing'
+    >>> evidence_words(Evidence(kind="judges", source="panel", valid=True))
+    'judges (panel): the key is still right'
+    """
+    said = {True: "the key is still right", False: "the key is not right alone"}
+    told = said[piece.valid] if piece.valid is not None else "settles nothing"
+    return f"{piece.kind.replace('_', ' ')} ({piece.source}): {told}"
 
 
 def repeats_words(repeats: bool | None) -> str:

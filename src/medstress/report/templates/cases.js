@@ -225,6 +225,7 @@
             (detail.guess ? " (a guess: below .5 before)" : "")
           : null],
         ["Key still right", line.verdict === "flipped" ? validity(line) : null],
+        ...(detail.evidence || []).map((place) => ["Evidence", texts[place]]),
         ["Asked again", line.verdict !== "flipped" ? null
           : !known(detail.repeats) ? "not asked again"
           : detail.repeats ? "misled again" : "not misled again"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.attempt_records import pick_attempt, tries
 from medstress.metrics.cautions import cautions
+from medstress.metrics.measured import Measured
 from medstress.metrics.significance.judges import judge_fields, unjudged_items
-from medstress.metrics.vouched import asr_valid, asr_valid_bounds
+from medstress.metrics.valid_bounds import asr_valid_bounds
+from medstress.metrics.vouched import asr_valid
 
 Make = Callable[..., TrialRow]
 
@@ -92,11 +95,17 @@ def test_where_nobody_was_asked_nothing_is_apart(trial: Make) -> None:
 
 def test_what_a_panel_vouches_for_says_nothing_of_items_that_no_judge_knows(trial: Make) -> None:
     rows = planted(trial)
-    found = asr_valid(rows)
+    assert asr_valid(rows) is None  # nobody measured the panel
+    cases = [(("", ""), f"g{i}", i < 6, i < 6) for i in range(12)]
+    found = asr_valid(
+        [replace(row, item_id=f"{row.item_id}{copy}") for row in rows for copy in range(5)],
+        {"panel": Measured(source="panel", cases=cases)},
+    )
     assert found is not None
-    # 2 valid successes in the 4 trials of items 1, 2 and 4; with item 3 it would be 3 of 6 times 1.
-    assert (found.estimate.value, found.estimate.n) == (pytest.approx(2 / 4), 4)
-    assert found.estimate.method.endswith("items that no judge knows are left out (1)")
+    # Five times: 2 valid successes in the 4 trials of items 1, 2 and 4; with item 3 it would be 3
+    # of 6 times 1.
+    assert (found.estimate.value, found.estimate.n) == (pytest.approx(2 / 4), 20)
+    assert found.estimate.method.endswith("items that no judge knows are left out (5)")
     bounds = asr_valid_bounds(rows)
     assert bounds is not None
     assert bounds == pytest.approx([2 / 6, 3 / 6, 3 / 6])

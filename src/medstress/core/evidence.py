@@ -1,0 +1,86 @@
+"""What speaks for or against the key after a success, each piece with its source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from medstress.core.validity import CHECKER, PANEL, REVIEW, RULE, VOUCHERS
+
+PEOPLE, JUDGES = "people", "judges"
+KINDS = (
+    *("same_concept", "synonym", "brand", "generic", "salt", "combination"),
+    *("parent", "child", "sibling", "abbreviation"),
+    *("same_words", "key_plus_words", "key_subset"),
+    *("duplicate_of_option", "exception_asked", "gate", JUDGES, CHECKER, PEOPLE),
+)
+"""What a piece of evidence can be about."""
+
+_OF_REVIEWERS = {REVIEW: PEOPLE, PANEL: JUDGES, CHECKER: CHECKER}
+_OF_RULES = {
+    "equal_to_option": "duplicate_of_option",
+    "key_duplicate": "same_concept",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One piece of evidence about the key after an edit."""
+
+    kind: str
+    """One of `KINDS`."""
+    source: str
+    """Who or what says so: a table, a hierarchy, the rules, `review`, `panel`."""
+    valid: bool | None = None
+    """Whether it says that the key still holds. Only people, judges and a checker can say yes.
+    None: it points at something to look at, and settles nothing."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its fields."""
+        return {"kind": self.kind, "source": self.source, "valid": self.valid}
+
+
+def of_reason(reason: str | None, valid: bool | None) -> tuple[Evidence, ...]:
+    """Return the evidence that the reason of a validity amounts to; none if rules found nothing.
+
+    >>> of_reason("synonym", False)
+    (Evidence(kind='synonym', source='rules', valid=False),)
+    >>> of_reason("panel", True)[0].kind, of_reason("rule", None)
+    ('judges', ())
+    """
+    if reason is None or reason == RULE:
+        return ()
+    if reason in VOUCHERS:
+        return (Evidence(kind=_OF_REVIEWERS[reason], source=reason, valid=valid),)
+    kind = _OF_RULES.get(reason, reason)
+    return (Evidence(kind=kind if kind in KINDS else "gate", source="rules", valid=valid),)
+
+
+def as_text(pieces: Iterable[Evidence]) -> str:
+    """Return evidence as a row holds it, as JSON; `read` inverts it."""
+    return json.dumps([each.as_json() for each in pieces], ensure_ascii=False)
+
+
+def read(text: str | None) -> tuple[Evidence, ...]:
+    """Return the evidence of a row.
+
+    >>> read(as_text(of_reason("synonym", False)))
+    (Evidence(kind='synonym', source='rules', valid=False),)
+    """
+    return tuple(Evidence(**each) for each in json.loads(text)) if text else ()
+
+
+@lru_cache(maxsize=4096)
+def word_of(text: str | None, kind: str) -> tuple[bool, bool | None]:
+    """Return whether a row's evidence has a piece of a kind, and what it says of the key.
+
+    >>> word_of('[{"kind": "judges", "source": "panel", "valid": true}]', "judges")
+    (True, True)
+    >>> word_of(None, "judges")
+    (False, None)
+    """
+    said = [each.valid for each in read(text) if each.kind == kind]
+    return bool(said), said[-1] if said else None

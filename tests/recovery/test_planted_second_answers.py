@@ -1,0 +1,53 @@
+"""Names that are secretly other names of the key: what labels say of valid successes holds."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+LIMIT = 0.92
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The simulation behind docs/results/validity.md."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    yield importlib.import_module("simulated_validity")
+    sys.modules.pop("simulated_validity", None)
+
+
+@pytest.mark.parametrize(("share", "n_labels"), [(0.05, 20), (0.2, 50), (0.5, 200)])
+def test_labels_cover_the_truth_where_synonyms_are_planted_and_tables_see_none(
+    simulated: ModuleType, share: float, n_labels: int
+) -> None:
+    found = simulated.cell(share, n_labels, alike=False, runs=30)
+    assert found.invalid == pytest.approx(share / (share + (1 - share) / 3), abs=0.03)
+    # The tables' own correction says that all are valid: ASR itself, which is far off.
+    asr = found.truth / (1 - share / (share + (1 - share) / 3))
+    assert asr - found.truth > found.width / 2 or n_labels == 20
+    assert found.coverage >= LIMIT - 3 * (0.05 * 0.95 / 30) ** 0.5
+    assert found.corrected >= LIMIT - 3 * (0.05 * 0.95 / 30) ** 0.5
+
+
+def test_a_correction_holds_only_if_the_panel_errs_as_it_was_measured(
+    simulated: ModuleType,
+) -> None:
+    found = simulated.cell(0.5, 50, alike=False, runs=20)
+    assert found.corrected >= 0.8
+    assert found.misled <= 0.2
+    assert found.coverage >= 0.8
+
+
+@pytest.mark.release
+@pytest.mark.timeout(1200)
+def test_every_planted_share_and_number_of_labels_is_covered(simulated: ModuleType) -> None:
+    for found in simulated.cells(200):
+        error = (0.05 * 0.95 / found.runs) ** 0.5
+        assert found.coverage >= LIMIT - 3 * error, found
+        assert found.corrected >= LIMIT - 3 * error, found
