@@ -28,6 +28,7 @@ from medstress.running.prepare import Watcher, prepare
 from medstress.running.test import run_tests
 from medstress.significance.run import Selection
 from medstress.store.chain import RUN_CHAIN, link
+from medstress.store.root import KEY, keep_root
 
 NAMES = ("Abel", "Brook", "Cole")
 ROLES = """
@@ -623,7 +624,10 @@ def test_a_folder_never_says_whom_to_ask(
         n = db.execute(
             "UPDATE manifest SET value = replace(value, 'roles.py', 'other.py')"
         ).rowcount
-        db.execute("DELETE FROM commits")  # a stranger can make the chain again
+        # A stranger can make root and chain again.
+        db.execute("DELETE FROM manifest WHERE key = ?", (KEY,))
+        db.execute("DELETE FROM commits")
+        keep_root(db)
         link(db, RUN_CHAIN)
         db.commit()
     assert n
