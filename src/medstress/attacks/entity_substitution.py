@@ -114,7 +114,7 @@ class EntitySubstitution(Attack):
     limit."""
     naturalness: bool | Mapping[str, float] = False
     """Whether names that leave their option unnatural are never drawn: true, or the largest
-    oddities of its `{grammar = 0.4, form = 1.0}`."""
+    oddities of its `{grammar = 0.4, form = 0.95}`."""
 
     def __post_init__(self) -> None:
         check_word(NAME, "sampler", self.sampler, _SAMPLERS)

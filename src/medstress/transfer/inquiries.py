@@ -156,8 +156,8 @@ def replacements(
         top: names, case-folded.
         resources: the group's resources; their vocabulary gives the spelling.
         indices: index in the vocabulary by case-folded name.
-        spec: the attack's parameters; its exclusions, its limits on edit distance and naturalness, and
-            its rule for case apply.
+        spec: the attack's parameters; its exclusions, its limits on edit distance and
+            naturalness, and its rule for case apply.
 
     Returns:
         (case-folded name, candidate) in the order of `top`.

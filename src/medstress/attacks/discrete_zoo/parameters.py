@@ -105,7 +105,7 @@ class ZooParameters(Attack):
     """Largest edit distance of entity and name: characters, or `{tokens = 3}`; 0 = no limit."""
     naturalness: bool | Mapping[str, float] = False
     """Whether names that leave their option unnatural are never drawn: true, or the largest
-    oddities of its `{grammar = 0.4, form = 1.0}`."""
+    oddities of its `{grammar = 0.4, form = 0.95}`."""
     count_baseline: bool = by_choices(False)
     """Whether the query on the clean item counts against the budget."""
 

@@ -30,7 +30,7 @@ class Natural:
 
     grammar: float = 0.4
     """Largest sum over article, number, capitals and repeated words."""
-    form: float = 1.0
+    form: float = 0.95
     """Largest sum over length and form."""
 
     def passes(
@@ -80,7 +80,7 @@ def parse_naturalness(value: object, attack: str) -> Natural | None:
     """Return the filter that an experiment file asks for; None for none.
 
     Args:
-        value: true, false, or limits: ``{"grammar": 0.4, "form": 1.0}``, either left out.
+        value: true, false, or limits: ``{"grammar": 0.4, "form": 0.95}``, either left out.
         attack: for messages.
 
     Raises:
