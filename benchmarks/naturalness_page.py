@@ -23,6 +23,12 @@ from pages import fill, table
 
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.naturalness import FORM, GRAMMAR, REASONS, Natural, oddities
+from medstress.attacks.naturalness.english import (
+    content_words,
+    is_plural,
+    last_word,
+    takes_an,
+)
 from medstress.attacks.samplers import draw
 from medstress.attacks.spans import nearest_span, span_text
 from medstress.core.items import Mention, Question
@@ -127,6 +133,25 @@ def clean_pairs(data: str, item: Question, group: str) -> Iterator[Pair]:
                     grammar=sum(float(found[reason][0]) for reason in GRAMMAR),
                     form=sum(float(found[reason][0]) for reason in FORM),
                 )
+
+
+def rule_rows(items: Sequence[Question], data: str) -> Iterator[list[object]]:
+    """Yield, for each kind of names, how often clean options themselves break a rule."""
+    for group in GROUPS:
+        repeats, articles = [], []
+        for item in items:
+            for span in spans_of(item, types_of(group)):
+                text, old = item.text_of(span.field), span_text(item, span)
+                if old == text:
+                    continue
+                before, after = text[: span.start], text[span.end :]
+                around = set(content_words(f"{before} {after}"))
+                repeats.append((item.id, bool(around & set(content_words(old)))))
+                if (word := last_word(before)) in ("a", "an"):
+                    fits = takes_an(old) == (word == "an") and not is_plural(old)
+                    articles.append((item.id, not fits))
+        counts = [len(repeats), rate(repeats), len(articles), rate(articles)]
+        yield [data, group, *counts]
 
 
 def calibrate(pairs: Sequence[Pair]) -> Natural:
@@ -248,15 +273,28 @@ def main() -> None:
         parser.error(
             f"the limits of the code are {Natural()}, measured: {found}; write those there"
         )
+    of_data = {
+        name: [item for part, items in data.items() if part.startswith(name) for item in items]
+        for name in ("MedQA", "MedMCQA")
+    }
+    rules = table(
+        ["data", "names", "with words around", "word repeated", "after a or an", "does not fit"],
+        (row for name, items in of_data.items() for row in rule_rows(items, name)),
+    )
     heads = ["draws", "names", "questions", "pass", *REASONS, "questions with any"]
     rows = [
         [name, *row]
-        for name in ("MedQA", "MedMCQA")
+        for name, items in of_data.items()
         for group in GROUPS
-        for row in regimes([i for d, v in data.items() if d.startswith(name) for i in v], group)
+        for row in regimes(items, group)
     ]
     limits = f"grammar = {found.grammar}, form = {found.form}"
-    parts = {"limits": limits, "clean": clean, "draws": table(["data", *heads], rows)}
+    parts = {
+        "limits": limits,
+        "clean": clean,
+        "rules": rules,
+        "draws": table(["data", *heads], rows),
+    }
     PAGE.write_text(fill(PAGE.read_text("utf-8"), parts), "utf-8")
     print(parts["draws"])
 

@@ -31,14 +31,15 @@ def takes_an(name: str) -> bool:
     """Return whether the indefinite article before a name is "an".
 
     The rule goes by letters: vowels take "an" but where they are said as in "unit", "eustachian"
-    or "one"; a first word in capitals is spelled out, where it has no more than four letters.
+    or "one"; a first word in capitals is spelled out, where it has no more than four letters and
+    digits.
 
-    >>> [takes_an(name) for name in ("ulcer", "uric acid", "MRI", "CT scan", "hour", "8-MOP")]
+    >>> [takes_an(name) for name in ("ulcer", "uric acid", "MRI", "CT scan", "H2 blocker", "8-MOP")]
     [True, False, True, False, True, True]
     """
     first = name.lstrip("([{\"'")
     word = re.split(r"[\s\-/,]", first, maxsplit=1)[0]
-    if 1 < len(word) <= _LONG_WORD and word.isupper() and word.isalpha():
+    if 1 < len(word) <= _LONG_WORD and word.isupper() and word[0].isalpha():
         return word[0] in _SPELLED_WITH_AN
     lower = first.lower()
     if lower[:1].isdigit():
