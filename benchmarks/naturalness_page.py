@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -133,6 +133,17 @@ def clean_pairs(data: str, item: Question, group: str) -> Iterator[Pair]:
                     grammar=sum(float(found[reason][0]) for reason in GRAMMAR),
                     form=sum(float(found[reason][0]) for reason in FORM),
                 )
+
+
+def all_pairs(data: Mapping[str, Sequence[Question]]) -> list[Pair]:
+    """Return the clean pairs of every data set."""
+    return [
+        pair
+        for name, items in data.items()
+        for group in GROUPS
+        for item in items
+        for pair in clean_pairs(name, item, group)
+    ]
 
 
 def rule_rows(items: Sequence[Question], data: str) -> Iterator[list[object]]:
@@ -254,13 +265,7 @@ def main() -> None:
     if options.data is None:
         parser.error("give --data, or set MEDSTRESS_DATA")
     data = read(Path(options.data) / "qa")
-    pairs = [
-        pair
-        for name, items in data.items()
-        for group in GROUPS
-        for item in items
-        for pair in clean_pairs(name, item, group)
-    ]
+    pairs = all_pairs(data)
     found = calibrate([pair for pair in pairs if pair.data.endswith(FITTED)])
     clean = table(
         ["data", "names", "questions", "pairs", "of them with words around", "pass"],
