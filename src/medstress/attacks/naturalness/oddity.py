@@ -178,14 +178,16 @@ def _article(forms: _Forms, old: str, before: str) -> Floats:
             wrong = wrong | forms.plural
     if word in ("a", "an", "the"):
         wrong = wrong | forms.determined
-    return _WRONG * wrong
+    return np.where(wrong, _WRONG, 0.0)
 
 
 def _number(forms: _Forms, old: str, before: str, after: str) -> Floats:
+    import numpy as np
+
     was = is_plural(old)
     wanted = (_MANY if was else _ONE).split()
     shows = last_word(before) in wanted or first_word(after) in wanted
-    return (_WRONG if shows else _SELDOM) * (forms.plural != was)
+    return np.where(forms.plural != was, _WRONG if shows else _SELDOM, 0.0)
 
 
 def _repeated(forms: _Forms, old: str, frame: str) -> Floats:
@@ -195,7 +197,7 @@ def _repeated(forms: _Forms, old: str, frame: str) -> Floats:
     repeats = forms.doubled & (len(set(own)) == len(own))
     for word in around - set(own):
         repeats[np.array(forms.with_word.get(word, ()), dtype=np.int64)] = True
-    return _WRONG * repeats
+    return np.where(repeats, _WRONG, 0.0)
 
 
 def _length(forms: _Forms, text: str, frame: str) -> Floats:
