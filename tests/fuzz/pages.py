@@ -129,7 +129,9 @@ def _trial(row: TrialRow, i: int, text: str) -> TrialRow:
     }
     # A database holds no lone surrogate, and successes are chosen by a hash of this.
     changes["trial_id"] = f"{i} {text.encode(errors='replace').decode()}"
-    changes["edits"] = row.edits
+    changes["edits"], changes["variant_answers"] = row.edits, row.variant_answers
+    pieces = [{**each, "source": text} for each in json.loads(row.evidence or "[]")]
+    changes["evidence"] = json.dumps(pieces)
     changes["n_excluded"] = row.n_excluded
     changes["attack_spec"] = row.attack_spec
     changes["attempts"] = json.dumps(told(json.loads(row.attempts or "[]"), text))

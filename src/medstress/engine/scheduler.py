@@ -59,6 +59,7 @@ class Scheduler:
         self._running: dict[int, RunningWork] = {}
         self._all_admitted = False
         self._outbox: list[Exchange] = []
+        self._unsent: Sequence[QueuedCall] = ()
         self._ended: list[tuple[RunningWork, Result]] = []
         self._arms: dict[tuple[str, str, str, str, int | None], int] = {}
         self.progress = Progress()
@@ -305,8 +306,10 @@ class Scheduler:
                     break
                 if entries:
                     # Journalled and committed before the back end sees it.
+                    self._unsent = entries
                     self._ledger.dispatching([(entry.key, entry.trial) for entry in entries])
                     self._deadlines.begin(entries)
+                    self._unsent = ()
                     queue.submit(Batch(entries))
 
     def _collect(self) -> None:
@@ -350,6 +353,7 @@ class Scheduler:
         try:
             # A failed write has rolled back others; exchanges that depend on them are not stored.
             if not isinstance(error, StoreError):
+                self._ledger.answered((e.key, e.trial, None, 0.0) for e in self._unsent)
                 self._ledger.commit()
                 self._write(everything=True)
                 self._ledger.commit()
