@@ -1,4 +1,4 @@
-"""Limits on the edit distance of a replacement: the template's constraint.
+"""Limits on a replacement: its edit distance, the template's constraint, and its naturalness.
 
 Reference: Xian et al., "Assessing biomedical knowledge robustness in large language models by
 query-efficient sampling attacks", TMLR 2025, Algorithm 1 (the edit distance epsilon).
@@ -6,12 +6,14 @@ query-efficient sampling attacks", TMLR 2025, Algorithm 1 (the edit distance eps
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from rapidfuzz.distance import Levenshtein
 
+from medstress.attacks.naturalness import REASONS, Natural
 from medstress.attacks.protocol import Validity
 from medstress.attacks.spans import span_text
 from medstress.core.errors import UsageError
@@ -108,18 +110,40 @@ class Replacements:
     """Which names are never drawn."""
     copy_case: CaseCopy
     """How a name is cased."""
+    natural: Natural | None = None
+    """How odd an option may read with the name in it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any name that may be drawn may replace any entity."""
+        return self.limit is None and self.natural is None
+
+    def obstacle(
+        self, item: Question, spans: Sequence[Mention], resources: Resources
+    ) -> str | None:
+        """Return why no name may replace any of some spans, or None."""
+        if self.spans(item, spans, resources):
+            return None
+        if self.limit is None or replace(self, natural=None).spans(item, spans, resources):
+            return "no name of the vocabulary leaves its option natural (naturalness)"
+        return "no name of the vocabulary lies within max_edit_distance"
 
     def names(self, item: Question, span: Mention, resources: Resources) -> NDArray[np.int64]:
         """Return the indices of the names that may replace a span, ascending."""
         names = resources.perturbations
         allowed = names.allowed(item, self.rule)
-        return within(self.limit, span_text(item, span), names.names, allowed, self.copy_case)
+        kept = within(self.limit, span_text(item, span), names.names, allowed, self.copy_case)
+        if self.natural is None:
+            return kept
+        text = item.text_of(span.field)
+        passes = self.natural.passes(text, span.start, span.end, names.names, self.copy_case)
+        return kept[passes[kept]]
 
     def spans(
         self, item: Question, spans: Sequence[Mention], resources: Resources
     ) -> Sequence[Mention]:
-        """Return the spans that at least one name within the limit may replace."""
-        if self.limit is None:
+        """Return the spans that at least one name within the limits may replace."""
+        if self.is_open:
             return spans
         return [span for span in spans if self.names(item, span, resources).size]
 
@@ -159,7 +183,10 @@ def rule_validity(candidate: Candidate, resources: Resources) -> Validity:
 def count_excluded(
     candidate: Candidate, resources: Resources, replacements: Replacements
 ) -> dict[str, int]:
-    """Count the names that are never drawn, by reason; `edit_distance`: those beyond the limit.
+    """Count the names that are never drawn, by reason, each under the first that fits.
+
+    `edit_distance` are those beyond the limit; then come those that are not natural, by what
+    weighs most (`medstress.attacks.naturalness.REASONS`).
 
     Args:
         candidate: one that the victim was asked about, or the clean item.
@@ -168,11 +195,18 @@ def count_excluded(
     """
     item = candidate.item
     counts = dict(resources.perturbations.n_excluded(item, replacements.rule))
-    if replacements.limit is not None and candidate.edits:
-        (edit,) = candidate.edits
-        span = Mention(field=edit.field, start=edit.start, end=edit.end, type="")
-        n_allowed = resources.perturbations.allowed(item, replacements.rule).size
-        beyond = n_allowed - replacements.names(item, span, resources).size
-        if beyond:
-            counts["edit_distance"] = beyond
+    if replacements.is_open or not candidate.edits:
+        return counts
+    (edit,) = candidate.edits
+    span = Mention(field=edit.field, start=edit.start, end=edit.end, type="")
+    near = replace(replacements, natural=None).names(item, span, resources)
+    if beyond := resources.perturbations.allowed(item, replacements.rule).size - near.size:
+        counts["edit_distance"] = beyond
+    if replacements.natural is not None:
+        text, names = item.text_of(edit.field), resources.perturbations.names
+        reasons = replacements.natural.reasons(
+            text, edit.start, edit.end, names, replacements.copy_case
+        )
+        left_out = Counter(reasons[i] for i in near.tolist())
+        counts |= {reason: left_out[reason] for reason in REASONS if left_out[reason]}
     return counts

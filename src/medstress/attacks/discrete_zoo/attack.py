@@ -34,6 +34,7 @@ from medstress.attacks.discrete_zoo.gradient import (
 )
 from medstress.attacks.discrete_zoo.parameters import NAME, ZooParameters
 from medstress.attacks.discrete_zoo.places import AttackedEntity, QueryBudget, spans_with_vectors
+from medstress.attacks.naturalness import parse_naturalness
 from medstress.attacks.protocol import AttackTraits, SearchOn, Validity
 from medstress.attacks.spans import distractor_spans, key_log_probs_without
 from medstress.core.errors import TrialError
@@ -87,7 +88,10 @@ class DiscreteZoo(ZooParameters):
 
     def spec(self) -> dict[str, Any]:
         """Return the parameters, as JSON values."""
-        return {"name": NAME, **asdict(self)}
+        found = {"name": NAME, **asdict(self)}
+        if self.naturalness is False:
+            del found["naturalness"]  # as in folders of versions without this key
+        return found
 
     def label_parameters(self) -> dict[str, Any]:
         """Return the parameters for labels: `spec` without defaults that depend on other keys."""
@@ -110,8 +114,8 @@ class DiscreteZoo(ZooParameters):
             return f"no entity of type {resources.group} in a distractor has a vector"
         if resources.perturbations.allowed(item, self.rule).size == 0:
             return "no name of the vocabulary may replace it"
-        if self.max_edit_distance and not self.attacked_spans(item, resources):
-            return "no name of the vocabulary lies within max_edit_distance"
+        if reason := self._replacements.obstacle(item, spans, resources):
+            return reason
         if self.similarity_threshold != "off" and not any(
             self.entity(item, span, resources).open.any()
             for span in self.attacked_spans(item, resources)
@@ -124,7 +128,7 @@ class DiscreteZoo(ZooParameters):
         return rule_validity(candidate, resources)
 
     def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:
-        """Count the names never asked, by reason; `edit_distance`: those beyond the limit."""
+        """Count the names never asked, by reason; see `count_excluded`."""
         return count_excluded(candidate, resources, self._replacements)
 
     def edited_options(self, item: Question, resources: Resources) -> frozenset[str]:
@@ -274,4 +278,5 @@ class DiscreteZoo(ZooParameters):
             limit=parse_edit_limit(self.max_edit_distance, NAME),
             rule=self.rule,
             copy_case=case_copy(self.choices),
+            natural=parse_naturalness(self.naturalness, NAME),
         )
