@@ -128,7 +128,11 @@ def _planned(run: StoredRun, known: Mapping[Arm, int]) -> Iterator[tuple[Arm, in
             dataset, _, group = label.rpartition("/")
             place = (dataset, group, victim, attack)
             is_held = not draws_names or traits.needs_entities == (group != NO_NAMES)
-            if "set" in spec.get("control_of", spec) or not is_held or ("tuning" in manifest and place not in begun):
+            if (
+                "set" in spec.get("control_of", spec)
+                or not is_held
+                or ("tuning" in manifest and place not in begun)
+            ):
                 continue
             for seed, repeat in product(seeds, range(traits.repeats)):
                 yield (*place, seed, repeat), n
