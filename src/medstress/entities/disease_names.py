@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 from medstress.entities.names import normalise, words
 from medstress.entities.ontologies import parent_headings
@@ -60,6 +60,7 @@ _SPELLINGS = {
 _ROMAN = {"i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5"}
 
 
+@lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """Return what the inflected forms of a folded word share.
 
