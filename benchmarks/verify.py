@@ -1,4 +1,4 @@
-"""What `medstress verify`, and the check of every reading command, take: on a folder of a million queries.
+"""What `medstress verify` takes, and the check of every reading command: a million queries.
 
 Makes the folder of `benchmarks/overhead.py`, then verifies it in a process of its own:
 
