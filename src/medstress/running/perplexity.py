@@ -157,8 +157,8 @@ def measure_perplexities(
         _store(folder, left, scorer, note)
     n_scored = len(trials) - len(left)
     said = [
-        f"perplexity by {scorer.backend.identity.name}: {plural(len(trials), 'trial')} with an edited "
-        f"option, {n_scored} of them scored before, {plural(scorer.n_calls, 'call')} now"
+        f"perplexity by {scorer.backend.identity.name}: {plural(len(trials), 'trial')} with an "
+        f"edited option, {n_scored} of them scored before, {plural(scorer.n_calls, 'call')} now"
     ]
     if scorer.failed:
         why = next(iter(scorer.failed.values()))

@@ -78,7 +78,8 @@ def _facts(case: CaseRecord) -> Iterator[Line]:
         rows += [("evidence", each) for each in case.evidence]
         rows.append(("asked again", repeats_words(case.repeats)))
     if case.perplexity_ratio is not None:
-        told = f"{decimal(case.perplexity_ratio)} (edited option / clean option)"
+        of = "" if case.shown_success == case.first_success else ", at the first success"
+        told = f"{decimal(case.perplexity_ratio)} (edited option / clean option{of})"
         rows.append(("perplexity", told))
     rows.append(("queries", _queries(case)))
     rows += [
