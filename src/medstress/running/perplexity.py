@@ -175,7 +175,7 @@ def _store(
             note(f"perplexity: {start} of {plural(len(left), 'trial')}")
             chunk = left[start : start + CHUNK]
             scorer.ask([call for one in chunk for call in (*one.clean, *one.edited)])
-            store.write_perplexities(_found(chunk, scorer))
+            store.write_findings(PERPLEXITIES, _found(chunk, scorer))
             store.write_manifest({SCORER: scorer.entry(store.manifest())})
             store.commit()
         store.write_manifest({SCORER: scorer.entry(store.manifest())})
@@ -185,6 +185,7 @@ def _store(
 
 
 def _found(trials: Iterable[EditedTrial], scorer: _Scorer) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (row, hash of the model -> log perplexities, clean and edited), with earlier models."""
     for one in trials:
         logs = [scorer.log_perplexity(calls) for calls in (one.clean, one.edited)]
         if None not in logs:

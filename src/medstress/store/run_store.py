@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
@@ -31,13 +31,7 @@ from medstress.store.chain import RUN_CHAIN
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.computed import Computed, read_computed
 from medstress.store.database import SIDES, Database, insert_rows, translated
-from medstress.store.formats import (
-    DISTANCES,
-    PERPLEXITIES,
-    SIMILARITY,
-    bring_up_to_date,
-    make_views,
-)
+from medstress.store.formats import DISTANCES, SIMILARITY, bring_up_to_date, make_views
 from medstress.store.key_index import NEWEST, KeyIndex
 from medstress.store.opening import check_file
 from medstress.store.registered_rows import (
@@ -281,18 +275,16 @@ class RunStore:
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
         """Append the prompt similarity of first successes (row, cosine), and the encoder's hash."""
-        self._find_out(SIMILARITY, ((row, [embedder, one, "first_success"]) for row, one in values))
+        self.write_findings(
+            SIMILARITY, ((row, [embedder, one, "first_success"]) for row, one in values)
+        )
 
     def write_distances(self, values: Iterable[tuple[int, Sequence[float]]]) -> None:
         """Append the distances at the class limits of trials that asked every name."""
-        self._find_out(DISTANCES, ((row, list(ends)) for row, ends in values))
+        self.write_findings(DISTANCES, ((row, list(ends)) for row, ends in values))
 
-    def write_perplexities(self, values: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
-        """Append what models find of a trial (row): hash -> log perplexities, clean, edited."""
-        self._find_out(PERPLEXITIES, values)
-
-    def _find_out(self, name: str, values: Iterable[tuple[int, Any]]) -> None:
-        """Append a finding about trials (row, value) where it is new or changed."""
+    def write_findings(self, name: str, values: Iterable[tuple[int, Any]]) -> None:
+        """Append a finding about trials (row, JSON value) where it is new or changed."""
         rows = [(trial, name, json.dumps(value)) for trial, value in values]
         self._db.submit(lambda db: append_findings(db, rows))
 
