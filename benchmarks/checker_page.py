@@ -221,11 +221,11 @@ shares with Wilson's 95 % intervals, pairs with the same first name taken for a 
 with the name nearest in spelling to that brand, of another drug. RABBITS lists a combination
 product under each of its ingredients, and the rules call a product that holds the first name's drug
 the same. No table holds a name because RABBITS has it. It is not quite unseen, though: while the
-rules of the tables were written, their disagreements with RABBITS were read, and rules changed after
-that: substances that only the Merck Index lists are left out, isosorbide's nitrates stay apart,
-spellings such as divalproex join their acid, brackets and a leading salt are read past, the FDA's
-four-letter suffix is dropped, two words joined the list of salts. So the sensitivity is somewhat
-optimistic. The (generic, look-alike) pairs are half of all; brands alone are covered .408.
+rules of the tables were written, their disagreements with RABBITS were read, and rules changed
+after that: substances that only the Merck Index lists are left out, isosorbide's nitrates stay
+apart, spellings such as divalproex join their acid, brackets and a leading salt are read past,
+the FDA's four-letter suffix is dropped, two words joined the list of salts. So the sensitivity is
+somewhat optimistic. The (generic, look-alike) pairs are half of all; brands alone are covered .408.
 
 {rabbits}
 

@@ -1,4 +1,4 @@
-"""What `medstress verify` takes: time and memory on a folder of a million queries.
+"""What `medstress verify` takes, and the check of every reading command: a million queries.
 
 Makes the folder of `benchmarks/overhead.py`, then verifies it in a process of its own:
 
@@ -22,10 +22,15 @@ from overhead import BUDGET, experiment, write_inputs
 def verify(folder: Path) -> dict[str, float | str | bool]:
     """Verify a folder in this process; seconds and largest resident MiB."""
     from medstress.audit.verify import verify_folder
+    from medstress.store.opening import open_for_reading
 
+    used = time.process_time()
+    open_for_reading(folder / "run.sqlite").db.close()  # what every reading command checks
+    opening = time.process_time() - used
     begun, used = time.monotonic(), time.process_time()
     found = verify_folder(folder)
     return {
+        "checked_at_opening_cpu_seconds": round(opening, 2),
         "verified": found.holds,
         "trials": found.n_judged,
         "seconds": round(time.monotonic() - begun, 1),

@@ -231,6 +231,7 @@ def test_a_victim_without_a_right_tuning_item_is_left_out_and_stops_no_other(
     assert Run(alone).summary()["pooled"] == Run(bench.out).summary()["pooled"]
 
 
+@pytest.mark.release
 def test_a_victim_that_was_left_out_may_be_removed_and_no_other(
     bench, tune, with_a_hopeless_victim, medstress
 ):
@@ -255,6 +256,7 @@ def test_a_victim_that_was_left_out_may_be_removed_and_no_other(
     assert (told.code, "victim 'careful' is missing" in told.err) == (2, True)
 
 
+@pytest.mark.release
 def test_a_victim_is_left_out_only_of_the_data_that_tell_no_n(bench, tune, workbench):
     """Right about one data set and never about the other: random sampling is left out as well."""
     rows = [{**row, "id": f"w{row['id']}"} for row in workbench.questions(60, context="On a ward.")]

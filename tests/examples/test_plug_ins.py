@@ -119,6 +119,7 @@ def medstress(folder: Path, target: Path, *arguments: str) -> subprocess.Complet
     )
 
 
+@pytest.mark.release
 def test_the_plug_in_of_the_page_installs_and_runs_as_printed(installed: Any) -> None:
     folder, target = installed
     assert (target / "look_alike.py").is_file()

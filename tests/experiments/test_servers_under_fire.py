@@ -47,6 +47,7 @@ def servers_victim(server: FaultServer, **keys: object) -> dict[str, object]:
     return {"backend": "openai", "base_url": server.url, "model": server.model, **keys}
 
 
+@pytest.mark.release
 def test_two_thousand_queries_with_a_fifth_of_faults(bench, workbench, monkeypatch):
     quickly(monkeypatch)
     monkeypatch.setenv("THE_KEY", KEY)

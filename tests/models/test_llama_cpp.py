@@ -66,6 +66,7 @@ def shares(reply: Any) -> list[float]:
     return [weight / sum(weights) for weight in weights]
 
 
+@pytest.mark.release
 def test_letters_agree_with_the_transformers_back_end_on_the_same_file(
     backend: Any, calls: list[Score]
 ) -> None:
@@ -113,6 +114,7 @@ def test_what_prompts_have_in_common_is_read_once(backend: Any, calls: list[Scor
     assert read < 0.4 * sent
 
 
+@pytest.mark.release
 def test_no_number_depends_on_the_prompts_before(backend: Any, calls: list[Score]) -> None:
     """llama.cpp takes other kernels for one token than for a few, and for 64 or more."""
     stem = " ".join(call.prompt for call in calls[:2])

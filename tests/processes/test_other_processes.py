@@ -13,6 +13,7 @@ SAMPLES = Path(__file__).parents[1] / "unit" / "report" / "samples.py"
 NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
 
 
+@pytest.mark.release
 def test_every_process_makes_the_same_page() -> None:
     code = (
         "import importlib.util as u, hashlib, medstress.report as r;"

@@ -174,6 +174,7 @@ def outcomes(found: Run) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     }  # fmt: skip
 
 
+@pytest.mark.release
 def test_results_depend_on_neither_order_nor_batches_nor_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -295,6 +295,16 @@ def test_a_hostile_zip_is_refused_in_one_sentence_and_nothing_is_unpacked(made, 
     cut = inside / "cut.zip"
     cut.write_bytes(source.read_bytes()[:-2000])
     assert "no zip file" in refused(cut, capsys)
+    odd = inside / "odd.zip"
+    with zipfile.ZipFile(odd, "w", zipfile.ZIP_LZMA) as new:
+        new.writestr("medstress.json", b"{}")
+    odd.write_bytes(odd.read_bytes().replace(b"{}", b"{]"))
+    assert "odd.zip" in refused(odd, capsys)
+    nameless = inside / "nameless.zip"
+    with zipfile.ZipFile(nameless, "w") as new:
+        new.writestr("ä" * 7, b"{}")
+    nameless.write_bytes(nameless.read_bytes().replace("ä".encode(), b"\xa2\xa2"))
+    assert "no zip file that can be read" in refused(nameless, capsys)
     unlisted = rewritten(source, inside / "unlisted.zip", {"more.txt": b"x"})
     assert "lists" in refused(unlisted, capsys)
     assert sorted(path for path in tmp_path.parent.rglob("*") if inside not in path.parents) == (

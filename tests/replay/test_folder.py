@@ -210,7 +210,14 @@ def test_a_file_that_may_not_grow_stops_the_run_in_one_sentence_and_it_resumes(b
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
-@pytest.mark.parametrize("limit", [0, 4_096, 20_000])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        pytest.param(0, marks=pytest.mark.release),
+        4_096,
+        pytest.param(20_000, marks=pytest.mark.release),
+    ],
+)
 def test_a_disk_that_is_full_from_the_first_moment_leaves_no_begun_run_behind(bench, limit):
     assert bench.run(out=bench.root / "whole") == 0  # its vectors are kept elsewhere from now on
     done = limited(bench, limit)

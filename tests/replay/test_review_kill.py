@@ -82,6 +82,7 @@ def test_what_was_confirmed_survives_a_kill(bench):
         }
 
 
+@pytest.mark.release
 def test_a_run_in_progress_is_reviewed_and_goes_on(bench, workbench):
     hold = bench.root / "hold"
     process = bench.start(delay=0.1, hold=hold)

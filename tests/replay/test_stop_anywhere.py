@@ -91,7 +91,10 @@ def small(bench, workbench, monkeypatch):
         yield bench
 
 
-@pytest.fixture(params=[(0, 1), (2, 1), (1, 3)], ids=["plain", "ahead", "three workers"])
+@pytest.fixture(
+    params=[(0, 1), pytest.param((2, 1), marks=pytest.mark.release), (1, 3)],
+    ids=["plain", "ahead", "three workers"],
+)
 def manner(request, monkeypatch):
     """How many calls are computed early, and how many threads ask."""
     original = PythonBackend.__init__

@@ -231,6 +231,7 @@ def test_each_pair_is_answered_by_the_model_of_its_fold(
     assert found == {model.label: set(plan.data_of(model).tested or ()) for model in models}
 
 
+@pytest.mark.release
 def test_a_second_time_nothing_is_trained_and_more_seeds_join(
     workplace: Path, crossed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

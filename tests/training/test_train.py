@@ -195,6 +195,7 @@ sys.exit(medstress_cli(["train", "e.toml", "--out", sys.argv[1], "--quiet"]))
 """
 
 
+@pytest.mark.release
 def test_a_process_killed_while_it_attacks_asks_nothing_again_and_says_the_same(
     workplace: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

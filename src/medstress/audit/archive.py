@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import shutil
 import stat
 import zipfile
@@ -70,7 +71,11 @@ def read_archive(file: Path, known: frozenset[str], place: Path) -> dict[str, An
     try:
         with zipfile.ZipFile(file) as archive:
             return _unpacked(archive, file, known, place)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except (
+        # ValueError: names that are no text. LZMAError: a packing that we never use.
+        *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError),
+        *(ValueError, lzma.LZMAError),
+    ) as error:
         detail = " ".join(str(error).split())[:200]
         raise StoreError(f"{file} is no zip file that can be read: {detail}") from error
     except OSError as error:

@@ -262,17 +262,7 @@ class _Again:
     def _of_wrong_item(self) -> TrialResult:
         result, lost = self._result, self._result.verdict
         self._asked_of(self._referee())
-        return TrialResult(
-            verdict=lost,
-            before=result.before,
-            n_asked=result.n_asked,
-            n_unreadable=result.n_unreadable,
-            n_length=result.n_length,
-            n_unchanged=result.n_unchanged,
-            n_ties=result.n_ties,
-            probes=result.probes,
-            answers=result.answers,
-        )
+        return result.of_wrong_item(lost)
 
     def _unasked(self) -> TrialResult:
         if self._stored.queries:

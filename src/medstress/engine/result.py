@@ -106,6 +106,25 @@ class TrialResult:
         self.n_ties += prediction.is_tied
         self.n_unchanged += not query.sample and changes_nothing(query.candidate)
 
+    def of_wrong_item(self, lost: Verdict) -> TrialResult:
+        """Return what is kept of an attack on an item whose clean answer was not right.
+
+        There was nothing to flip: the records keep the findings, and no rate counts them.
+        """
+        return TrialResult(
+            verdict=lost,
+            before=self.before,
+            records=self.records,
+            note=self.note,
+            n_asked=self.n_asked,
+            n_unreadable=self.n_unreadable,
+            n_length=self.n_length,
+            n_unchanged=self.n_unchanged,
+            n_ties=self.n_ties,
+            probes=self.probes,
+            answers=self.answers,
+        )
+
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON values.
 

@@ -181,20 +181,7 @@ def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> Tria
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
         result.note = _describe_error(error)
-    # There was nothing to flip: the records keep the findings, and no rate counts them.
-    return TrialResult(
-        verdict=lost,
-        before=result.before,
-        records=result.records,
-        note=result.note,
-        n_asked=result.n_asked,
-        n_unreadable=result.n_unreadable,
-        n_length=result.n_length,
-        n_unchanged=result.n_unchanged,
-        n_ties=result.n_ties,
-        probes=result.probes,
-        answers=result.answers,
-    )
+    return result.of_wrong_item(lost)
 
 
 def _ask_wrong_item(
