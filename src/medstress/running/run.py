@@ -141,7 +141,7 @@ def run_prepared(
     ):
         prepared.shared = shared if known is None else known
         claim_answers(prepared)
-        _start(store, prepared)
+        _start(store, prepared, renewed=retry_failed)
         share_again(store, prepared)
         for line in (line for part in prepared.datasets for line in part.understood):
             watcher.announce(line)  # rows that are misread are paid for as well
@@ -151,7 +151,7 @@ def run_prepared(
         return usage_of(store, prepared)
 
 
-def _start(store: RunStore, prepared: Prepared) -> None:
+def _start(store: RunStore, prepared: Prepared, *, renewed: bool) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
     known = store.manifest()
     if known and store.is_unanswered():
@@ -169,7 +169,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     if known:
         parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
         manifests.check_same_run(store, known, parts, prepared)
-        manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
+        manifests.expect_same_models([*prepared.victims, *prepared.roles], known, renewed=renewed)
         if not prepared.kind.keeps_metadata:
             for part in prepared.datasets:
                 # Documents may be named later; they do not change a sentence's identity.
