@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from medstress.backends.options import AFFINITY_HEADERS
+from medstress.experiment.file.lists import distinct
 from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable
 from medstress.kinds.victim_prompts import wrong_prompt
 from medstress.tasks.wrapping import read_wraps
@@ -153,6 +154,11 @@ class VictimTable(TomlTable):
         if reason := wrong_prompt(value):
             raise PydanticCustomError("prompt", "{reason}", {"reason": reason})
         return value
+
+    @field_validator("base_url", "affinity_headers", mode="before")
+    @classmethod
+    def _lists(cls, value: Any) -> Any:
+        return distinct(value)
 
     @field_validator("wrap", mode="before")
     @classmethod
