@@ -239,7 +239,7 @@ def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
 
 
 def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
-    """Return the manifest of the merged run: that of the plan, with what the shards did together."""
+    """Return the manifest of the merged run: the plan, and what the shards did together."""
     first = shards[0].manifest
     performance: dict[str, Any] = {}
     endpoints: dict[str, Any] = {}

@@ -77,9 +77,8 @@ def opened_shard(folder: Path) -> Iterator[StoredShard]:
             if opened.format == FORMAT:
                 make_views(db)
             restrict(db, opened.format)
-            manifest = {
-                key: json.loads(value) for key, value in db.execute("SELECT * FROM manifest")
-            }
+            stored = db.execute("SELECT * FROM manifest").fetchall()
+            manifest = {key: json.loads(value) for key, value in stored}
             shard = shard_of(manifest)
             if shard is None:
                 raise StoreError(

@@ -1,4 +1,4 @@
-"""The part of a plan that one shard runs; the plan, and so the fingerprint, is that of the whole."""
+"""The part of a plan that one shard runs; plan and fingerprint are those of the whole."""
 
 from __future__ import annotations
 
