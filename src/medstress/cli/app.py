@@ -19,6 +19,7 @@ COMMANDS = (
     "check",
     "run",
     "merge",
+    "submit",
     "init",
     "tune",
     "train",

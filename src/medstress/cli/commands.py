@@ -36,6 +36,7 @@ from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.starting import given_experiment
 from medstress.cli.starting import init_cli as init_cli
 from medstress.cli.streams import one_line
+from medstress.cli.submitting import submit_cli as submit_cli
 from medstress.cli.verdicts import judged_code, write_verdicts
 from medstress.cli.verifying import bundle_cli as bundle_cli
 from medstress.cli.verifying import verify_cli as verify_cli

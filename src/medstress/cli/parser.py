@@ -21,6 +21,7 @@ from medstress.cli.flags import (
 from medstress.cli.importing import add_import
 from medstress.cli.merging import add_merge, shard_flag
 from medstress.cli.scaffolding import add_new
+from medstress.cli.submitting import add_submit
 from medstress.cli.verifying import add_bundle, add_verify
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
@@ -71,6 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_check(commands)
     _run(commands)
     add_merge(commands)
+    add_submit(commands)
     _init(commands)
     _tune(commands)
     _train(commands)
