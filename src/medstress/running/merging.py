@@ -258,5 +258,5 @@ def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
         "command": manifests.command_line(),
         "endpoints": list(endpoints.values()),
         "performance": performance,
-        SHARDS: {"of": shards[0].shard.of, "merged": [each.shard.number for each in shards]},
+        SHARDS: {"of": shards[0].shard.of},
     }
