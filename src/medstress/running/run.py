@@ -198,11 +198,11 @@ def _start(store: RunStore, prepared: Prepared, *, renewed: bool) -> None:
     if known:
         parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
         manifests.check_same_run(store, known, parts, prepared)
-        manifests.expect_same_models([*prepared.victims, *prepared.roles], known, renewed=renewed)
         if not prepared.kind.keeps_metadata:
             for part in prepared.datasets:
                 # Documents may be named later; they do not change a sentence's identity.
                 store.renew_items(part.label, part.questions)
+    manifests.expect_same_models([*prepared.victims, *prepared.roles], known, renewed=renewed)
     described = manifests.describe(prepared, parts)
     check_factor(prepared, described)
     # The trials of former victims stay readable.

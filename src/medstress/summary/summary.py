@@ -42,6 +42,9 @@ from medstress.summary.training import describe_training
 from medstress.summary.verdict import GUESSING, verdict_of
 from medstress.tuning.numbers import cautions, describe_tuning
 
+_OF_CACHES = ("tokens_cached", "prefix_cache_queries", "prefix_cache_hits")
+"""Counts of servers and engines that report them."""
+
 
 def summarise_run(run: StoredRun) -> dict[str, Any]:
     """Summarise a run, finished or not.
@@ -85,6 +88,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
             "calls_per_query": run.calls_per_query(),
             "tokens_forwarded": performance.get("tokens_forwarded"),
             "tokens_naive": performance.get("tokens_naive"),
+            **{name: performance[name] for name in _OF_CACHES if name in performance},
             "usd": usd,
             "spending": spending,
         },

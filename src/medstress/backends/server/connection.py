@@ -180,12 +180,11 @@ class Connection:
         }
 
     def expect(self, known: Mapping[str, Any]) -> None:
-        """Go on from what `describe` returned in an earlier process."""
+        """Go on from what `describe` returned in an earlier process; empty: a run begins."""
         self.labels.run = known.get("purchases") or self.labels.run
+        rows = {row["url"]: row for row in known.get("replicas") or ()}
         for replica in self.replicas.all:
-            for row in known.get("replicas") or ():
-                if row["url"] == replica.server.url:
-                    replica.before = row
+            replica.go_on(rows.get(replica.server.url, {}))
 
     def greet(self) -> Listing:
         """List the models of the first server, as `greet_all`."""

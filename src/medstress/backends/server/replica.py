@@ -41,7 +41,6 @@ class Replica:
         n_failed: those among them that got no usable answer.
         n_set_aside: how often it was set aside.
         cache: what it reports about its prefix cache.
-        before: what `describe` returned in the run's earlier processes.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class Replica:
         self.n_requests = 0
         self.n_failed = 0
         self.n_set_aside = 0
-        self.before: Mapping[str, Any] = {}
+        self._before: dict[str, int] = {}
         self.cache = PrefixCache(self._metrics)
         self._answer = answer
         self._connect = connect
@@ -150,13 +149,20 @@ class Replica:
 
     def describe(self) -> dict[str, Any]:
         """Return what it has done in this run, for the manifest."""
-        counts = {
+        counts = {name: n + self._before.get(name, 0) for name, n in self._counts.items()}
+        return {"url": self.server.url, **counts}
+
+    def go_on(self, known: Mapping[str, Any]) -> None:
+        """Count on from what `describe` returned in an earlier process; from 0 if it is empty."""
+        self._before = {name: known.get(name, 0) - n for name, n in self._counts.items()}
+
+    @property
+    def _counts(self) -> dict[str, int]:
+        return {
             "requests": self.n_requests,
             "failed": self.n_failed,
             "set_aside": self.n_set_aside,
         }
-        summed = {name: count + self.before.get(name, 0) for name, count in counts.items()}
-        return {"url": self.server.url, **summed}
 
     def close(self) -> None:
         """Close all connections."""

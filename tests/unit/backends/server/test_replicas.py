@@ -218,6 +218,8 @@ def test_counts_of_earlier_processes_go_on() -> None:
             assert sum(row["requests"] for row in backend.endpoint["replicas"]) == len(ITEMS)
             ask(backend, 1)
             assert sum(row["requests"] for row in backend.endpoint["replicas"]) == 2 * len(ITEMS)
+            backend.expect({})
+            assert not any(row["requests"] for row in backend.endpoint["replicas"])
 
 
 def test_every_server_must_list_the_model_and_each_is_named_once(said) -> None:
