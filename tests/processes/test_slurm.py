@@ -75,6 +75,7 @@ def test_an_array_its_merge_and_the_verdict_give_the_run_of_one_machine(cluster,
     assert "root" in (cluster.out / "slurm" / "logs" / "merge.txt").read_text()
 
 
+@pytest.mark.release
 def test_a_shard_that_fails_holds_the_merge_back_and_the_same_command_resumes(cluster, capsys):
     flag = cluster.queue / "broken"
     flag.touch()

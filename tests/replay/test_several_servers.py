@@ -67,14 +67,14 @@ def test_two_servers_give_the_run_that_one_gives_and_can_go_on_with_it(bench, wo
 
 
 def test_a_server_that_goes_away_in_the_middle_changes_no_row(bench, workbench):
-    small(bench, workbench, 8)
+    small(bench, workbench, 12)  # enough that each server has some, whatever their ports
     one, two = bench.root / "one", bench.root / "two"
     first, second = FaultServer(answer=key_of_case), FaultServer(answer=key_of_case)
     with first, second:
         bench.tables["victim"] = [victim(first)]
         assert bench.run(out=one) == 0
         first.log.clear()
-        second.faults = lambda asked: setattr(second, "is_ill", asked.number >= 5)
+        second.faults = lambda asked: setattr(second, "is_ill", asked.number >= 2)
         bench.tables["victim"] = [victim(first, second)]
         assert bench.run(out=two) == 0
     assert Run(one).rows() == Run(two).rows()
@@ -82,7 +82,7 @@ def test_a_server_that_goes_away_in_the_middle_changes_no_row(bench, workbench):
     ill = endpoint["replicas"][1]
     assert ill["set_aside"] >= 1
     assert ill["failed"] == Run(two).manifest()["performance"]["requests_repeated"] > 0
-    assert len(second.log) - ill["failed"] == 6
+    assert len(second.log) - ill["failed"] == 3
 
 
 def test_after_kill_9_a_call_is_bought_with_the_key_it_had_and_a_fresh_run_has_others(
