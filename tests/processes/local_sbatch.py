@@ -24,6 +24,9 @@ def main(arguments: list[str]) -> int:
     for flag in flags:
         found = _WITH_VALUE.fullmatch(flag)
         options[found[1] if found else flag.removeprefix("--")] = found[2] if found else ""
+    if os.environ.get("LOCAL_SLURM_REFUSES") == options["job-name"]:
+        print("sbatch: error: Job submit limit", file=sys.stderr)
+        return 1
     if options.get("partition") == "none":
         print("sbatch: error: invalid partition specified: none", file=sys.stderr)
         return 1

@@ -21,6 +21,8 @@ from pathlib import Path
 from medstress.core.errors import UsageError
 
 _TIME = re.compile(r"[0-9]+(:[0-9]{1,2}){0,2}|[0-9]+-[0-9]{1,2}(:[0-9]{1,2}){0,2}")
+_SCRATCH = re.compile(r"[^\"`\\\n()]+")
+"""Stands between double quotes, so that variables are expanded."""
 _WARNING_SECONDS = 120
 """How long before the time limit a shard is told to store what it has and end."""
 _OURS = ("--array", "--dependency", "--output", "--parsable", "--wrap")
@@ -89,6 +91,11 @@ class SlurmJob:
                     "--sbatch: expected an option of sbatch that the scripts do not need for "
                     f"themselves, as in --sbatch=--account=NAME; got {option!r}"
                 )
+        if self.scratch is not None and not _SCRATCH.fullmatch(self.scratch):
+            raise UsageError(
+                "--scratch: expected a folder on the nodes, as in '$TMPDIR' or /local/$USER, got "
+                f"{self.scratch!r}"
+            )
         for line in (*self.before, *self.sbatch, str(self.folder), self.experiment, *self.flags):
             if "\n" in line or "\0" in line:
                 raise UsageError(f"expected one line, got {line!r}")
@@ -113,19 +120,28 @@ class SlurmJob:
         return self._lines(
             f"stays={stays}",
             f'work="{self.scratch}/medstress-${{SLURM_JOB_ID}}-${{SLURM_ARRAY_TASK_ID}}"',
-            "ship() {",
-            "  # A copy beside it first, so that a shard which stays is always a whole one.",
-            '  if [ -d "$work" ]; then',
-            '    rm -rf "$stays.new"',
-            '    cp -r "$work" "$stays.new"',
+            "# What ends in .new is a whole copy that has not taken its place yet.",
+            "place() {",
+            '  if [ -d "$stays.new" ]; then',
             '    rm -rf "$stays"',
             '    mv "$stays.new" "$stays"',
+            "  fi",
+            "}",
+            "# shellcheck disable=SC2329 # the trap calls it",
+            "ship() {",
+            '  if [ -d "$work" ]; then',
+            '    rm -rf "$stays.part"',
+            '    cp -r "$work" "$stays.part"',
+            '    mv "$stays.part" "$stays.new"',
+            "    place",
             '    rm -rf "$work"',
             "  fi",
             "}",
             "trap ship EXIT",
             'mkdir -p "$(dirname "$stays")"',
-            'if [ -d "$stays" ]; then cp -r "$stays" "$work"; fi',
+            "place",
+            "# A job that is requeued on its node finds there what it had.",
+            'if [ -d "$stays" ] && [ ! -d "$work" ]; then cp -r "$stays" "$work"; fi',
             f'{self._run()} --shard {shard} --out "$work" &',
             "running=$!",
             "trap 'kill -TERM \"$running\"' TERM",
@@ -158,7 +174,7 @@ class SlurmJob:
             *([f"--gpus={self.gpus}"] if self.gpus else []),
             *([f"--cpus-per-task={self.cpus}"] if self.cpus else []),
             # To the script's shell, which medstress replaces: only steps of srun get it otherwise.
-            *([f"--signal=B:TERM@{_WARNING_SECONDS}"] if self.time else []),
+            f"--signal=B:TERM@{_WARNING_SECONDS}",
             "--open-mode=append",
             *self.sbatch,
         ]

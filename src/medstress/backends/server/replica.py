@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 _FRAMING = 1 << 20
 """Bytes besides the body, for headers and chunk marks."""
-_PROBE_SECONDS = 10.0
+_PROBE_SECONDS = 5.0
 """Time limit of a health check, and of a look at the metrics."""
 _LEAVING = (502, 503, 504)
 """Statuses of a server that is shut down, or of a proxy that has lost it."""

@@ -79,9 +79,12 @@ class Replicas:
         return self.all[min(waits)[1]]
 
     def answered(self, replica: Replica) -> None:
-        """Note an answer."""
+        """Note an answer. One that was in flight when its server was set aside brings it not back:
+        a server that is shut down still answers what it has begun."""
         with self._lock:
-            self._states[self.all.index(replica)] = _State()
+            state = self._states[self.all.index(replica)]
+            if state.until is None:
+                state.pause, state.n_in_a_row = 0.0, 0
 
     def failed(self, replica: Replica, trouble: ServerTrouble) -> bool:
         """Note a failure; set the server aside if it should get no more requests for now.

@@ -73,6 +73,19 @@ def test_only_the_items_of_a_server_that_leaves_move_and_they_come_back() -> Non
     assert stubs[1].n_probes == 1
 
 
+def test_a_server_that_is_shut_down_ends_what_it_has_begun_and_gets_nothing_new() -> None:
+    replicas, stubs, clock = chosen(2)
+    mine = [item for item in ITEMS if replicas.choose(item) is stubs[0]]
+    replicas.failed(stubs[0], trouble(status=503))  # type: ignore[arg-type]
+    for _ in range(3):
+        replicas.answered(stubs[0])  # type: ignore[arg-type]
+        replicas.failed(stubs[0], trouble(dropped=True))  # type: ignore[arg-type]
+    assert all(replicas.choose(item) is stubs[1] for item in mine)
+    assert stubs[0].n_set_aside == 1
+    clock.now = 5.0
+    assert replicas.choose(mine[0]) is stubs[0]
+
+
 def test_an_order_of_addresses_does_not_change_who_gets_an_item() -> None:
     replicas, stubs, _ = chosen(3)
     other = Replicas(stubs[::-1], pause=1.0, longest=1.0)  # type: ignore[arg-type]
