@@ -77,9 +77,8 @@ def merge_shards(
         left = tuple(_left(shards))
         if left and not partial:
             raise UsageError(
-                f"merge: {'; '.join(left)}: run {'it' if len(left) == 1 else 'them'} to the end, "
-                "or merge what there is with --partial, and `medstress run` on the merged folder "
-                "asks the rest"
+                f"merge: {'; '.join(left)}; run what is left to the end, or merge what there is "
+                "with --partial, and `medstress run` on the merged folder asks the rest"
             )
         access = access_of(shards[0].folder / FILE)
         note(f"writing {to}")
