@@ -8,8 +8,6 @@ from pathlib import Path
 
 ANSWER_SECONDS = 300.0
 """Default time limit of one request."""
-AFFINITY_HEADERS = ("X-Session-ID", "X-SMG-Routing-Key")
-"""The headers in which vllm-router and SGLang's router look for what belongs together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +45,8 @@ class BackendOptions:
     """openai: the address of the server, or of several that serve the same model."""
     api_key_env: str | None = None
     """openai: the environment variable with the key; None sends no key."""
-    affinity_headers: Sequence[str] = AFFINITY_HEADERS
-    """openai: headers that carry the hash of a request's item."""
+    affinity_headers: Sequence[str] | None = None
+    """openai: headers that carry the hash of a request's item; None: those of known routers."""
     affinity_field: str | None = None
     """openai: a field of the body that carries it, too."""
     idempotency_header: str | None = None

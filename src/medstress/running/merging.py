@@ -77,9 +77,8 @@ def merge_shards(
         left = tuple(_left(shards))
         if left and not partial:
             raise UsageError(
-                f"merge: {'; '.join(left)}: run {'it' if len(left) == 1 else 'them'} to the end, "
-                "or merge what there is with --partial, and `medstress run` on the merged folder "
-                "asks the rest"
+                f"merge: {'; '.join(left)}; run what is left to the end, or merge what there is "
+                "with --partial, and `medstress run` on the merged folder asks the rest"
             )
         access = access_of(shards[0].folder / FILE)
         note(f"writing {to}")
@@ -247,7 +246,9 @@ def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
         for name, value in each.manifest["performance"].items():
             performance[name] = performance.get(name, 0) + value
         for endpoint in each.manifest["endpoints"]:
-            endpoints.setdefault(endpoint["victim"], endpoint)
+            name = endpoint["victim"]
+            known = endpoints.get(name)
+            endpoints[name] = manifests.joined_endpoint(known, endpoint) if known else endpoint
     kept = {key: value for key, value in first.items() if key != KEY}
     return {
         **kept,

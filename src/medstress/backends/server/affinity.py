@@ -30,11 +30,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.backends.options import AFFINITY_HEADERS
 from medstress.core.calls import Origin
 from medstress.core.errors import UsageError
 from medstress.core.hashing import digest
 
+AFFINITY_HEADERS = ("X-Session-ID", "X-SMG-Routing-Key")
+"""The headers sent by default: of vllm-router and of SGLang's router."""
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _RESERVED = {
@@ -65,7 +66,7 @@ class Labels:
     """Labels requests with their item and their purchase.
 
     Args:
-        headers: names of the headers that carry the item.
+        headers: names of the headers that carry the item; None: `AFFINITY_HEADERS`.
         field: name of the field of the body that carries it, too; None for no field.
         idempotency: name of the header that carries the purchase; None sends none.
 
@@ -79,10 +80,11 @@ class Labels:
 
     def __init__(
         self,
-        headers: Sequence[str] = AFFINITY_HEADERS,
+        headers: Sequence[str] | None = None,
         field: str | None = None,
         idempotency: str | None = None,
     ) -> None:
+        headers = AFFINITY_HEADERS if headers is None else headers
         for key, name in [
             *(("affinity_headers", each) for each in headers),
             *([("idempotency_header", idempotency)] if idempotency else []),

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from medstress.backends.options import AFFINITY_HEADERS
 from medstress.experiment.file.lists import distinct
 from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable
 from medstress.kinds.victim_prompts import wrong_prompt
@@ -21,6 +20,7 @@ _READERS = {
     "target": ("python",),
     "base_url": ("openai",),
     "api_key_env": ("openai",),
+    "affinity_headers": ("openai",),
     "affinity_field": ("openai",),
     "idempotency_header": ("openai",),
     "max_in_flight": ("openai",),
@@ -98,8 +98,9 @@ class VictimTable(TomlTable):
     """openai: the server's address, with `/v1`, or a list of servers that serve the same model."""
     api_key_env: NonEmpty | None = None
     """openai: the environment variable that holds the key; default: no key is sent."""
-    affinity_headers: tuple[NonEmpty, ...] = AFFINITY_HEADERS
-    """openai: headers that carry a hash of the item, for routers in front of several servers."""
+    affinity_headers: tuple[NonEmpty, ...] | None = None
+    """openai: headers that carry a hash of the item, for routers in front of several servers;
+    default `X-Session-ID` and `X-SMG-Routing-Key`."""
     affinity_field: NonEmpty | None = None
     """openai: a field of the request that carries it, too, such as `prompt_cache_key`."""
     idempotency_header: NonEmpty | None = None
