@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from fault_server import FaultServer
+from fault_server import FAULTS, FaultServer, random_faults
 from medstress.backends.options import BackendOptions
 from medstress.backends.server.connection import Connection, Patience
 from medstress.backends.server.errors import Server, ServerTrouble, Then
@@ -207,6 +209,55 @@ def test_a_server_that_leaves_fails_nothing_and_gets_its_items_back() -> None:
     assert row["set_aside"] == 1
     assert 1 <= row["failed"] <= 4
     assert backend.counters["requests_repeated"] == row["failed"]
+
+
+@pytest.mark.release
+def test_nothing_is_lost_while_servers_come_and_go_and_a_tenth_of_requests_fails() -> None:
+    """Four thousand calls, 24 at a time; one of three servers is ill most of the time."""
+    passing = [fault for fault in FAULTS if fault not in ("refusal", "wrong_model", "huge")]
+    ended = threading.Event()
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(
+                FaultServer(
+                    answer=lambda prompt: prompt,
+                    faults=random_faults(0.1, passing, seed=seed),
+                    retry_after=0.01,
+                    late=0.02,
+                )
+            )
+            for seed in range(3)
+        ]
+        backend = stack.enter_context(several(servers))
+
+        def come_and_go() -> None:
+            drawn = random.Random(0)
+            while not ended.is_set():
+                server = drawn.choice(servers)
+                server.is_ill = True
+                ended.wait(0.3)
+                server.is_ill = False
+                ended.wait(0.2)
+
+        def one(i: int) -> object:
+            item = ITEMS[i % len(ITEMS)]
+            origin = Origin(item=item, key=str(i).encode())
+            return backend.answer_for([Generate(f"{item} {i}")], [origin])[0]
+
+        troubled = threading.Thread(target=come_and_go)
+        troubled.start()
+        try:
+            with ThreadPoolExecutor(24) as threads:
+                replies = list(threads.map(one, range(4000)))
+        finally:
+            ended.set()
+            troubled.join()
+        rows = backend.endpoint["replicas"]
+    said = [getattr(reply, "text", reply) for reply in replies]
+    assert said == [f"{ITEMS[i % len(ITEMS)]} {i}" for i in range(4000)]
+    assert [row["requests"] for row in rows] == [len(server.log) for server in servers]
+    assert sum(row["requests"] - row["failed"] for row in rows) == 4000
+    assert all(row["set_aside"] for row in rows)
 
 
 def test_a_server_that_is_not_there_at_the_start_is_set_aside_and_none_stops_the_run(said) -> None:
