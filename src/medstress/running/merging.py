@@ -23,6 +23,9 @@ from medstress.store.run_store import FILE, LOCK, lock_folder
 from medstress.store.shards import KEY, SHARDS, StoredShard, opened_shard
 
 _MOST_NAMED = 8
+_FILES_A_SHARD = 4
+"""Open files of a shard: the database, its log and index, the lock."""
+_FILES_BESIDE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,7 @@ def merge_shards(
         raise UsageError("merge: expected the folders of shards, got none")
     to = Path(out)
     _check_free(out, to)
+    _room_for(len(folders))
     with ExitStack() as stack:
         note(f"reading {len(folders)} shards")
         for folder in dict.fromkeys(map(Path, folders)):
@@ -100,6 +104,26 @@ def _check_free(given: str | Path, to: Path) -> None:
         raise UsageError(
             f"merge --out {to}: it exists already and is not changed; choose a new folder"
         ).with_flag("--out", None)
+
+
+def _room_for(n_shards: int) -> None:
+    """Let this process open so many shards at once, if the system does.
+
+    Raises:
+        UsageError: it does not.
+    """
+    import resource
+
+    needed = _FILES_A_SHARD * n_shards + _FILES_BESIDE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise UsageError(
+            f"merge: {n_shards} shards take {needed} open files, but a process may open {hard}; "
+            "raise the limit (ulimit -n), or cut the experiment into fewer shards"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 @contextmanager
