@@ -53,7 +53,7 @@ class Given:
     plan_seconds: float = 17.6
     """to prepare the whole plan in each process; measured: distances and draws of 10,000 items,
     performance.md, Sampling"""
-    merge_seconds: float = 11.4
+    merge_seconds: float = 10.7
     """processor seconds to merge 10^6 queries; measured: `benchmarks/merge.py --queries 200000`"""
     leases_per_second: float = 1_000.0
     """the least that the lease table has to take; `benchmarks/many_machines.py` measures it"""

@@ -151,6 +151,7 @@ def test_what_is_interrupted_on_a_scratch_disk_is_kept(cluster, tmp_path):
         (["--scratch=$(rm -rf x)"], "--scratch"),
         (["--limit=0"], "--limit"),
         (["--set=experiment.seed=1"], "seed"),
+        (["--set=tune.share=0.5"], "[tune]"),
         (["--partition=none"], "invalid partition"),
     ],
 )

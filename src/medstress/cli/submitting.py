@@ -82,6 +82,11 @@ def submit_cli(args: argparse.Namespace) -> int:
     check_limit(args)
     # A file with a mistake fails here, once, and not in every job.
     checked, _, _ = resolve(args.experiment, args.set)
+    if checked.tune is not None:
+        raise UsageError(
+            f"{args.experiment}: [tune] comes before shards: run `medstress tune`, write the "
+            "chosen n (tune.json) into [[attack]], and leave [tune] out"
+        )
     path = Path(args.experiment)
     folder = Path(args.out).resolve() if args.out.strip() else None
     if folder is None:
