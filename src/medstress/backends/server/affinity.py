@@ -5,21 +5,23 @@ whose prefix cache then holds what the prompts of an item share. The name is a h
 never its text. Where routers look for it, by their documentation:
 
 * vllm-router, policy `consistent_hash`: the header `X-Session-ID` first, or `user` in the body
-  (docs/load_balancing/README.md, "Hash Key Priority"). The policy `cache_aware` reads the prompt
-  and needs no name.
+  (vllm-project/router, docs/load_balancing/README.md, "Hash Key Priority"). The policy
+  `cache_aware` reads the prompt and needs no name.
 * SGLang's router and its successor, the Shepherd Model Gateway, policies `consistent_hashing` and
-  `manual`: the header `X-SMG-Routing-Key` (docs/concepts/routing/load-balancing.md, "Routing
-  Headers").
-* vLLM's production stack, `--routing-logic session`: whichever header `--session-key` names.
+  `manual`: the header `X-SMG-Routing-Key` (lightseekorg/smg,
+  docs/concepts/routing/load-balancing.md, "Routing Headers").
+* vLLM's production stack, `--routing-logic session`: the header that `--session-key` names
+  (vllm-project/production-stack, src/vllm_router/README.md, "Routing Logic Options").
 * OpenAI and Mistral: `prompt_cache_key` in the body, which OpenAI says replaces `user`
   (https://developers.openai.com/api/docs/guides/prompt-caching,
   https://docs.mistral.ai/studio-api/conversations/advanced/prompt-caching).
 
 *Idempotency.* A server that knows idempotency keys answers a repeated request from what it stored
-and charges it once (draft-ietf-httpapi-idempotency-key-header-07). No endpoint that this back end
-asks documents one: OpenAI has `Idempotency-Key` for agents' sessions and environments only (openai
-3.52.0, `types/beta/agents`), and its client sends none elsewhere; vLLM, SGLang, llama.cpp, Ollama
-and TGI have none. Gateways and proxies do, so the header is named by the user.
+and charges it once (draft-ietf-httpapi-idempotency-key-header-07). OpenAI has `Idempotency-Key` for
+agents' sessions and environments only (openai 3.52.0, `types/beta/agents`), and its client sends
+none elsewhere (`_base_client.py`: `_idempotency_header = None`). We found none documented for the
+completions of vLLM, SGLang, llama.cpp, Ollama or TGI. Gateways and proxies in front of them may
+know it, so the header is named by the user.
 """
 
 from __future__ import annotations
