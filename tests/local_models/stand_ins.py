@@ -78,6 +78,7 @@ class LLM:
         max_model_len: int | None,
         max_logprobs: int,
         enable_prefix_caching: bool,
+        disable_log_stats: bool,
         seed: int,
     ) -> None:
         if (Path(model) / "too-new").exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +14,14 @@ from medstress.api.given import tables_of
 from medstress.api.progress import watching
 from medstress.api.results import Run
 from medstress.core.errors import UsageError
+from medstress.core.shards import Shard, parse_shard
 from medstress.experiment.file.config import DatasetTable, Experiment
 from medstress.experiment.file.sources import Source
 from medstress.running.prepare import Watcher
 from medstress.running.run import run_experiment
 from medstress.summary.kept import keep_summary
 
-__all__ = ["Run", "Trained", "Tuned", "run", "train", "tune"]
+__all__ = ["Run", "Trained", "Tuned", "merge", "run", "train", "tune"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +65,9 @@ def run(
     overrides: Sequence[str] = (),
     quiet: bool | None = None,
     watcher: Watcher | None = None,
+    shard: Shard | str | None = None,
 ) -> Run:
-    """Run, resume or extend an experiment.
+    """Run, resume or extend an experiment, or a shard of it.
 
     Args:
         experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
@@ -92,6 +95,7 @@ def run(
         quiet: True for no progress, False for lines on stderr outside notebooks too; by default a
             notebook shows a bar.
         watcher: callbacks for progress, in place of the bar.
+        shard: "K/N" runs the trials of part K of N, for `merge`.
 
     Raises:
         UsageError, DataError, StoreError: one sentence; nothing stored is lost.
@@ -123,6 +127,7 @@ def run(
             limit=limit,
             overrides=overrides,
             watcher=watched,
+            shard=parse_shard(shard, os.environ) if isinstance(shard, str) else shard,
         )
     keep_summary(folder)
     return Run(folder)
@@ -131,6 +136,23 @@ def run(
 def _given(experiment: Any) -> Any:
     """Return an experiment whose dict, if it is one, holds what a file may hold."""
     return tables_of(experiment) if isinstance(experiment, Mapping) else experiment
+
+
+@checked
+def merge(folders: Sequence[str | Path], out: str | Path, *, partial: bool = False) -> Run:
+    """Join the shards of one experiment to a new run folder; `run` on it then completes it.
+
+    Args:
+        folders: the folders of all shards.
+        out: the new folder.
+        partial: whether shards may be missing or unfinished; `run` then asks what they lack.
+
+    Raises:
+        UsageError, StoreError: one sentence; nothing is written.
+    """
+    from medstress.running.merging import merge_shards
+
+    return Run(merge_shards(folders, out, partial=partial).folder)
 
 
 @checked

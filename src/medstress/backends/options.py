@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,10 +41,16 @@ class BackendOptions:
     """python: `module:function` or `file.py:function`."""
     version: str | None = None
     """python: overrides the hash of the source file in the fingerprint; openai: adds to it."""
-    base_url: str | None = None
-    """openai: the address of the server."""
+    base_url: str | Sequence[str] | None = None
+    """openai: the address of the server, or of several that serve the same model."""
     api_key_env: str | None = None
     """openai: the environment variable with the key; None sends no key."""
+    affinity_headers: Sequence[str] | None = None
+    """openai: headers that carry the hash of a request's item; None: those of known routers."""
+    affinity_field: str | None = None
+    """openai: a field of the body that carries it, too."""
+    idempotency_header: str | None = None
+    """openai: the header that carries the key of a purchase; None sends none."""
     max_in_flight: int | None = None
     """openai: the most requests at the same time; None lets the back end choose."""
     requests_per_minute: int | None = None

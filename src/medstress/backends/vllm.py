@@ -1,20 +1,23 @@
 """vLLM's offline engine, with prefix caching.
 
-The engine does its own batching and caching: it gets all calls together, and finds shared prefixes
-in its cache. Letters are scored by the likeliest next tokens. Texts, and letters outside that list,
-are scored by the log probabilities of the prompt.
+The engine does its own batching and caching: it gets all calls together, those of an item one after
+another, and finds shared prefixes in its cache. How often it does is read from its counters.
+Letters are scored by the likeliest next tokens. Texts, and letters outside that list, are scored by
+the log probabilities of the prompt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from medstress.backends.models.model_files import count_parameters, find_model
 from medstress.backends.models.prompt_tokens import PromptTokenizer, targets_of
 from medstress.backends.models.token_tree import Target
 from medstress.backends.options import BackendOptions
+from medstress.backends.server.prefix_cache import HITS, QUERIES
 from medstress.core.calls import (
     LENGTH,
     Backend,
@@ -24,6 +27,7 @@ from medstress.core.calls import (
     Generate,
     Generated,
     ModelIdentity,
+    Origin,
     Reply,
     Score,
     Scored,
@@ -37,6 +41,8 @@ from medstress.option_letters import is_decided
 _BATCH_SIZE = 256
 _TOP = 20
 """Tokens requested first: the most that the engine gives by default."""
+
+_CACHE_COUNTERS = {QUERIES: "prefix_cache_queries", HITS: "prefix_cache_hits"}
 
 Tokens: TypeAlias = tuple[int, ...]
 
@@ -65,6 +71,7 @@ class VllmBackend(Backend):
             batch_size=batch_size,
             ahead=2,
             parameters=parameters,
+            by_item=True,
         )
         self._llm = llm
         self._tokenizer = PromptTokenizer(llm.get_tokenizer(), identity.name, open_end=True)
@@ -73,13 +80,27 @@ class VllmBackend(Backend):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Tokens read by the model so far, and the total length of all prompts."""
-        return dict(self._counters)
+        """Tokens read by the model so far, the total length of all prompts and, as far as the
+        engine counts them, tokens looked up in its prefix cache and found there."""
+        return self._counters | self._prefix_cache()
 
     @property
     def window(self) -> Window:
         """The engine's longest sequence."""
         return Window(tokens=self._max_tokens, count=self._tokenizer.counts)
+
+    def answer_for(self, calls: Sequence[Call], origins: Sequence[Origin]) -> list[Reply]:
+        """Answer as `answer`; the engine gets the calls of an item one after another.
+
+        It works through its queue in order, so that the blocks which an item's prompts share are
+        still in its cache, however many items a batch mixes.
+        """
+        first: dict[str, int] = {}
+        for place, origin in enumerate(origins):
+            first.setdefault(origin.item, place)
+        order = sorted(range(len(calls)), key=lambda place: first[origins[place].item])
+        replies = self.answer([calls[place] for place in order])
+        return [reply for _, reply in sorted(zip(order, replies, strict=True), key=itemgetter(0))]
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; each round of requests is one batch of the engine.
@@ -114,6 +135,15 @@ class VllmBackend(Backend):
     def close(self) -> None:
         """Drop the engine."""
         del self._llm
+
+    def _prefix_cache(self) -> dict[str, int]:
+        """Return the engine's own counts, in tokens (`LLM.get_metrics`, with log statistics on)."""
+        read = getattr(self._llm, "get_metrics", None)
+        counts = dict.fromkeys(_CACHE_COUNTERS, 0) if read else {}
+        for metric in read() if read else ():
+            if metric.name in counts:
+                counts[metric.name] += int(metric.value)
+        return {_CACHE_COUNTERS[name]: count for name, count in counts.items()}
 
     def _prepared(self, call: Call) -> tuple[Tokens, list[Target]]:
         if not isinstance(call, Score | Generate):
@@ -246,6 +276,8 @@ def open_backend(options: BackendOptions) -> VllmBackend:
             max_model_len=options.context_tokens,
             max_logprobs=_TOP,
             enable_prefix_caching=True,
+            # Without statistics the engine counts no hits of its cache.
+            disable_log_stats=False,
             seed=0,
         )
     parts = ["vllm", vllm.__version__, files.content, options.dtype]

@@ -18,6 +18,8 @@ COMMANDS = (
     "demo",
     "check",
     "run",
+    "merge",
+    "submit",
     "init",
     "tune",
     "train",

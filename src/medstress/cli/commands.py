@@ -21,6 +21,8 @@ from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.flags import check_limit
 from medstress.cli.freezing import freeze_cli as freeze_cli
 from medstress.cli.importing import import_cli as import_cli
+from medstress.cli.merging import given_shard, part_line, told_shard
+from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.naturalness import naturalness_cli as naturalness_cli
 from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.scaffolding import new_cli as new_cli
@@ -35,6 +37,7 @@ from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.starting import given_experiment
 from medstress.cli.starting import init_cli as init_cli
 from medstress.cli.streams import one_line
+from medstress.cli.submitting import submit_cli as submit_cli
 from medstress.cli.verdicts import judged_code, write_verdicts
 from medstress.cli.verifying import bundle_cli as bundle_cli
 from medstress.cli.verifying import verify_cli as verify_cli
@@ -71,6 +74,7 @@ def demo_cli(args: argparse.Namespace) -> int:
 def run_cli(args: argparse.Namespace) -> int:
     """Run `medstress run`."""
     check_limit(args)
+    shard = given_shard(args)
     if args.dry_run:
         return _dry_run(args)
     experiment = given_experiment(args)
@@ -83,7 +87,10 @@ def run_cli(args: argparse.Namespace) -> int:
             limit=args.limit,
             overrides=args.set,
             watcher=watcher,
+            shard=shard,
         )
+    if shard is not None:
+        return told_shard(finished.folder, shard)
     with finished.opened() as stored:
         code = show(stored)
         write_verdicts(stored, args)
@@ -324,10 +331,12 @@ def _dry_run(args: argparse.Namespace) -> int:
             formats=True,
         )
         check_arms(prepared)
-        folder = run_folder(prepared, args.out)
+        shard = given_shard(args)
+        folder = run_folder(prepared, args.out, shard)
         with opened_victims(prepared, watcher.note):
             check_factor(prepared)
             costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
+            costs += part_line(prepared, shard)
             lines = [*costs, *dry_run_remarks(prepared)]
     for line in lines:
         print(one_line(line))

@@ -16,7 +16,7 @@ from medstress.core.errors import OtherRunError, UsageError, command_of, flag_of
 
 _MAKES_A_FOLDER = ("demo", "run", "tune", "train")
 """Commands that take the folder of a new run by --out."""
-_MENDABLE = ("demo", "run", "tune", "train", "annotate", "perturb", "check", "init")
+_MENDABLE = ("demo", "run", "tune", "train", "annotate", "perturb", "check", "init", "submit")
 """Commands that read a file of the user's, which can be mended before they are typed again."""
 _CORRECTED = re.compile(r"did you mean '([^']+)'")
 _WRONG = re.compile(r"'([^']+)'[^']*; did you mean '")

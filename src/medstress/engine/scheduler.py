@@ -249,13 +249,8 @@ class Scheduler:
         key = running.keys[i]
         entry = queue.pending.get(key)
         if entry is None:
-            entry = QueuedCall(
-                key=key,
-                request=running.call_round.requests[i],
-                trial=running.row,
-                alone=running.call_round.alone,
-            )
-            queue.pending[key] = entry
+            call_round = running.call_round
+            entry = queue.enter(key, call_round.requests[i], running, alone=call_round.alone)
             fresh.append(entry)
         running.n_open += 1
         entry.waiters.append((running, i))
@@ -277,8 +272,7 @@ class Scheduler:
             request = upcoming.fitted(queue.backend)
             key = request.key(queue.backend.identity)
             if key not in queue.pending:
-                queue.pending[key] = entry = QueuedCall(key=key, request=request, trial=running.row)
-                yield entry
+                yield queue.enter(key, request, running)
 
     def _queue_of(self, backend: Backend | None, role: str) -> BackendQueue:
         backend = backend or self._roles.get(role)

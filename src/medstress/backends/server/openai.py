@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible server: OpenAI's, vLLM, llama.cpp, Ollama, TGI.
+"""Any OpenAI-compatible server, or several of a model: OpenAI's, vLLM, llama.cpp, Ollama, TGI.
 
 A prompt that is plain text goes to the completions endpoint, a conversation to the chat endpoint.
 One call is one request, so that the server and the ledger count the same.
@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from medstress.backends.options import BackendOptions
-from medstress.backends.server.address import address_of, key_of
+from medstress.backends.server.address import addresses_of, key_of
+from medstress.backends.server.affinity import Labels
 from medstress.backends.server.connection import Connection
 from medstress.backends.server.errors import Server, ServerTrouble, Then
 from medstress.backends.server.first_request import FirstRequest
@@ -37,6 +38,7 @@ from medstress.core.calls import (
     Generate,
     Generated,
     ModelIdentity,
+    Origin,
     Prompt,
     Reply,
     Score,
@@ -86,7 +88,10 @@ class OpenAiBackend(Backend):
         )
         # No calls ahead, because unused answers cost money, too.
         self.traits = BackendTraits(
-            calls=frozenset({"generate", "score"}), workers=max_in_flight, structured=structured
+            calls=frozenset({"generate", "score"}),
+            workers=max_in_flight,
+            structured=structured,
+            by_item=True,
         )
         self._answering = AnsweringModel(self._server, match, listed)
         self._first = FirstRequest()
@@ -98,13 +103,8 @@ class OpenAiBackend(Backend):
 
     @property
     def counters(self) -> dict[str, int]:
-        """HTTP requests so far, the retries among them, and those that timed out, if any."""
-        late = self._connection.n_late
-        return {
-            "requests": self._connection.n_requests,
-            "requests_repeated": self._connection.n_repeated,
-            **({"requests_late": late} if late else {}),
-        }
+        """As the connection's."""
+        return self._connection.counters
 
     @property
     def endpoint(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class OpenAiBackend(Backend):
         requested one, and what the server said about the temperature if it objected."""
         objection = self._temperature.objection
         return {
-            "url": self._server.url,
+            **self._connection.describe(),
             "model": self._server.model,
             **self._answering.describe(),
             **({"temperature": objection} if objection else {}),
@@ -121,6 +121,7 @@ class OpenAiBackend(Backend):
     def expect(self, endpoint: Mapping[str, Any]) -> None:
         """Refuse answers from another model than the run began with, and use the temperature that
         the server accepted then."""
+        self._connection.expect(endpoint)
         self._answering.name = endpoint.get("answered_as") or self._answering.name
         self._temperature.objection = endpoint.get("temperature") or self._temperature.objection
 
@@ -131,32 +132,36 @@ class OpenAiBackend(Backend):
             UsageError: the server cannot answer such calls, refuses the key, or serves another
                 model.
         """
-        return [self._answer(call) for call in calls]
+        return [self._answer(call, None) for call in calls]
+
+    def answer_for(self, calls: Sequence[Call], origins: Sequence[Origin]) -> list[Reply]:
+        """Answer as `answer`; the requests name their items and purchases (`Labels`)."""
+        return [self._answer(call, one) for call, one in zip(calls, origins, strict=True)]
 
     def close(self) -> None:
         """Close all connections."""
         self._connection.close()
 
-    def _answer(self, call: Call) -> Reply:
+    def _answer(self, call: Call, origin: Origin | None) -> Reply:
         try:
-            return self._first.then(lambda: self._answered(call))
+            return self._first.then(lambda: self._answered(call, origin))
         except ServerTrouble as trouble:
             if trouble.then is Then.STOP:
                 raise UsageError(str(trouble)) from None
             return Failure(error=str(trouble))
 
-    def _answered(self, call: Call) -> Reply:
+    def _answered(self, call: Call, origin: Origin | None) -> Reply:
         match call:
             case Generate():
-                return self._generate(call)
+                return self._generate(call, origin)
             case Score(first_token=True):
-                return self._letters(call)
+                return self._letters(call, origin)
             case Score():
-                return self._texts(call)
+                return self._texts(call, origin)
         return Failure(error=f"the openai back end cannot answer {call.kind!r} calls")
 
     # -- the three kinds of request ----------------------------------------------------------
-    def _generate(self, call: Generate) -> Generated:
+    def _generate(self, call: Generate, origin: Origin | None) -> Generated:
         length = call.decoding.max_new_tokens
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
 
@@ -184,9 +189,10 @@ class OpenAiBackend(Backend):
                 tokens_out=tokens_out,
             )
 
-        return self._ask(call.prompt, body, read, most_tokens([plain(call.prompt)]) + length)
+        most = most_tokens([plain(call.prompt)]) + length
+        return self._ask(call.prompt, origin, body, read, most)
 
-    def _letters(self, call: Score) -> Scored:
+    def _letters(self, call: Score, origin: Origin | None) -> Scored:
         def body() -> dict[str, Any]:
             chat = not isinstance(call.prompt, str)
             wanted = {"logprobs": True, "top_logprobs": self._n_top} if chat else {}
@@ -217,9 +223,10 @@ class OpenAiBackend(Backend):
                 tokens_out=tokens_out,
             )
 
-        return self._ask(call.prompt, body, read, most_tokens([plain(call.prompt)]) + 1)
+        most = most_tokens([plain(call.prompt)]) + 1
+        return self._ask(call.prompt, origin, body, read, most)
 
-    def _texts(self, call: Score) -> Scored:
+    def _texts(self, call: Score, origin: Origin | None) -> Scored:
         prompt = call.prompt
         if not isinstance(prompt, str):
             raise ServerTrouble(
@@ -257,7 +264,7 @@ class OpenAiBackend(Backend):
                 tokens_out=tokens_out,
             )
 
-        return self._ask(prompt, body, read, most_tokens(sent))
+        return self._ask(prompt, origin, body, read, most_tokens(sent))
 
     # -- what they share ---------------------------------------------------------------------
     def _body(self, prompt: Prompt, length: int) -> dict[str, Any]:
@@ -269,21 +276,26 @@ class OpenAiBackend(Backend):
     def _ask(
         self,
         prompt: Prompt,
+        origin: Origin | None,
         body: Callable[[], dict[str, Any]],
         read: Callable[[dict[str, Any]], T],
         most_tokens: int,
     ) -> T:
         """Send a request; if the server rejects a field, adapt the request and send it again."""
         path = "/completions" if isinstance(prompt, str) else "/chat/completions"
+        connection = self._connection
 
         def read_with_cost(reply: dict[str, Any]) -> tuple[T, int]:
             answer = read(reply)
-            return answer, _total(answer)
+            connection.count_cached(reply)
+            assert isinstance(answer, Answer)
+            return answer, answer.tokens_in + answer.tokens_out
 
         while True:
             sent = body()
+            labelled = connection.labels.labelled(sent, origin)
             try:
-                return self._connection.ask(path, sent, most_tokens, read_with_cost)
+                return connection.ask(path, labelled, most_tokens, read_with_cost)
             except ServerTrouble as trouble:
                 if not trouble.rejected:
                     raise
@@ -342,30 +354,39 @@ class OpenAiBackend(Backend):
 
 
 def open_backend(options: BackendOptions) -> OpenAiBackend:
-    """Connect to the server that `base_url` names.
+    """Connect to the servers that `base_url` names.
 
     Raises:
-        UsageError: no model or address is given, a named key is not set, the server refuses, or it
+        UsageError: no model or address is given, a named key is not set, a server refuses, or it
             lists no such model.
     """
     if not options.model:
         raise UsageError("backend 'openai' needs model = the name that the server knows")
-    in_flight = options.max_in_flight or DEFAULT_IN_FLIGHT
-    server = Server(
-        url=address_of(options.base_url),
-        model=options.model,
-        key=key_of(options.api_key_env),
-        key_env=options.api_key_env,
-    )
-    limits = RateLimits(options.requests_per_minute, options.tokens_per_minute)
+    servers = [
+        Server(
+            url=url,
+            model=options.model,
+            key=key_of(options.api_key_env),
+            key_env=options.api_key_env,
+        )
+        for url in addresses_of(options.base_url)
+    ]
+    in_flight = options.max_in_flight or DEFAULT_IN_FLIGHT * len(servers)
+    labels = Labels(options.affinity_headers, options.affinity_field, options.idempotency_header)
     connection = Connection(
-        server, limits, max_in_flight=in_flight, seconds=options.timeout_seconds
+        servers[0],
+        RateLimits(options.requests_per_minute, options.tokens_per_minute),
+        max_in_flight=in_flight,
+        seconds=options.timeout_seconds,
+        others=servers[1:],
+        labels=labels,
     )
     match = MatchModel(options.match_model or MatchModel.LOOSE)
     try:
-        listing = connection.greet()
-        listed = listing.names if listing.is_whole else ()
-        AnsweringModel(server, match, listed).check_listed(connection.described)
+        listed: Sequence[str] = ()
+        for replica, listing in connection.greet_all().items():
+            listed = listing.names if listing.is_whole else ()
+            AnsweringModel(replica.server, match, listed).check_listed(replica.described)
     except BaseException:
         connection.close()
         raise
@@ -377,8 +398,3 @@ def open_backend(options: BackendOptions) -> OpenAiBackend:
         match=match,
         listed=listed,
     )
-
-
-def _total(answer: Any) -> int:
-    assert isinstance(answer, Answer)
-    return answer.tokens_in + answer.tokens_out
