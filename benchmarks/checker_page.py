@@ -155,8 +155,8 @@ def asked_rows(pairs: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     said = dict(zip(todo, Rules().check(todo), strict=True))
     yield "| keys | queries | pairs | coverage | called the same |"
     yield "| --- | --- | --- | --- | --- |"
-    for group in (*sorted({group for group, _, _ in pairs}), "all"):
-        asked = [(key, name) for each, key, name in pairs if group in (each, "all")]
+    for group in (*sorted({group for group, _, _ in pairs}), "MedQA, all", "all"):
+        asked = [(key, name) for each, key, name in pairs if group in (each, f"{each.partition(',')[0]}, all", "all")]
         found = [said[each] for each in asked]
         covered = rate((key, said[key, name] is not None) for key, name in asked)
         cells = (
