@@ -85,7 +85,10 @@ def stems(text: str) -> frozenset[str]:
     True
     """
     found = words(text)
-    kept = [word for word in found if word not in _FUNCTION_WORDS] or found
+    # The last word of haemophilia A is no article.
+    kept = [w for w in found[:-1] if w not in _FUNCTION_WORDS]
+    kept += [w for w in found[-1:] if w == "a" or w not in _FUNCTION_WORDS]
+    kept = kept or found
     return frozenset(map(stem, kept))
 
 

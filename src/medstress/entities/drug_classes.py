@@ -54,6 +54,7 @@ coxib=cox 2 inhibitor
 lukast=leukotriene receptor antagonist
 mab=monoclonal antibody
 penem=carbapenem
+calciferol=vitamin d
 """
 STEMS: dict[str, tuple[str, ...]] = {
     stem: tuple(classes.split(","))
@@ -61,7 +62,13 @@ STEMS: dict[str, tuple[str, ...]] = {
 }
 """End of a generic name -> names of its class; the longest end that fits counts."""
 
-_PREFIXES = {"cef": ("cephalosporin",), "ceph": ("cephalosporin",), "sulfa": ("sulfonamide",)}
+_PREFIXES = {
+    "cef": ("cephalosporin",),
+    "ceph": ("cephalosporin",),
+    "sulfa": ("sulfonamide",),
+    "ferrous": ("iron",),
+    "ferric": ("iron",),
+}
 
 _GROUP_WORDS = re.compile(
     r"\b(agents?|agonists?|antagonists?|antibiotics?|anticoagula\w+|antidepressants?|antiepileptics?"

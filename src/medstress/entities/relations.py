@@ -7,7 +7,7 @@ default: what the tables do not place is neither.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -24,6 +24,25 @@ Value = Literal["same", "different", "unknown"]
 WORDING, INITIALS = "wording", "initials"
 _SYNONYMS = {"default": "shipped synonyms", "wide": "shipped synonyms, wide"}
 DISEASES, STEMS = "MeSH and MONDO", "INN stems"
+_AMBIGUOUS = 3
+"""Most characters of a name, such as TB, OA or ASA, that may have meanings which no table lists: it
+can be found the same as another one, and never different."""
+_APPLIED = (
+    frozenset(("oral", "enteral")),
+    frozenset(("iv", "intravenous", "infusion")),
+    frozenset(("im", "intramuscular")),
+    frozenset(("sc", "subcutaneous")),
+    frozenset(("topical", "cream", "ointment", "gel", "transdermal")),
+    frozenset(("inhaled", "inhalation", "nebulized", "nebulised")),
+    frozenset(("intranasal", "nasal")),
+    frozenset(("intrathecal",)),
+    frozenset(("intravitreal", "ophthalmic", "drops")),
+    frozenset(("rectal",)),
+    frozenset(("vaginal",)),
+    frozenset(("high",)),
+    frozenset(("low",)),
+)
+"""How a drug is given, and how much: a text that says one is not one that says another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +94,7 @@ class Relations:
             word_set(one) and word_set(one) == word_set(other)
         ):
             return (Relation("same_concept", "same", WORDING),)
+        worded: list[Relation] = []
         found = [*self._listed(one, other), *_of_drugs(one, other)]
         if settled(found) is None:
             # The diseases are read only where they are needed: that takes a second.
@@ -82,7 +102,10 @@ class Relations:
         if settled(found) is not True:
             # Initials have many meanings, and a table knows some: another one refutes nothing.
             found = [*_of_initials(one, other)] or found
-            found += _of_wording(one, other)
+            worded = [*_of_wording(one, other)]
+            found += worded
+        if worded or min(len(normalise(one)), len(normalise(other))) <= _AMBIGUOUS:
+            found = [_unknown(each) if each.value == "different" else each for each in found]
         return tuple(sorted(dict.fromkeys(found), key=_strength))
 
     def _listed(self, one: str, other: str) -> Iterator[Relation]:
@@ -101,10 +124,12 @@ def relations(one: str, other: str) -> tuple[Relation, ...]:
 def _of_drugs(one: str, other: str) -> Iterator[Relation]:
     names = drug_names()
     first, second = names.place(one), names.place(other)
-    if second and (group := class_name(one)):
-        yield from _of_class(group, second, "child")
-    elif first and (group := class_name(other)):
-        yield from _of_class(group, first, "parent")
+    if second and (group := class_name(one)) and _is_of(group, second):
+        yield Relation("child", "unknown", STEMS)
+        return
+    if first and (group := class_name(other)) and _is_of(group, first):
+        yield Relation("parent", "unknown", STEMS)
+        return
     if first is None or second is None:
         return
     pairs = [(x, y) for x in first.readings for y in second.readings]
@@ -116,7 +141,8 @@ def _of_drugs(one: str, other: str) -> Iterator[Relation]:
     equal = [(x, y) for x, y in pairs if x.ingredients == y.ingredients]
     if equal:
         x, y = min(equal, key=lambda pair: pair[1].kind)
-        yield Relation(_kind(one, other, x, y), "same", _sources(x, y))
+        found = Relation(_kind(one, other, x, y), "same", _sources(x, y))
+        yield _unknown(found) if _given_otherwise(one, other) else found
         return
     if whole := next((pair for pair in pairs if pair[0].ingredients < pair[1].ingredients), None):
         # It holds the first one's drug, so picking it is no error that a study should count.
@@ -131,9 +157,26 @@ def _of_drugs(one: str, other: str) -> Iterator[Relation]:
         yield Relation("other_concept", "different", _sources(x, y))
 
 
-def _of_class(group: str, placed: Placed, kind: str) -> Iterator[Relation]:
-    if any(group in _classes(reading) for reading in placed.readings):
-        yield Relation(kind, "different", STEMS)
+def _is_of(group: str, placed: Placed) -> bool:
+    return any(group in _classes(reading) for reading in placed.readings)
+
+
+def _unknown(found: Relation) -> Relation:
+    return replace(found, value="unknown")
+
+
+def _given_otherwise(one: str, other: str) -> bool:
+    """Whether two texts on one drug tell unlike routes or doses, or unlike salts or esters of it.
+
+    Tenofovir disoproxil and tenofovir alafenamide, oral and intravenous vancomycin: where one is
+    the right answer, the other may be a wrong one.
+    """
+    first, second = normalise(one).split(), normalise(other).split()
+    ways = [{i for i, way in enumerate(_APPLIED) if way & set(text)} for text in (first, second)]
+    if all(ways) and ways[0] != ways[1]:
+        return True
+    has_forms = len(first) > 1 and len(second) > 1
+    return has_forms and first[0] == second[0] and set(first[1:]).isdisjoint(second[1:])
 
 
 def _classes(reading: Reading) -> frozenset[str]:
@@ -182,9 +225,9 @@ def _of_diseases(one: str, other: str) -> Iterator[Relation]:
         kind = "abbreviation" if _abbreviates(one, other) else "synonym"
         yield Relation(kind, "same", source)
     elif second & names.ancestors(first):
-        yield Relation("parent", "different", source)
+        yield Relation("parent", "unknown", source)
     elif first & names.ancestors(second):
-        yield Relation("child", "different", source)
+        yield Relation("child", "unknown", source)
     elif names.parents(first) & names.parents(second):
         yield Relation("sibling", "different", source)
     else:

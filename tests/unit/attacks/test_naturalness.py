@@ -36,6 +36,8 @@ def odd(option: str, name: str, recase: Any = copy_case) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("option", "name", "expected"),
     [
+        ("[Anemia] of old age", "17", {"form"}),
+        ("Vitamin [K]", "D", set()),
         # Articles: by sound, not by letter; only where the author's own fits.
         ("an [ulcer] of it", "bite", {"article"}),
         ("a [bite] of it", "ulcer", {"article"}),

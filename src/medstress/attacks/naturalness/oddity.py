@@ -52,6 +52,8 @@ _MARKS = (
     re.compile(r"\bNOS\b|\bNEC\b|unspecified|not elsewhere|otherwise specified", re.IGNORECASE),
 )
 """Marks of lists of names that test authors seldom write: brackets, inverted names, codings."""
+_WORDLESS = re.compile(r"^(?!.*[^\W\d_]{2})", re.DOTALL)
+"""A name without two letters in a row, such as 17 or X."""
 _SHOUTED = re.compile(r"\b[A-Z]{6,}\b")
 _TITLED = re.compile(r"\s[A-Z][a-z]{3,}")
 _EPONYM = re.compile(r"[^\W\d_]+['’]s\b")
@@ -66,7 +68,7 @@ def oddities(
     worse where a neighbour shows its number. `capitals`: an acronym or a name of a person lost its
     capital, or capitals stand where the author wrote none. `repeated_word`: a word stands twice in
     the option. `length`: the mean of |log ratio| of characters and words. `form`: brackets,
-    commas, slashes and words of codings (NOS) that the option did not have.
+    commas, slashes and words of codings (NOS) that the option did not have; a name of no word.
 
     Args:
         text: the clean option.
@@ -92,7 +94,7 @@ def oddities(
         + _SELDOM * (forms.titled & (_TITLED.search(text) is None)),
         "repeated_word": _repeated(forms, old, f"{before} {after}"),
         "length": _length(forms, text, f"{before}{after}"),
-        "form": _form(forms, text),
+        "form": _form(forms, text, old),
     }
 
 
@@ -115,6 +117,8 @@ class _Forms:
     """Whether a later word begins with a capital."""
     doubled: Flags
     """Whether a word stands twice in the name."""
+    wordless: Flags
+    """Whether the name has no word at all."""
     marks: Sequence[Flags]
     """Whether the name has each of `_MARKS`."""
     with_word: Mapping[str, Sequence[int]]
@@ -152,6 +156,7 @@ def _forms(names: tuple[str, ...], recase: CaseCopy, like: str) -> _Forms:
         shouted=flags(_SHOUTED.search(name) is not None for name in cased),
         titled=flags(_TITLED.search(name) is not None for name in cased),
         doubled=flags(len(set(each)) < len(each) for each in words),
+        wordless=flags(_WORDLESS.search(name) is not None for name in names),
         marks=[flags(mark.search(name) is not None for name in names) for mark in _MARKS],
         with_word=with_word,
     )
@@ -209,10 +214,12 @@ def _length(forms: _Forms, text: str, frame: str) -> Floats:
     return ratios
 
 
-def _form(forms: _Forms, text: str) -> Floats:
+def _form(forms: _Forms, text: str, old: str) -> Floats:
     import numpy as np
 
     total = np.zeros(forms.vowel.shape)
+    if _WORDLESS.search(old) is None:
+        total += _WRONG * forms.wordless
     for mark, has in zip(_MARKS, forms.marks, strict=True):
         if mark.search(text) is None:
             total += (_WRONG if mark is _MARKS[-1] else _SELDOM) * has
