@@ -33,6 +33,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "attacks end": "ends",
         "items": "items",
         "successes": "flipped",
+        "asked again": "checked",
         "queries": "queries",
         "forwarded": "tokens_forwarded",
         "for flip checks": "tokens_of_flip_checks",

@@ -53,14 +53,16 @@ def targets(parts: Mapping[str, Any]) -> list[Target]:
 
 def _prefix_sharing(lines: Sequence[Line]) -> Iterator[Target]:
     for line in lines:
-        if line.get("questions") == "least sure":
+        if line.get("questions") == "least sure" and line["checked"] == line["flipped"]:
             continue  # chosen so that many attacks succeed; the table shows what that costs
         ratio, ends = line["forwarded_per_unique"], line.get("ends", "at a success")
+        sampled = line.get("questions") == "least sure"
+        most, of = (1.05, ", least sure, flip checks sampled") if sampled else (1.10, "")
         yield Target(
-            what=f"tokens forwarded per token needed, {_data(line)}, ends {ends}",
-            asked="≤ 1.10",
+            what=f"tokens forwarded per token needed, {_data(line)}, ends {ends}{of}",
+            asked=f"≤ {most:.2f}",
             measured=f"{ratio:.3f} ({line['queries']:,} queries)",
-            met=ratio <= 1.10,
+            met=ratio <= most,
         )
 
 

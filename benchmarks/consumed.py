@@ -91,7 +91,12 @@ def settings(name: str, given: argparse.Namespace, folder: Path) -> dict[str, An
     """
     questions, annotations, prompt = DATASETS[name]
     return {
-        "experiment": {"controls": False, "name": name, "seeds": [0]},
+        "experiment": {
+            "controls": False,
+            "name": name,
+            "seeds": [0],
+            "flip_check": getattr(given, "flip_check", True),
+        },
         "dataset": [
             {
                 "name": name,

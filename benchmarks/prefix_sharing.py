@@ -4,7 +4,8 @@ Runs the real scheduler and compares what the model has read, padding and early 
 the nodes of a trie over the distinct prompts each item consumed. Below 1 it is because items share
 the instruction, which the tries count once an item. Keys are what the model answers, so that every
 item is attacked: until an answer changes, with all queries of the budget, and until an answer
-changes where many do, on the questions whose two best options are closest, of four times as many:
+changes where many do, on the questions whose two best options are closest, of four times as many.
+These are run twice: with every success asked again, and with `flip_check = "sample"`:
 
     python benchmarks/prefix_sharing.py --items 100
 """
@@ -36,6 +37,13 @@ from medstress.backends.options import BackendOptions
 
 AMONG = 4
 """Times as many questions are asked, to find some whose answers change."""
+WAYS = (
+    {"early_stop": True, "least_sure": False, "flip_check": True},
+    {"early_stop": False, "least_sure": False, "flip_check": True},
+    {"early_stop": True, "least_sure": True, "flip_check": True},
+    {"early_stop": True, "least_sure": True, "flip_check": "sample"},
+)
+"""When attacks end, which questions are asked, and which successes are asked again."""
 
 
 def measure(name: str, given: Any) -> dict[str, Any]:
@@ -56,7 +64,9 @@ def measure(name: str, given: Any) -> dict[str, Any]:
         seconds = time.perf_counter() - started
         calls = consumed_calls(run_folder)
         checks = consumed_calls(run_folder, "flip_check")
-        flipped = sum(row.verdict.value == "flipped" for row in done.rows())
+        rows = list(done.rows())
+        flipped = sum(row.verdict.value == "flipped" for row in rows)
+        checked = sum(row.repeats is not None for row in rows)
     read = [contexts(of_item, tokenizer) for of_item in calls.values()]
     again = sum(len(one) for made in checks.values() for one in contexts(made, tokenizer))
     unique = sum(map(n_trie_nodes, read))
@@ -68,6 +78,7 @@ def measure(name: str, given: Any) -> dict[str, Any]:
         "items": len(calls),
         "queries": sum(map(len, calls.values())),
         "flipped": flipped,
+        "checked": checked,
         "tokens_forwarded": counted["tokens_forwarded"],
         "tokens_unique": unique,
         "tokens_of_flip_checks": again,
@@ -85,9 +96,8 @@ def main() -> None:
     parser = arguments(__doc__, n_items=100)
     given = parser.parse_args()
     for name in given.datasets:
-        for early_stop, least_sure in ((True, False), (False, False), (True, True)):
-            way = Namespace(**{**vars(given), "early_stop": early_stop, "least_sure": least_sure})
-            print(json.dumps(measure(name, way)), flush=True)
+        for way in WAYS:
+            print(json.dumps(measure(name, Namespace(**{**vars(given), **way}))), flush=True)
 
 
 if __name__ == "__main__":

@@ -194,18 +194,18 @@ def _count(
                 )
                 n = part.attack.most_queries(item, resources)
                 if isinstance(part.attack, ControlArm):
+                    n_checks = int(bool(settings.flip_check))
                     new = controls.add(
                         part.attack,
                         (group.label, item.id),
                         settings.seeds,
                         n,
-                        n_checks=int(settings.flip_check),
+                        n_checks=n_checks,
                     )
                     counts.controls += new
                     of_item.edited[growth] = of_item.edited.get(growth, 0) + new
                     # Of what it adds to other controls, the share that a trial of it asks.
                     trial = expected_trial(traits, n, usual, control=True)
-                    n_checks = int(settings.flip_check)
                     asked = trial.queries + n_checks * trial.successes
                     of_item.about += new * asked / max(n + n_checks, 1)
                     continue

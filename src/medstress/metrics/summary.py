@@ -29,6 +29,7 @@ from medstress.metrics.success import (
     asr_at,
     asr_by_variant,
     asr_decided,
+    checked_fields,
     queries_to_success,
 )
 from medstress.metrics.valid_bounds import asr_valid_bounds_at
@@ -234,6 +235,7 @@ def _row(
         "diversity": diversity.as_json(),
         "diversity_unbiased": unbiased.as_json(),
         "prompt_similarity": prompt_similarity(trials).as_json(),
+        **checked_fields(trials),
         **perplexity_fields(trials),
         **answer_fields(trials),
         **({} if is_control(trials[0]) else confidence_fields(trials)),

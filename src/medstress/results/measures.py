@@ -156,6 +156,11 @@ ANSWERS = _defined(
         "trials whose search ended at a success that is not valid, with queries left",
     ),
     (
+        "n_checked",
+        "Asked again",
+        "successes that the flip check asked again, if not all were",
+    ),
+    (
         "n_ties",
         "Ties",
         "answers, clean ones included, in which options shared the highest score and a hash chose; "

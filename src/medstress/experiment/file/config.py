@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from medstress.attacks.protocol import Attack, make_attack
 from medstress.backends.options import ANSWER_SECONDS
 from medstress.core.attack_sets import GIVEN
+from medstress.core.flip_checks import FlipChecks
 from medstress.core.label_schemes import Scheme
 from medstress.experiment.file.comparison_tables import CompareTable, PrimaryTable
 from medstress.experiment.file.criteria_tables import RequireTable, SlicesTable
@@ -83,8 +84,9 @@ class ExperimentTable(TomlTable):
     for all that fit, false for none; default `["no_op"]` (MedFuzz: `["neutral_insertion"]`).
     Tagged texts: true adds to every perturbed copy an arm with as much noise outside entities;
     default false."""
-    flip_check: bool = True
-    """Ask every success again, alone."""
+    flip_check: FlipChecks = True
+    """Ask every success again, alone; `sample`: a random fifth, and all whose two best options are
+    within 0.05 nats."""
     primary: PrimaryTable | None = None
     """The one endpoint that `medstress compare` decides by, such as `{metric = "asr_net",
     control = "no_op"}`; everything else is then labelled exploratory. Default: what fits the factor
