@@ -156,7 +156,11 @@ def asked_rows(pairs: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     yield "| keys | queries | pairs | coverage | called the same |"
     yield "| --- | --- | --- | --- | --- |"
     for group in (*sorted({group for group, _, _ in pairs}), "MedQA, all", "all"):
-        asked = [(key, name) for each, key, name in pairs if group in (each, f"{each.partition(',')[0]}, all", "all")]
+        asked = [
+            (key, name)
+            for each, key, name in pairs
+            if group in (each, f"{each.partition(',')[0]}, all", "all")
+        ]
         found = [said[each] for each in asked]
         covered = rate((key, said[key, name] is not None) for key, name in asked)
         cells = (
@@ -260,8 +264,8 @@ Pairs of mention strings of one MeSH concept, each with a pair of two concepts (
 are no gold standard**: one identifier has abbreviations, adjectives, broader words and plain slips
 (its "same" pairs hold a disease and its class). So there is no target, and the rates say little of
 the names that attacks draw. Two rules changed after its errors were read: initials alone make two
-names no longer different, and neither do a class and a disease of it. They took the sensitivity from
-.707 to .913 and the coverage from .210 to .179.
+names no longer different, and neither do a class and a disease of it. They took the sensitivity
+from .707 to .913 and the coverage from .210 to .179.
 
 {diseases}
 """
