@@ -1,4 +1,4 @@
-"""Write docs/cli.md and docs/schema.md from the code; --check fails where they are stale."""
+"""Write docs/cli.md, schema.md and api.md from the code; --check fails where they are stale."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from python_page import python_page
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "medstress"
@@ -167,7 +169,7 @@ def main() -> int:
 
 def pages() -> dict[str, str]:
     """All generated pages by file name."""
-    return {"cli.md": cli_page(), "schema.md": schema_page()}
+    return {"cli.md": cli_page(), "schema.md": schema_page(), "api.md": python_page(HEAD)}
 
 
 def settle(path: Path, text: str, check: bool) -> bool:
