@@ -5,10 +5,10 @@ Of `make release-check`:
     python scripts/snippet_runs.py                    # all pages; some minutes
     python scripts/snippet_runs.py docs/verify.md     # one page
 
-Files that a page speaks of (`questions.csv`, `mine.toml`, `runs/mine`) are made before: the questions
-are the sample's, models answer at once. What needs a server, a licence, a download or a person is
-named in `LEFT_OUT`, with the reason. The code of the tutorial runs as it stands, and what the
-tutorial prints is compared.
+Files that a page speaks of (`questions.csv`, `mine.toml`, `runs/mine`) are made before: the
+questions are the sample's, models answer at once. What needs a server, a licence, a download or a
+person is named in `LEFT_OUT`, with the reason. The code of the tutorial runs as it stands, and what
+the tutorial prints is compared.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from snippets import ROOT, Block, Command, blocks, commands
 
@@ -136,28 +138,23 @@ class Folder:
             (self.root / name).write_text(block.text, "utf-8")
 
     def medstress(self, *words: str) -> str:
-        """Run a command and return what it prints.
+        """Run a command in this process, which is quicker, and return what it prints.
 
         Raises:
             ValueError: it ends with another code than 0, or 3, a verdict.
         """
-        return self.run("-m", "medstress", *words)
+        from tests.frozen.capture import medstress, working_in
 
-    def run(self, *words: str) -> str:
-        """Run Python in the folder, as `medstress` does."""
-        done = subprocess.run(
-            [sys.executable, *words],
-            cwd=self.root,
-            env=self.environment,
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=SECONDS,
-            stdin=subprocess.DEVNULL,
-        )
-        if done.returncode not in (0, 3):
-            raise ValueError(f"exit {done.returncode}: {' '.join(done.stderr[-600:].split())}")
-        return done.stdout
+        with working_in(self.root):
+            code, said, told = medstress(*words)
+        if code not in (0, 3):
+            raise ValueError(f"exit {code}: {' '.join(told[-600:].split())}")
+        return said
+
+    def python(self, script: str) -> None:
+        """Run a script of a page."""
+        command = [sys.executable, script]
+        subprocess.run(command, cwd=self.root, env=self.environment, check=True, timeout=SECONDS)
 
     def serve(self, *words: str) -> None:
         """Start a server, wait for its address, and end it as Ctrl+C does.
@@ -191,7 +188,7 @@ def fill(shop: Folder) -> None:
     """Make the files and runs that the pages speak of."""
     for page in ("docs/first-steps.md", TUTORIAL):
         shop.write_code(page)
-    shop.run("make_csv.py")
+    shop.python("make_csv.py")
     (rows,) = [each for each in _of_page("docs/checker.md", "json") if '"same"' in each.text]
     old, new = {"victim": "old", "prompt": "qstab"}, {"victim": "new", "prompt": "open_book"}
     texts = {
@@ -264,7 +261,7 @@ def _run(command: Command, shop: Folder) -> None:
 def tutorial(shop: Folder) -> Iterator[str]:
     """Walk the tutorial; yield what it prints and the page does not say."""
     shop.write_code(TUTORIAL)
-    shop.run("make_csv.py")
+    shop.python("make_csv.py")
     text = (ROOT / TUTORIAL).read_text("utf-8")
     for command in commands():
         if command.place.rpartition(":")[0] != TUTORIAL or command.words[0] == "doctor":
@@ -292,7 +289,7 @@ def check(pages: list[str]) -> tuple[list[str], int]:
         What failed, and how many commands ran.
     """
     wanted = pages or sorted({each.place.rpartition(":")[0] for each in commands()})
-    failed = []
+    failed: list[str] = []
     with tempfile.TemporaryDirectory() as made:
         shop, own = Folder(Path(made) / "shop"), Folder(Path(made) / "tutorial")
         fill(shop)

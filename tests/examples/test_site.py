@@ -73,3 +73,19 @@ def test_pages_and_theme_load_nothing_from_elsewhere() -> None:
     assert re.search(r"^  font: false$", MENU, re.MULTILINE)
     assert "repo_url" not in MENU
     assert "analytics" not in MENU
+
+
+def test_what_would_be_loaded_from_elsewhere_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    check = load("site_check")
+    (tmp_path / "a.html").write_text(
+        '<a href="https://example.org">read</a> <script src="site.js"></script>', "utf-8"
+    )
+    assert check.loaded_from_elsewhere(tmp_path) == []
+    (tmp_path / "b.html").write_text('<link rel=stylesheet href="//fonts.test/css">', "utf-8")
+    (tmp_path / "c.html").write_text("<script defer src=https://cdn.test/a.js></script>", "utf-8")
+    (tmp_path / "d.css").write_text("a{background:url('https://img.test/a.png')}", "utf-8")
+    found = check.loaded_from_elsewhere(tmp_path)
+    assert [each.partition(":")[0] for each in found] == ["b.html", "c.html", "d.css"]
