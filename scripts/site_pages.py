@@ -25,6 +25,7 @@ PAGES = (".md", ".ipynb")
 """Endings of files that become pages."""
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 """A link with its words, its file, which may not be empty, and its anchor; no picture."""
+CODE = re.compile(r"`[^`\n]+`")
 FENCE = re.compile(r"^( *)(```+).*?^\1\2", re.MULTILINE | re.DOTALL)
 
 
@@ -93,6 +94,11 @@ def _with_links_turned(path: Path) -> str:
         return f"[{words}]({os.path.relpath(_place(there), _place(path).parent)}{anchor})"
 
     return _outside_fences(_text(path), lambda text: LINK.sub(turned, text))
+
+
+def _bars_in_code(text: str) -> str:
+    """Take the backslash before a bar in code: GitHub wants it in tables, Python-Markdown shows it."""
+    return CODE.sub(lambda match: match[0].replace("\\|", "|"), text)
 
 
 def _outside_fences(text: str, change: Callable[[str], str]) -> str:
