@@ -97,7 +97,7 @@ def _with_links_turned(path: Path) -> str:
 
 
 def _bars_in_code(text: str) -> str:
-    """Take the backslash before a bar in code: GitHub wants it in tables, Python-Markdown shows it."""
+    """Take the backslash before a bar in code, which GitHub wants in tables and MkDocs shows."""
     return CODE.sub(lambda match: match[0].replace("\\|", "|"), text)
 
 
