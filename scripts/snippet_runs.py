@@ -39,35 +39,36 @@ LEFT_OUT = {
     "figures runs/xian2025-table1": "as above",
     "run benchmarks/medmcqa.toml": "wants published data and a model",
     "summary runs/medmcqa": "as above",
-    "card runs/mine --victim": "one victim, without a choice, stands above it",
+    "card runs/mine --victim": "names a victim of the reader's run",
     "export runs/mine --mlflow": "wants mlflow",
     "import": "wants logs of other tools; tests/experiments/test_imported_logs.py has some",
     "compare runs/logged": "as above",
     "train": "wants a model and BC5CDR; tests/training trains",
     "report runs/chemicals-trained": "as above",
     "perturb noise.toml": "wants BC5CDR; tests/cli/test_perturb.py perturbs a small file",
-    "compare runs/mine": "wants [compare] in the file; tests/cli/test_compare.py has it",
-    "test": "wants a model that reasons; tests/experiments tests conversations",
+    "compare runs/mine$": "wants [compare] in the file; tests/cli/test_compare.py has it",
+    "run fuzz.toml$": "wants models that converse; tests/experiments and tests/replay play them",
+    "report runs/fuzz": "as above",
+    "test": "as above",
     "review runs/fuzz": "as above",
     "export runs/fuzz": "as above",
-    "review DIR": "a room of its own is opened on its page",
+    "review DIR": "a room is opened on its own page",
     "review runs/mine --import": "wants a file that a person made",
+    "review runs/mine --adjudicate": "wants people who disagree; tests/experiments has some",
+    "review runs/mine --agreement": "as above",
     "explain runs/mine --experiment mine.toml --trial": "names a trial of the reader's run",
     "tune": "wants more questions than a stand-in has; tests/cli/test_tune.py tunes",
     "summary runs/mine-tuned": "as above",
-    "compare runs/release tonight": "nights are fed by tests/cli/test_nightly.py",
-    "compare runs/release runs/tonight --sequential": "as above",
-    "compare tonight-release": "as above",
+    "compare 20261126-release": "the mock answers alike every night, which is refused",
     "annotate EXPERIMENT.toml": "names the reader's file; tests/cli/test_annotate.py has one",
-    "review audit": "wants two people; tests/examples/test_auditors_path.py plays them",
-    "run audit.toml": "as above",
-    "check audit": "as above",
+    "run audit.toml": "wants two people; tests/examples/test_auditors_path.py plays them",
+    "review audit": "as above",
     "summary audit": "as above",
     "card audit": "as above",
     "bundle audit": "as above",
     "verify audit.zip": "as above",
 }
-"""Commands by how they begin, and why they are not run here."""
+"""Commands by how they begin, with $ all of them, and why they are not run here."""
 SERVERS = ("view", "review")
 """Commands that serve a page until they are ended."""
 ENDS = ("--agreement", "--export", "--import", "--sheet")
@@ -193,7 +194,7 @@ def fill(shop: Folder) -> None:
     old, new = {"victim": "old", "prompt": "qstab"}, {"victim": "new", "prompt": "open_book"}
     texts = {
         "mine.py": "def same(a, b):\n    return a.casefold() == b.casefold() or None\n",
-        "pairs.jsonl": rows.text,
+        "pairs.jsonl": rows.text + rows.text.replace("Tylenol", "Advil").replace("true", "false"),
         "mine.toml": EXPERIMENT.format(name="mine", **new),
         "experiment.toml": EXPERIMENT.format(name="first", **new),
         "tonight.toml": EXPERIMENT.format(name="tonight", **new),
@@ -224,10 +225,8 @@ def left_out(command: Command) -> str | None:
     """Return why a command is not run here; None where it is."""
     line = " ".join(command.words)
     for beginning, why in LEFT_OUT.items():
-        if line == beginning or line.startswith(f"{beginning} "):
-            exact = beginning == "compare runs/mine"
-            if not exact or line == beginning:
-                return why
+        if f"{line}$" == beginning or f"{line} ".startswith(f"{beginning} "):
+            return why
     return None
 
 
@@ -251,6 +250,8 @@ def _run(command: Command, shop: Folder) -> None:
         shop.medstress("export", "runs/mine", "--table", "trials", "--to", "ids.csv")
         rows = (shop.root / "ids.csv").read_text("utf-8").splitlines()
         words[words.index("ID")] = rows[1].partition(",")[0]
+    if words[0] == "recipe" and "--to" in words:
+        words[-1] = "copy.toml"
     if words[:2] == ["verify", "runs/mine"] and "--root" in words:
         root = re.search(r"[0-9a-f]{32}", shop.medstress("verify", "runs/mine"))
         assert root is not None

@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 SHELL = ("", "sh")
 """What blocks of commands are marked with."""
+SHELL_VALUE = re.compile(r"\$\([^)]*\)|\$\w+")
+"""What the shell puts into a command: a date, a variable."""
 GENERATED = ("cli.md", "schema.md", "api.md")
 FRAGMENT_OF = ("victim", "entities")
 """Tables that keys without a table may belong to."""
@@ -92,7 +94,7 @@ def commands() -> Iterator[Command]:
         joined = block.text.replace("\\\n", " ")
         for line in joined.splitlines():
             if line.startswith("medstress "):
-                words = shlex.split(re.sub(r"\$\([^)]*\)", "tonight", line), comments=True)
+                words = shlex.split(SHELL_VALUE.sub("20261126", line), comments=True)
                 yield Command(place=block.place, words=tuple(words[1:]))
 
 

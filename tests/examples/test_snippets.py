@@ -62,3 +62,19 @@ def test_a_block_with_a_fault_is_found(
 def test_a_command_with_a_fault_is_found(snippets: ModuleType, words: tuple[str, ...]) -> None:
     command = snippets.Command(place="docs/x.md:3", words=words)
     assert snippets.fault_of_command(command).startswith("docs/x.md:3: medstress ")
+
+
+def test_what_is_not_run_before_a_release_stands_on_a_page(
+    snippets: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import snippet_runs
+
+    lines = [" ".join(each.words) for each in snippets.commands()]
+    stale = [
+        beginning
+        for beginning in snippet_runs.LEFT_OUT
+        if not any(f"{line} ".startswith(f"{beginning.rstrip('$')} ") for line in lines)
+    ]
+    assert stale == []
+    assert sum(snippet_runs.left_out(each) is None for each in snippets.commands()) > 60
