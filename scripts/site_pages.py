@@ -93,7 +93,7 @@ def _with_links_turned(path: Path) -> str:
             return words
         return f"[{words}]({os.path.relpath(_place(there), _place(path).parent)}{anchor})"
 
-    return _outside_fences(_text(path), lambda text: LINK.sub(turned, text))
+    return _outside_fences(_text(path), lambda text: _bars_in_code(LINK.sub(turned, text)))
 
 
 def _bars_in_code(text: str) -> str:

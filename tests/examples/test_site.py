@@ -65,6 +65,11 @@ def test_a_notebook_is_a_page_with_its_code(laid_out: Path) -> None:
     assert "](../../victims.md" in page
 
 
+def test_bars_in_code_stand_without_their_backslash(laid_out: Path) -> None:
+    assert "\\|" in (ROOT / "docs/data.md").read_text("utf-8")
+    assert "tab or `|` |" in (laid_out / "data.md").read_text("utf-8")
+
+
 def test_pages_and_theme_load_nothing_from_elsewhere() -> None:
     """What is built is looked at by `make release-check`."""
     texts = [path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")]
