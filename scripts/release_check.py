@@ -13,8 +13,8 @@ fuzz   5,000 damaged inputs (scripts/fuzz.py).
 notebooks  Every notebook runs from its first cell to its last, without a network, in 30 seconds.
        Needs the extra `notebooks`, which `make release-check` installs.
 snippets  The commands of the pages run, in the order in which they stand (scripts/snippet_runs.py).
-site   The site is built with every warning an error, loads nothing from elsewhere, and is searched
-       in Chromium as files, without a server. Needs the extra `docs`, which `make release-check`
+site   The site is built with every warning an error, shows no Markdown as it is written, loads
+       nothing from elsewhere, and is searched in Chromium as files, without a server. Needs the extra `docs`, which `make release-check`
        installs, and chromium.
 tests  The simulations that are marked `release`.
 
@@ -323,11 +323,14 @@ def check_site(_: argparse.Namespace) -> str:
             site = site_check.built(Path(folder) / "site")
         except ValueError as error:
             raise Failed(str(error)) from error
+        raw = site_check.left_as_markdown(site)
         named = site_check.loaded_from_elsewhere(site)
         asked, n_found = site_check.asked_in_a_browser(site)
         n_pages = len(list(site.rglob("*.html")))
     if named or asked:
         raise Failed(f"the site loads from elsewhere: {', '.join([*named, *asked][:5])}")
+    if raw:
+        raise Failed(f"the site shows Markdown as it is written: {'; '.join(raw[:5])}")
     if not n_found:
         raise Failed(f"the search finds no page with {site_check.SOUGHT!r}")
     return f"{n_pages} pages, nothing from elsewhere; the search finds {n_found} pages"

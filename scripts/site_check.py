@@ -18,6 +18,10 @@ LOADS = re.compile(
 )
 """What a page loads by itself; links that a reader may follow are not meant."""
 STYLES = re.compile(r"(?:@import\s+[\"']?|url\([\"']?)((?:https?:)?//[^\"')\s]+)")
+ARTICLE = re.compile(r"<article.*?</article>", re.DOTALL)
+CODE = re.compile(r"<pre.*?</pre>|<code.*?</code>", re.DOTALL)
+MARKUP = re.compile(r"\n *(?:[*-]|\d+\.) |\| ?-{3}|\*\*\S|`|\]\(")
+"""Markdown that a reader should not see: GitHub reads some lists and tables that MkDocs does not."""
 SOUGHT = "clinicians"
 """A word of the page on reviews."""
 
@@ -52,6 +56,17 @@ def loaded_from_elsewhere(site: Path) -> list[str]:
         for ending, pattern in (("html", LOADS), ("html", STYLES), ("css", STYLES))
         for path in sorted(site.rglob(f"*.{ending}"))
         for match in pattern.findall(path.read_text("utf-8"))
+    ]
+
+
+def left_as_markdown(site: Path) -> list[str]:
+    """Return lists, tables, links and the like that the builder did not read."""
+    return [
+        f"{path.relative_to(site)}: {match[0].strip()} in {text[match.start() :][:60].strip()!r}"
+        for path in sorted(site.rglob("*.html"))
+        for article in ARTICLE.findall(path.read_text("utf-8"))
+        for text in [CODE.sub("", article)]
+        for match in MARKUP.finditer(text)
     ]
 
 

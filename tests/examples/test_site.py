@@ -94,3 +94,7 @@ def test_what_would_be_loaded_from_elsewhere_is_found(
     (tmp_path / "d.css").write_text("a{background:url('https://img.test/a.png')}", "utf-8")
     found = check.loaded_from_elsewhere(tmp_path)
     assert [each.partition(":")[0] for each in found] == ["b.html", "c.html", "d.css"]
+    assert check.left_as_markdown(tmp_path) == []
+    (tmp_path / "e.html").write_text("<article><p>So:\n- one</p><code>`</code></article>", "utf-8")
+    (found,) = check.left_as_markdown(tmp_path)
+    assert found.startswith("e.html: - in")
