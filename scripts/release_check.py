@@ -14,8 +14,8 @@ notebooks  Every notebook runs from its first cell to its last, without a networ
        Needs the extra `notebooks`, which `make release-check` installs.
 snippets  The commands of the pages run, in the order in which they stand (scripts/snippet_runs.py).
 site   The site is built with every warning an error, shows no Markdown as it is written, loads
-       nothing from elsewhere, and is searched in Chromium as files, without a server. Needs the extra `docs`, which `make release-check`
-       installs, and chromium.
+       nothing from elsewhere, and is searched in Chromium as files, without a server. Needs the
+       extra `docs`, which `make release-check` installs, and chromium.
 tests  The simulations that are marked `release`.
 
 A check whose tools are missing fails. Exit code 1 if any check fails.

@@ -21,7 +21,7 @@ STYLES = re.compile(r"(?:@import\s+[\"']?|url\([\"']?)((?:https?:)?//[^\"')\s]+)
 ARTICLE = re.compile(r"<article.*?</article>", re.DOTALL)
 CODE = re.compile(r"<pre.*?</pre>|<code.*?</code>", re.DOTALL)
 MARKUP = re.compile(r"\n *(?:[*-]|\d+\.) |\| ?-{3}|\*\*\S|`|\]\(")
-"""Markdown that a reader should not see: GitHub reads some lists and tables that MkDocs does not."""
+"""Markdown that nobody should see: GitHub reads some lists and tables that MkDocs does not."""
 SOUGHT = "clinicians"
 """A word of the page on reviews."""
 
