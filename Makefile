@@ -61,7 +61,7 @@ docs: $(VENV)/.docs
 bench: $(VENV)/.run
 	$(BIN)/python benchmarks/bench.py
 
-# What must pass before a release and does not fit CI; some ten minutes on 2 cores. Needs pdflatex.
+# What must pass before a release and does not fit CI; a quarter of an hour on 2 cores. Needs pdflatex.
 release-check: $(VENV)/.notebooks $(VENV)/.docs
 	$(BIN)/python scripts/release_check.py
 

@@ -2,7 +2,7 @@
 
 Of `make release-check`:
 
-    python scripts/release_check.py                 # everything; some ten minutes on two idle cores
+    python scripts/release_check.py                 # everything; a quarter of an hour on two cores
     python scripts/release_check.py --only latex    # one check
     python scripts/release_check.py --demo DIR      # a finished demo run, so that none is made
 
