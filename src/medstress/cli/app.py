@@ -37,6 +37,7 @@ COMMANDS = (
     "bundle",
     "test",
     "explain",
+    "naturalness",
     "review",
     "annotate",
     "cache",
