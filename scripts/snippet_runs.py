@@ -52,7 +52,7 @@ LEFT_OUT = {
     "test": "as above",
     "review runs/fuzz": "as above",
     "export runs/fuzz": "as above",
-    "naturalness DIR": "wants a language model; tests/local_models and tests/models have some",
+    "naturalness DIR": "wants a language model; tests/experiments/test_perplexity.py has one",
     "review DIR": "a room is opened on its own page",
     "review runs/mine --import": "wants a file that a person made",
     "review runs/mine --adjudicate": "wants people who disagree; tests/experiments has some",
