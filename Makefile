@@ -49,15 +49,20 @@ pages: $(VENV)/.dev
 compiled: $(VENV)/.dev
 	-@$(BIN)/pytest --collect-only >/dev/null 2>&1
 
-docs: $(VENV)/.dev
+# Generated pages, then the site, in build/site.
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(VENV)/.docs
 	$(BIN)/python scripts/generate_docs.py
+	$(BIN)/python scripts/site_pages.py
+	$(BIN)/mkdocs build --quiet --strict
+	@echo "open build/site/index.html"
 
 # Under 20 minutes on 2 cores; writes benchmarks/results/bench.json and docs/performance.md.
 bench: $(VENV)/.run
 	$(BIN)/python benchmarks/bench.py
 
-# What must pass before a release and does not fit CI; some ten minutes on 2 cores. Needs pdflatex.
-release-check: $(VENV)/.notebooks
+# What must pass before a release and does not fit CI; a quarter of an hour on 2 cores. Needs pdflatex.
+release-check: $(VENV)/.notebooks $(VENV)/.docs
 	$(BIN)/python scripts/release_check.py
 
 wheel: $(VENV)/.dev
@@ -92,4 +97,8 @@ $(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt
 
 $(VENV)/.notebooks: $(VENV)/.dev
 	$(INSTALL) --editable '.[notebooks]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.venv pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[docs]'
 	@touch $@

@@ -2,7 +2,7 @@
 
 Of `make release-check`:
 
-    python scripts/release_check.py                 # everything; some ten minutes on two idle cores
+    python scripts/release_check.py                 # everything; a quarter of an hour on two cores
     python scripts/release_check.py --only latex    # one check
     python scripts/release_check.py --demo DIR      # a finished demo run, so that none is made
 
@@ -12,6 +12,10 @@ latex  pdflatex sets the figures of the demo run, of small runs of every kind, a
 fuzz   5,000 damaged inputs (scripts/fuzz.py).
 notebooks  Every notebook runs from its first cell to its last, without a network, in 30 seconds.
        Needs the extra `notebooks`, which `make release-check` installs.
+snippets  The commands of the pages run, in the order in which they stand (scripts/snippet_runs.py).
+site   The site is built with every warning an error, shows no Markdown as it is written, loads
+       nothing from elsewhere, and is searched in Chromium as files, without a server. Needs the
+       extra `docs`, which `make release-check` installs, and chromium.
 tests  The simulations that are marked `release`.
 
 A check whose tools are missing fails. Exit code 1 if any check fails.
@@ -31,7 +35,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 TEX_PACKAGES = "texlive-latex-base and texlive-latex-recommended"
 DEMO = ROOT / "runs" / "demo"
@@ -297,10 +301,47 @@ def check_tests(_: argparse.Namespace) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
+def check_snippets(_: argparse.Namespace) -> str:
+    """Run what readers of the pages type."""
+    import snippet_runs
+
+    failed, n_ran = snippet_runs.check([])
+    if failed:
+        raise Failed("; ".join(failed))
+    return f"{n_ran} commands ran; {len(snippet_runs.LEFT_OUT)} kinds are left out, with reasons"
+
+
+def check_site(_: argparse.Namespace) -> str:
+    """Build the site and look for what it would load from elsewhere."""
+    import site_check
+    from chromium import path_to_chromium
+
+    if path_to_chromium() is None:
+        raise Failed("chromium is missing; install it with: apt-get install chromium")
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            site = site_check.built(Path(folder) / "site")
+        except ValueError as error:
+            raise Failed(str(error)) from error
+        raw = site_check.left_as_markdown(site)
+        named = site_check.loaded_from_elsewhere(site)
+        asked, n_found = site_check.asked_in_a_browser(site)
+        n_pages = len(list(site.rglob("*.html")))
+    if named or asked:
+        raise Failed(f"the site loads from elsewhere: {', '.join([*named, *asked][:5])}")
+    if raw:
+        raise Failed(f"the site shows Markdown as it is written: {'; '.join(raw[:5])}")
+    if not n_found:
+        raise Failed(f"the search finds no page with {site_check.SOUGHT!r}")
+    return f"{n_pages} pages, nothing from elsewhere; the search finds {n_found} pages"
+
+
 CHECKS: dict[str, Callable[[argparse.Namespace], str]] = {
     "latex": check_latex,
     "fuzz": check_fuzz,
     "notebooks": check_notebooks,
+    "snippets": check_snippets,
+    "site": check_site,
     "tests": check_tests,
 }
 

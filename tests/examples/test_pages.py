@@ -20,10 +20,11 @@ ROOT = Path(__file__).resolve().parents[2]
 Blocks = Callable[[str, str], list[str]]
 Load = Callable[[Path], ModuleType]
 Modules = Callable[[str], list[ModuleType]]
+GENERATED = ("cli.md", "schema.md", "api.md")
 PAGES = sorted(
     str(path.relative_to(ROOT))
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    if path.name not in ("cli.md", "schema.md")
+    if path.name not in GENERATED
 )
 
 
@@ -134,13 +135,6 @@ def test_the_quick_start_runs_from_the_command_line(
     assert medstress_cli(["run", "mine.toml", "--set", "attack.near.n=-30", "--out", "30"]) == 0
 
 
-def test_the_first_experiment_of_the_readme_runs(workplace: Path, blocks: Blocks) -> None:
-    toml, *_ = blocks("README.md", "toml")
-    Path("mine.toml").write_text(toml, encoding="utf-8")
-    arguments = ["run", "mine.toml", "--set", 'entities.embedding="ngram"', "--limit", "20"]
-    assert medstress_cli(arguments) == 0
-
-
 @pytest.mark.parametrize("number", range(2))
 def test_the_functions_of_the_victims_page_are_victims(
     workplace: Path, blocks: Blocks, number: int
@@ -168,7 +162,7 @@ def test_the_functions_of_the_victims_page_are_victims(
     assert trial["n_asked"] == 2
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/data.md", "docs/sample-set.md"])
+@pytest.mark.parametrize("page", ["docs/data.md", "docs/sample-set.md"])
 def test_rows_on_the_pages_are_json(page: str, blocks: Blocks) -> None:
     import json
 
@@ -189,6 +183,8 @@ def test_anchors_between_pages_exist(page: str) -> None:
     for target, anchor in re.findall(
         r"\]\(([^)#\s]*)#([^)\s]+)\)", (ROOT / page).read_text("utf-8")
     ):
+        if "://" in target:
+            continue
         there = folder / target if target else ROOT / page
         heads = re.findall(r"^#+ (.+)$", there.read_text("utf-8"), re.MULTILINE)
         known = {re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in heads}
@@ -199,13 +195,18 @@ def test_the_index_links_every_page_once() -> None:
     docs = ROOT / "docs"
     linked = re.findall(r"\]\(([^)#\s]+\.md)\)", (docs / "README.md").read_text("utf-8"))
     pages = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
-    assert sorted(linked) == sorted(page for page in pages if page != "README.md")
+    within = [page for page in linked if not page.startswith("../")]
+    assert sorted(within) == sorted(page for page in pages if page != "README.md")
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < 120
 
 
 def test_lists_on_the_pages_are_what_is_installed() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
+    demo = (ROOT / "docs/results/demo.md").read_text("utf-8")
     data = (ROOT / "docs/data.md").read_text("utf-8")
     for name in registry.DATASETS:
         assert f"`{name}`" in data or f'"{name}"' in data, name
     for attack in DEMO["attack"]:
-        assert attack["label"] in readme
+        assert attack["label"] in demo

@@ -1,0 +1,96 @@
+"""Whether the built site keeps to itself: loads nothing from elsewhere, is searched as files."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from site_pages import ROOT, lay_out
+
+LOADS = re.compile(
+    r"<(?:script|img|iframe|source|video|audio|embed|object|link)\b[^>]*?"
+    r"(?:src|href|srcset|data|poster)=[\"']?((?:https?:)?//[^\"'\s>]+)",
+    re.IGNORECASE,
+)
+"""What a page loads by itself; links that a reader may follow are not meant."""
+STYLES = re.compile(r"(?:@import\s+[\"']?|url\([\"']?)((?:https?:)?//[^\"')\s]+)")
+ARTICLE = re.compile(r"<article.*?</article>", re.DOTALL)
+CODE = re.compile(r"<pre.*?</pre>|<code.*?</code>", re.DOTALL)
+MARKUP = re.compile(r"\n *(?:[*-]|\d+\.) |\| ?-{3}|\*\*\S|`|\]\(")
+"""Markdown that nobody should see: GitHub reads some lists and tables that MkDocs does not."""
+SOUGHT = "clinicians"
+"""A word of the page on reviews."""
+
+
+def built(out: Path) -> Path:
+    """Build the site with every warning an error, and return its folder.
+
+    Raises:
+        ValueError: it cannot be built; the message is what the builder says.
+    """
+    lay_out()
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    done = subprocess.run(
+        [*command, "--site-dir", str(out)],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+        text=True,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )
+    if "No module named mkdocs" in done.stderr:
+        raise ValueError("mkdocs is missing; install it with: pip install 'medstress[docs]'")
+    if done.returncode:
+        raise ValueError(" ".join(f"{done.stdout}{done.stderr}"[-1200:].split()))
+    return out
+
+
+def loaded_from_elsewhere(site: Path) -> list[str]:
+    """Return what pages and styles name to be loaded from another host."""
+    return [
+        f"{path.relative_to(site)}: {match}"
+        for ending, pattern in (("html", LOADS), ("html", STYLES), ("css", STYLES))
+        for path in sorted(site.rglob(f"*.{ending}"))
+        for match in pattern.findall(path.read_text("utf-8"))
+    ]
+
+
+def left_as_markdown(site: Path) -> list[str]:
+    """Return lists, tables, links and the like that the builder did not read."""
+    return [
+        f"{path.relative_to(site)}: {match[0].strip()} in {text[match.start() :][:60].strip()!r}"
+        for path in sorted(site.rglob("*.html"))
+        for article in ARTICLE.findall(path.read_text("utf-8"))
+        for text in [CODE.sub("", article)]
+        for match in MARKUP.finditer(text)
+    ]
+
+
+def asked_in_a_browser(site: Path) -> tuple[list[str], int]:
+    """Open every page from its file and search once.
+
+    Returns:
+        The addresses beyond the folder that were asked for, and how many pages the search finds.
+    """
+    from chromium import chromium
+
+    asked: list[str] = []
+    with chromium() as browser:
+        page = browser.new_context().new_page()
+        page.on("request", lambda one: asked.append(one.url))
+        for path in sorted(site.rglob("*.html")):
+            if path.name != "404.html":  # a server's page, whose addresses begin at its root
+                page.goto(path.as_uri())
+        page.goto((site / "index.html").as_uri())
+        page.fill("input[name=query]", SOUGHT)
+        page.wait_for_selector(".md-search-result__item", timeout=20_000)
+        n_found = page.locator(".md-search-result__item").count()
+    return sorted(set(_beyond(asked, site))), n_found
+
+
+def _beyond(asked: list[str], site: Path) -> Iterator[str]:
+    yield from (url for url in asked if not url.startswith((site.as_uri(), "data:", "blob:")))

@@ -1,0 +1,307 @@
+"""Runs the commands of the pages, in the order in which they stand, with small stand-ins.
+
+Of `make release-check`:
+
+    python scripts/snippet_runs.py                    # all pages; some minutes
+    python scripts/snippet_runs.py docs/verify.md     # one page
+
+Files that a page speaks of (`questions.csv`, `mine.toml`, `runs/mine`) are made before: the
+questions are the sample's, models answer at once. What needs a server, a licence, a download or a
+person is named in `LEFT_OUT`, with the reason. The code of the tutorial runs as it stands, and what
+the tutorial prints is compared.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from snippets import ROOT, Block, Command, blocks, commands
+
+TUTORIAL = "docs/tutorial.md"
+LEFT_OUT = {
+    "init": "asks at a terminal; tests/processes/test_first_steps.py types the answers",
+    "checker pairs.jsonl --synonyms": "wants a licensed file",
+    "checker pairs.jsonl --checker judge": "wants a server",
+    "checker pairs.jsonl --checker combined": "wants a server",
+    "checker pairs.jsonl --checker embedding": "wants a model; tests/models has it",
+    "run xian2025-table1": "hours; the part `latex` runs recipes with a stand-in",
+    "figures runs/xian2025-table1": "as above",
+    "run benchmarks/medmcqa.toml": "wants published data and a model",
+    "summary runs/medmcqa": "as above",
+    "card runs/mine --victim": "names a victim of the reader's run",
+    "export runs/mine --mlflow": "wants mlflow",
+    "import": "wants logs of other tools; tests/experiments/test_imported_logs.py has some",
+    "compare runs/logged": "as above",
+    "train": "wants a model and BC5CDR; tests/training trains",
+    "report runs/chemicals-trained": "as above",
+    "perturb noise.toml": "wants BC5CDR; tests/cli/test_perturb.py perturbs a small file",
+    "compare runs/mine$": "wants [compare] in the file; tests/cli/test_compare.py has it",
+    "run fuzz.toml$": "wants models that converse; tests/experiments and tests/replay play them",
+    "report runs/fuzz": "as above",
+    "test": "as above",
+    "review runs/fuzz": "as above",
+    "export runs/fuzz": "as above",
+    "naturalness DIR": "wants a language model; tests/experiments/test_perplexity.py has one",
+    "review DIR": "a room is opened on its own page",
+    "review runs/mine --import": "wants a file that a person made",
+    "review runs/mine --adjudicate": "wants people who disagree; tests/experiments has some",
+    "review runs/mine --agreement": "as above",
+    "explain runs/mine --experiment mine.toml --trial": "names a trial of the reader's run",
+    "tune": "wants more questions than a stand-in has; tests/cli/test_tune.py tunes",
+    "summary runs/mine-tuned": "as above",
+    "compare 20261126-release": "the mock answers alike every night, which is refused",
+    "annotate EXPERIMENT.toml": "names the reader's file; tests/cli/test_annotate.py has one",
+    "run audit.toml": "wants two people; tests/examples/test_auditors_path.py plays them",
+    "review audit": "as above",
+    "summary audit": "as above",
+    "card audit": "as above",
+    "bundle audit": "as above",
+    "verify audit.zip": "as above",
+}
+"""Commands by how they begin, with $ all of them, and why they are not run here."""
+SERVERS = ("view", "review")
+"""Commands that serve a page until they are ended."""
+ENDS = ("--agreement", "--export", "--import", "--sheet")
+"""With one of these a room is not served."""
+SECONDS = 240
+"""For one command."""
+SMALL = ("--limit", "20", "--set", 'entities.embedding="ngram"')
+EXPERIMENT = """[experiment]
+name = "{name}"
+seeds = [0]
+cache = "answers"
+[dataset]
+name = "sample"
+limit = 20
+[[entities]]
+type = "drugs"
+vocabulary = "drugs"
+embedding = "ngram"
+[victim]
+name = "{victim}"
+backend = "mock"
+prompt = "{prompt}"
+[[attack]]
+name = "entity_substitution"
+label = "near"
+n = -20
+budget = 3
+"""
+CRITERION = '[[require]]\nmetric = "accuracy"\nmin_low = 0.0\n'
+FUZZ = """[experiment]
+name = "fuzz"
+seeds = [0]
+[dataset]
+name = "sample"
+limit = 4
+[victim]
+backend = "mock"
+answer_by = "generate"
+[role.attacker]
+backend = "mock"
+[attack]
+name = "medfuzz"
+attempts = 1
+runs = 1
+"""
+EVERY_NAME = EXPERIMENT.replace("n = -20\nbudget = 3", 'sampler = "exhaustive"')
+
+
+class Folder:
+    """A folder in which commands are typed, with a cache of its own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir()
+        self.environment = {
+            **os.environ,
+            "MEDSTRESS_CACHE": str(root / "cache"),
+            "COLUMNS": "200",
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")])
+            ),
+        }
+
+    def write_code(self, page: str) -> None:
+        """Write the page's blocks of Python under the names in their first lines."""
+        for block in _of_page(page, "python"):
+            name = block.text.partition("\n")[0].removeprefix("# ")
+            (self.root / name).write_text(block.text, "utf-8")
+
+    def medstress(self, *words: str) -> str:
+        """Run a command in this process, which is quicker, and return what it prints.
+
+        Raises:
+            ValueError: it ends with another code than 0, or 3, a verdict.
+        """
+        from tests.frozen.capture import medstress, working_in
+
+        with working_in(self.root):
+            code, said, told = medstress(*words)
+        if code not in (0, 3):
+            raise ValueError(f"exit {code}: {' '.join(told[-600:].split())}")
+        return said
+
+    def python(self, script: str) -> None:
+        """Run a script of a page."""
+        command = [sys.executable, script]
+        subprocess.run(command, cwd=self.root, env=self.environment, check=True, timeout=SECONDS)
+
+    def serve(self, *words: str) -> None:
+        """Start a server, wait for its address, and end it as Ctrl+C does.
+
+        Raises:
+            ValueError: it prints no address, or does not end.
+        """
+        server = subprocess.Popen(
+            [sys.executable, "-m", "medstress", *words, "--no-browser"],
+            cwd=self.root,
+            env={**self.environment, "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert server.stdout is not None
+        said, end = "", time.monotonic() + SECONDS
+        while "http://" not in said and server.poll() is None and time.monotonic() < end:
+            said += server.stdout.readline()
+        server.send_signal(signal.SIGINT)
+        try:
+            server.wait(30)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            raise ValueError("it does not end at Ctrl+C") from None
+        if "http://" not in said:
+            raise ValueError(f"it served nothing: {' '.join(said[-400:].split())}")
+
+
+def fill(shop: Folder) -> None:
+    """Make the files and runs that the pages speak of."""
+    for page in ("docs/first-steps.md", TUTORIAL):
+        shop.write_code(page)
+    shop.python("make_csv.py")
+    (rows,) = [each for each in _of_page("docs/checker.md", "json") if '"same"' in each.text]
+    old, new = {"victim": "old", "prompt": "qstab"}, {"victim": "new", "prompt": "open_book"}
+    texts = {
+        "mine.py": "def same(a, b):\n    return a.casefold() == b.casefold() or None\n",
+        "pairs.jsonl": rows.text + rows.text.replace("Tylenol", "Advil").replace("true", "false"),
+        "mine.toml": EXPERIMENT.format(name="mine", **new),
+        "experiment.toml": EXPERIMENT.format(name="first", **new),
+        "tonight.toml": EXPERIMENT.format(name="tonight", **new),
+        "release.toml": EXPERIMENT.format(name="release", **old),
+        "gate.toml": EXPERIMENT.format(name="gate", **new) + CRITERION,
+        "every-name.toml": EVERY_NAME.format(name="every-name", **new),
+        "fuzz.toml": FUZZ,
+    }
+    for name, text in texts.items():
+        (shop.root / name).write_text(text, "utf-8")
+    shop.medstress("run", "mine.toml", "--quiet")
+    shop.medstress("run", "release.toml", "--quiet")
+    for name, like in (
+        ("old", "release"),
+        ("last-release", "release"),
+        ("tonight", "mine"),
+        ("demo", "mine"),
+        ("new", "mine"),
+    ):
+        shutil.copytree(shop.root / "runs" / like, shop.root / "runs" / name)
+
+
+def _of_page(page: str, language: str) -> list[Block]:
+    return [each for each in blocks() if (each.page, each.language) == (page, language)]
+
+
+def left_out(command: Command) -> str | None:
+    """Return why a command is not run here; None where it is."""
+    line = " ".join(command.words)
+    for beginning, why in LEFT_OUT.items():
+        if f"{line}$" == beginning or f"{line} ".startswith(f"{beginning} "):
+            return why
+    return None
+
+
+def run_page(page: str, shop: Folder) -> Iterator[str]:
+    """Run the commands of a page; yield what fails."""
+    for command in commands():
+        if command.place.rpartition(":")[0] != page or left_out(command):
+            continue
+        try:
+            _run(command, shop)
+        except (ValueError, subprocess.TimeoutExpired) as error:
+            yield f"{command.place}: {command}: {error}"
+
+
+def _run(command: Command, shop: Folder) -> None:
+    words = list(command.words)
+    if words[0] in SERVERS and not set(words) & set(ENDS):
+        shop.serve(*words)
+        return
+    if "ID" in words:
+        shop.medstress("export", "runs/mine", "--table", "trials", "--to", "ids.csv")
+        rows = (shop.root / "ids.csv").read_text("utf-8").splitlines()
+        words[words.index("ID")] = rows[1].partition(",")[0]
+    if words[0] == "recipe" and "--to" in words:
+        words[-1] = "copy.toml"
+    if words[:2] == ["verify", "runs/mine"] and "--root" in words:
+        root = re.search(r"[0-9a-f]{32}", shop.medstress("verify", "runs/mine"))
+        assert root is not None
+        words[-1] = root[0]
+    shop.medstress(*words)
+
+
+def tutorial(shop: Folder) -> Iterator[str]:
+    """Walk the tutorial; yield what it prints and the page does not say."""
+    shop.write_code(TUTORIAL)
+    shop.python("make_csv.py")
+    text = (ROOT / TUTORIAL).read_text("utf-8")
+    for command in commands():
+        if command.place.rpartition(":")[0] != TUTORIAL or command.words[0] == "doctor":
+            continue
+        said = shop.medstress(*command.words, *_as_without_torch(command))
+        if command.words[0] == "run" and command.words[-1] == "runs/old":
+            shown = said.partition("\n\nroot ")[0]
+        elif command.words[0] == "compare":
+            shown = "\n".join(said.splitlines()[2:4])
+        else:
+            continue
+        if shown not in text:
+            yield f"{command.place}: {command}: prints what the page does not show: {shown}"
+
+
+def _as_without_torch(command: Command) -> tuple[str, ...]:
+    """Return what makes names near by spelling, as on the page."""
+    return ("--set", 'entities.drugs.embedding="ngram"') if command.words[0] == "run" else ()
+
+
+def check(pages: list[str]) -> tuple[list[str], int]:
+    """Run the commands of pages, of all where none is given.
+
+    Returns:
+        What failed, and how many commands ran.
+    """
+    wanted = pages or sorted({each.place.rpartition(":")[0] for each in commands()})
+    failed: list[str] = []
+    with tempfile.TemporaryDirectory() as made:
+        shop, own = Folder(Path(made) / "shop"), Folder(Path(made) / "tutorial")
+        fill(shop)
+        for page in wanted:
+            failed += tutorial(own) if page == TUTORIAL else run_page(page, shop)
+    ran = [c for c in commands() if c.place.rpartition(":")[0] in wanted and not left_out(c)]
+    return failed, len(ran)
+
+
+if __name__ == "__main__":
+    found, n_ran = check(sys.argv[1:])
+    print(*found, f"{n_ran} commands", sep="\n")
+    sys.exit(bool(found))

@@ -1,0 +1,100 @@
+"""The pages that the site is built from: every one in its menu, every link inside them."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MENU = (ROOT / "mkdocs.yml").read_text("utf-8")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("site") / "pages"
+    load("site_pages").lay_out(out)
+    return out
+
+
+def links(page: Path) -> Iterator[str]:
+    text = re.sub(r"^( *)```.*?^\1```", "", page.read_text("utf-8"), flags=re.M | re.S)
+    yield from (target for target in LINK.findall(text) if "://" not in target)
+
+
+def test_the_menu_has_every_page_once(laid_out: Path) -> None:
+    named = re.findall(r"^ +- [^#].*: (\S+\.md)$", MENU, re.MULTILINE)
+    assert len(named) == len(set(named))
+    docs = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert docs <= set(named)
+    assert [name for name in named if not (laid_out / name).is_file()] == []
+
+
+def test_every_link_of_the_laid_out_pages_stays_inside_and_leads_somewhere(laid_out: Path) -> None:
+    pages = sorted(laid_out.rglob("*.md"))
+    brought = [page for page in pages if page.is_relative_to(laid_out / "repository")]
+    assert len(brought) > 5
+    dead = [
+        (page.relative_to(laid_out).as_posix(), target)
+        for page in pages
+        for target in links(page)
+        if not (there := (page.parent / target).resolve()).is_file()
+        or not there.is_relative_to(laid_out)
+    ]
+    assert dead == []
+
+
+def test_a_notebook_is_a_page_with_its_code(laid_out: Path) -> None:
+    page = (laid_out / "repository/notebooks/own_model.md").read_text("utf-8")
+    assert page.startswith("# ")
+    assert "```python\n" in page
+    assert "](../../victims.md" in page
+
+
+def test_bars_in_code_stand_without_their_backslash(laid_out: Path) -> None:
+    assert "\\|" in (ROOT / "docs/data.md").read_text("utf-8")
+    assert "tab or `|` |" in (laid_out / "data.md").read_text("utf-8")
+
+
+def test_pages_and_theme_load_nothing_from_elsewhere() -> None:
+    """What is built is looked at by `make release-check`."""
+    texts = [path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    outside = r"!\[[^\]]*\]\(https?:|<(?:img|script|link|iframe)[^>]*https?:"
+    assert [found for text in texts for found in re.findall(outside, text)] == []
+    assert re.search(r"^  font: false$", MENU, re.MULTILINE)
+    assert "repo_url" not in MENU
+    assert "analytics" not in MENU
+
+
+def test_what_would_be_loaded_from_elsewhere_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    check = load("site_check")
+    (tmp_path / "a.html").write_text(
+        '<a href="https://example.org">read</a> <script src="site.js"></script>', "utf-8"
+    )
+    assert check.loaded_from_elsewhere(tmp_path) == []
+    (tmp_path / "b.html").write_text('<link rel=stylesheet href="//fonts.test/css">', "utf-8")
+    (tmp_path / "c.html").write_text("<script defer src=https://cdn.test/a.js></script>", "utf-8")
+    (tmp_path / "d.css").write_text("a{background:url('https://img.test/a.png')}", "utf-8")
+    found = check.loaded_from_elsewhere(tmp_path)
+    assert [each.partition(":")[0] for each in found] == ["b.html", "c.html", "d.css"]
+    assert check.left_as_markdown(tmp_path) == []
+    (tmp_path / "e.html").write_text("<article><p>So:\n- one</p><code>`</code></article>", "utf-8")
+    (found,) = check.left_as_markdown(tmp_path)
+    assert found.startswith("e.html: - in")
