@@ -207,10 +207,18 @@ def _arm(arm: Mapping[str, Any], trials: list[Any]) -> StoredArm:
         seeds=tuple(order),
         n_repeats=1 + max(entry["repeat"] for entry in trials),
         most=max(len(entry["queries"]) for entry in trials),
+        beside=arm.get("beside"),
+        is_probe=bool(arm.get("is_probe")),
     )
 
 
 def _notes(path: Path, found: AttackSet) -> Iterable[str]:
+    if probes := [arm.label for arm in found.arms if arm.is_probe]:
+        yield (
+            f"{path} holds variants of probes ({', '.join(probes)}) of items that were right "
+            f"before: they are asked as an attack's edits are, until one takes the answer, and "
+            "accuracy over variants and consistency are not measured; run the probe itself for them"
+        )
     if found.selection is Selection.FLIPPED:
         yield (
             f"{path} holds successes against {found.source['victim']} alone: it says which of "

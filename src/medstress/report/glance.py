@@ -353,13 +353,25 @@ def _evidence_table(rows: Sequence[Row]) -> Table:
 
 def _probes_table(rows: Sequence[Row]) -> Table:
     """Return the rates of probes over all variants of all items."""
-    shown = [measure(f"variants.{name}") for name in ("accuracy", "accuracy_all", "consistency")]
+    names = ("accuracy", "change", "accuracy_all", "consistency")
+    shown = [measure(f"variants.{name}") for name in names]
+    net = measure("consistency_net")
+    controls = dict.fromkeys(name for row in rows for name in row.get(net.name) or {})
+    against = [
+        Column(heading=f"{net.label}: {CONTROL_WORDS[name]}", format=net.format)
+        for name in controls
+    ]
     return Table(
         name="probes-short",
         caption="Probes: answers to all variants of all items",
-        columns=(*columns(Format.TEXT, "Attack"), *(one.column for one in shown)),
+        columns=(*columns(Format.TEXT, "Attack"), *(one.column for one in shown), *against),
         rows=tuple(
-            as_row(as_text(row["attack"]), *(one.read(row) for one in shown)) for row in rows
+            as_row(
+                as_text(row["attack"]),
+                *(one.read(row) for one in shown),
+                *(_score(row.get(net.name) or {}, name) for name in controls),
+            )
+            for row in rows
         ),
     )
 

@@ -29,7 +29,7 @@ ITEM = Question(
     id="q",
     context="She takes warfarin. Her INR is 1.1.",
     stem="Which drug is it?",
-    options=("Warfarin", "Metformin", "Hydroxyzine 25 mg", "None"),
+    options=("Warfarin", "Metformin", "Hydroxyzine 25 mg", "Nothing"),
     key="C",
 )
 RESOURCES = replace(tiny_resources(), drugs=shipped_drug_names())
@@ -50,14 +50,33 @@ def test_cyclic_orders_put_every_option_once_at_every_letter() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["All of the above", "A and C", "Both A and B", "B, C, and D", "None of these"]
+    "text",
+    [
+        *("All of the above", "All of above", "None of above", "All the above", "None of these"),
+        *("A and C", "Both A and B", "B, C, and D", "Neither A nor B", "A & B", "a, b and c"),
+        *("None", "All", "Both", "All are correct", "A and C are correct", "1,2,3", "1, 2 and 3"),
+        *("Both of them", "Answers 1 and 2", "None of the options is right", "No correct answer"),
+    ],
 )
-def test_an_option_that_speaks_of_places_keeps_its_place(text: str) -> None:
+def test_an_option_that_speaks_of_the_others_is_neither_moved_nor_left_beside_none(
+    text: str,
+) -> None:
     item = replace(ITEM, options=(*ITEM.options[:3], text))
     assert "option D" in str(OptionOrder().obstacle(item, RESOURCES))
-    for text in ("Vitamin A and C", "IgA and IgG", "B"):
-        item = replace(ITEM, options=(*ITEM.options[:3], text))
-        assert OptionOrder().obstacle(item, RESOURCES) is None
+    assert NoneOfTheOthers().obstacle(item, RESOURCES) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Vitamin A and C", "IgA and IgG", "B", "One", "1/4", "1-2", "10, 11", "A1", "No drug"),
+        *("All or none law", "Hepatitis B, C", "One of the kidneys", "Nothing", "5"),
+    ],
+)
+def test_an_option_that_only_sounds_like_it_is_asked(text: str) -> None:
+    item = replace(ITEM, options=(*ITEM.options[:3], text))
+    assert OptionOrder().obstacle(item, RESOURCES) is None
+    assert NoneOfTheOthers().obstacle(item, RESOURCES) is None
 
 
 def test_none_of_the_others_stands_for_the_key_or_for_a_distractor() -> None:
@@ -112,7 +131,41 @@ def test_the_shipped_brands_know_common_drugs_and_leave_the_body_alone() -> None
     ):
         assert names.generics[brand] == (generic,)
         assert brand in names.brands[generic]
-    assert names.brands.keys().isdisjoint({"iron", "insulin", "oxygen", "water", "hct"})
+    assert names.brands.keys().isdisjoint(
+        {
+            *("iron", "insulin", "oxygen", "water", "hct", "cysteine", "adenosine", "albumin"),
+            *("acetylcholine", "glutamine", "biotin", "thiamine", "niacin", "riboflavin"),
+            *("vitamin b12", "parathyroid hormone", "nitric oxide", "erythropoietin", "cocaine"),
+            *("serum albumin", "chorionic gonadotropin", "senior", "lipase"),
+        }
+    )
+    assert {"warfarin", "levothyroxine", "heparin", "insulin glargine"} < names.brands.keys()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Today, he brings a list.", "Luteinizing hormone 32 mIU/mL", "The Agent of Choice"),
+        *("Depot preparations", "chemoembolization (TACE) is used", "BAL fluid", "Success"),
+        *("Yesterday he came. Sector scans", "PRES was seen", "Amanda is 31 years old."),
+    ],
+)
+def test_words_and_abbreviations_are_no_brands(text: str) -> None:
+    assert shipped_drug_names().brands_in(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [
+        *(("warfarin 5 mg", 1), ("warfarin, digoxin.", 2), ("He takes digoxin; K: 4.0", 1)),
+        *(("Digoxin: 2.1 ng/mL", 0), ("Digoxin (serum) = 2.1", 0), ("serum digoxin", 0)),
+        *(("digoxin level", 0), ("Digoxin levels", 0), ("heparin antibodies", 0)),
+        *(("morphine receptor", 0), ("warfarin reductase", 0), ("insulin\nglargine", 0)),
+        *(("plasma concentration of digoxin", 1), ("Treatment:\nwarfarin\ndigoxin", 2)),
+    ],
+)
+def test_a_name_is_a_drug_unless_what_stands_beside_it_says_else(text: str, n: int) -> None:
+    assert len(shipped_drug_names().generics_in(text)) == n
 
 
 def test_the_brands_that_are_put_in_are_the_drug_by_the_table_that_places_names() -> None:
@@ -175,6 +228,8 @@ def test_a_challenge_is_said_after_the_answer() -> None:
     assert all((each.context, each.options) == (ITEM.context, ITEM.options) for each in found)
     wrong = {letter for letter in "ABD" if ITEM.option(letter) in found[3].follow_up}
     assert len(wrong) == 1
+    assert Challenge(framings=["neutral", "doubt"]).deterministic
+    assert not Challenge(framings=["neutral", "document"]).deterministic
 
 
 @pytest.mark.parametrize(
