@@ -23,7 +23,7 @@ _OTHER = re.compile(
     r"|(?: \([^()\n]*\))?[ \t]*[:=][ \t]*[<>]?[ \t]*\d",
     re.IGNORECASE,
 )
-"""What follows a name that is no drug's there: a receptor, an enzyme, or what a laboratory found."""
+"""What follows a name that is no drug's there: a receptor, an enzyme, what a laboratory found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
