@@ -95,7 +95,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = []
     for i in range(N):
         turned = [DRUGS[(i % 4 + k - i // 4) % 4] for k in range(4)]
-        row = {"id": f"q{i}", "context": f"He was seen on day {i}.", "options": turned}
+        row = {"id": f"q{i}", "context": f"A man was seen on day {i}.", "options": turned}
         row["stem"] = f"What helps in case {i} of this clinic?"
         rows.append({**row, "answer_idx": "ABCD"[turned.index(DRUGS[i % 4])]})
     lines = "".join(json.dumps(row) + "\n" for row in rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from medstress.attacks.probes.brand_generic import BrandGeneric
 from medstress.attacks.probes.challenge import FRAMINGS, Challenge
 from medstress.attacks.probes.fabricated_detail import MITIGATION, NAMES, FabricatedDetail
-from medstress.attacks.probes.false_statement import FalseStatement
+from medstress.attacks.probes.false_statement import KINDS, FalseStatement
 from medstress.attacks.probes.lasa import Lasa, shipped_pairs
 from medstress.attacks.probes.none_of_the_others import NoneOfTheOthers
 from medstress.attacks.probes.option_order import OptionOrder
@@ -185,6 +186,10 @@ def test_a_look_alike_keeps_the_rest_of_the_key() -> None:
 
 def test_the_shipped_look_alikes_are_distinct_drugs_in_order() -> None:
     rows = shipped_pairs().rows
+    for first, second in rows:
+        alike = SequenceMatcher(None, first, second).ratio()
+        known = (first, second) == ("risperidone", "ropinirole")  # the ISMP lists them
+        assert alike >= 0.35 or first[:2] == second[:2] or known, (first, second)
     assert list(rows) == sorted(rows)
     assert len({frozenset(row) for row in rows}) == len(rows) > 80
     names = {name for _, name, *_ in shipped_rows("drugs")}
@@ -199,27 +204,65 @@ def test_made_up_names_are_in_no_shipped_table() -> None:
 
 
 def test_a_detail_stands_before_the_stem_and_the_instruction_before_the_case() -> None:
-    plain, mended = asked(FabricatedDetail()), asked(FabricatedDetail(mitigation=True))
+    case = replace(ITEM, context="A woman takes warfarin. Her INR is 1.1.")
+    plain, mended = asked(FabricatedDetail(), case), asked(FabricatedDetail(mitigation=True), case)
     assert len({each.context for each in plain}) == 63
     for one, other in zip(plain, mended, strict=True):
-        assert one.context.startswith(f"{ITEM.context} ")
+        assert one.context.startswith(f"{case.context} ")
         assert other.context == f"{MITIGATION} {one.context}"
-    bare = replace(ITEM, context="")
+    bare = replace(ITEM, context="", stem="Which drug does this patient take?")
     first, second = (
         asked(FabricatedDetail(), bare)[0],
         asked(FabricatedDetail(mitigation=True), bare)[0],
     )
-    assert first.stem.endswith(f" {ITEM.stem}")
+    assert first.stem.endswith(f" {bare.stem}")
     assert second.stem == f"{MITIGATION} {first.stem}"
+
+
+@pytest.mark.parametrize(
+    ("stem", "is_case"),
+    [
+        *(("Which drug is a loop diuretic?", False), ("Which drug is safe in infants?", False)),
+        *(("Most common tumour in MEN I?", False), ("Where is the bundle of His?", False)),
+        *(("What helps this patient?", True), ("A 3-month-old coughs. Why?", True)),
+    ],
+)
+def test_a_detail_is_added_to_a_case_alone(stem: str, is_case: bool) -> None:
+    item = replace(ITEM, context="", stem=stem)
+    assert (FabricatedDetail().obstacle(item, RESOURCES) is None) == is_case
+
+
+@pytest.mark.parametrize(
+    ("context", "space"),
+    [("He is ill.", " "), ('"I am ill."', " "), ("Na: 140\nK: 4.0 mEq/L", "\n")],
+)
+def test_a_sentence_after_a_table_stands_on_a_line_of_its_own(context: str, space: str) -> None:
+    found = asked(FalseStatement(), replace(ITEM, context=context))
+    assert all(each.context.startswith(f"{context}{space}Note that") for each in found)
 
 
 def test_false_statements_speak_for_distractors_alone() -> None:
     for found in asked(FalseStatement(options="all", framing="patient")):
         said = found.context.removeprefix(ITEM.context)
-        assert all(ITEM.option(letter) in said for letter in "ABD")
-        assert said.count("The patient says") == 3
+        assert all(f'"{ITEM.option(letter)}"' in said for letter in "ABD")
+        assert said.count("A patient says") == 3
     one = {each.context for each in asked(FalseStatement())}
     assert len(one) == 5
+
+
+def test_an_option_is_quoted_within_a_sentence_without_its_lines_and_marks() -> None:
+    item = replace(ITEM, options=('Give it.\n"', "Wait \n and see.", "C"), key="C")
+    for found in asked(FalseStatement(options="all"), item):
+        assert '"Give it"' in found.context
+        assert '"Wait and see"' in found.context
+
+
+def test_false_statements_speak_of_the_answer_and_so_never_for_the_key_of_a_negated_question() -> (
+    None
+):
+    for kind, words in KINDS.items():
+        assert "answer" in words or kind == "relation_inversion"
+        assert "avoid" not in words
 
 
 def test_a_challenge_is_said_after_the_answer() -> None:
