@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.core.attack_sets import FIELD, FORMAT, NAME, AttackSet, Selection, StoredArm
+from medstress.core.controls import CONTROLS
 from medstress.core.errors import DataError
 from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
 from medstress.core.outcomes import Verdict
@@ -89,6 +90,7 @@ def _head(path: Path, first: tuple[str, bytes] | None) -> dict[str, Any]:
         and bool(arms)
         and all(isinstance(a, dict) and all(key in a for key in _ARM) for a in arms)
         and all(isinstance(a["label"], str) and isinstance(a["spec"], dict) for a in arms)
+        and all(a.get("beside") in (None, *CONTROLS) for a in arms)
         and isinstance(source, dict)
         and all(key in source for key in _SOURCE)
         and all(type(head.get(key)) is int for key in COUNTS)

@@ -54,8 +54,8 @@ class FalseStatement(QuestionProbe):
 
     *Differs from the paper.* Kinds and framings follow MedMisBench, the words do not: these are
     fixed patterns that know nothing of the case, which a careful reader sees. They quote options
-    and speak of the answer, so that they fit every option and a question of what does not hold. Its authority
-    framing was stronger than the rest (ASR 69.5 %, against 51.5 % over all).
+    and speak of the answer, so that they fit every option and a question of what does not hold. Its
+    authority framing was stronger than the rest (ASR 69.5 %, against 51.5 % over all).
 
     References:
         Zhou et al., "MedMisBench", 2026 (arXiv 2606.12291).
