@@ -231,6 +231,8 @@ def test_an_attack_keeps_its_contract(attack: Any) -> None:
     if isinstance(attack, OptionShuffle):
         more = {"may_edit": ("key", "distractors")}
     items = READING if attack.traits.edits_only else ITEMS
+    if isinstance(attack, FabricatedDetail):
+        items = tuple(replace(item, context="A patient comes in.") for item in ITEMS)
     check_attack(attack, WITH_EDITS if isinstance(attack, FrozenArm) else items, resources, **more)
 
 

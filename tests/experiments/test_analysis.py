@@ -288,6 +288,7 @@ def test_universal_names_found_on_one_part_are_asked_of_another_victim_on_the_re
     assert medstress_cli([*told, "--to", str(path)]) == 0
     head, *rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     (arm,) = head["arms"]
+    assert not arm["is_blind"]  # answers of `one` on other items chose the names
     names = {row["id"]: names_asked(row) for row in rows}
     found = {row.item_id: set() for row in two.rows()}
     for row in two.rows():
@@ -301,7 +302,9 @@ def test_universal_names_found_on_one_part_are_asked_of_another_victim_on_the_re
     two.tables["entities"] = []
     two.tables["attack"] = [{"name": "frozen"}]
     assert two.run(out=two.root / "rest") == 0
-    by_victim = {row["victim"]: row for row in two.summary(two.root / "rest")["pooled"]}
+    summary = two.summary(two.root / "rest")
+    by_victim = {row["victim"]: row for row in summary["pooled"]}
+    assert any("asks edits that answers of one led to" in each for each in summary["warnings"])
     # Every name that was found is one of the weak endings of `one`, which so loses all; `other`
     # loses where a name ends in its own.
     assert by_victim["one"]["n_flipped"] == by_victim["one"]["n_eligible"] == len(rows)

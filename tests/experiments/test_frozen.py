@@ -250,6 +250,8 @@ def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
             head["frozen"] = 2
         case "head":
             del head["source"]["model_hash"]
+        case "beside":
+            head["arms"][0]["beside"] = "medfuzz"
         case "text":
             first["stem"] += "?"
         case "arm":
@@ -277,6 +279,7 @@ def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
         ("no head", "medstress freeze"),
         ("format", "format 1"),
         ("head", "line 1"),
+        ("beside", "line 1"),
         ("text", "item_hash"),
         ("arm", "arm of line 1"),
         ("edit", "does not fit"),

@@ -97,13 +97,16 @@ def langtest(i: int, kind: str) -> dict[str, Any]:
     new = new.replace("CASE", "case")
     if kind == "add_context":
         new = f"{options(i)[(i + 1) % 3]} is the cure of odd signs. {question(i)}"
+    perturbed = new + listed
+    if kind == "lowercase":
+        perturbed = perturbed.lower()
     return {
         "category": "robustness",
         "test_type": kind,
         "original_context": "-",
         "original_question": question(i) + listed,
         "perturbed_context": "-",
-        "perturbed_question": new + listed,
+        "perturbed_question": perturbed,
         "expected_result": f"{'ABC'[i % 3]}. {options(i)[i % 3]}",
         "actual_result": "A",
         "pass": True,
@@ -158,6 +161,35 @@ def test_each_wrong_option_of_medmisbench_is_a_query_beside_its_control(folder: 
     assert verified.holds, list(verified.sentences())
 
 
+def test_no_letter_of_medmisbench_comes_first(folder: Path) -> None:
+    """What falls for sentences about C alone is not spared because A and B are asked before."""
+    victim = VICTIM.replace("if wrong and case % 2:", 'if wrong and wrong[0] == "C":')
+    (folder / "victim.py").write_text(victim, encoding="utf-8")
+    write("mis.jsonl", [misbench(i) for i in range(N)])
+    dataset = {"name": "medmisbench", "path": "mis.jsonl"}
+    found = by_attack(asked("run", dataset, attack={"budget": 1}))["type1"]
+    # 16 of 24 items have C among two wrong options, and a draw asks it first in half of these.
+    assert 3 <= found["n_flipped"] <= 13
+
+
+def test_a_sentence_about_an_option_that_is_not_there_is_refused(folder: Path) -> None:
+    write("mis.jsonl", [{**misbench(0), "injectd": "dulo is the cure of odd signs."}])
+    with pytest.raises(DataError, match=r"'injectd'.*A, B, C, got one for D"):
+        asked("run", {"name": "medmisbench", "path": "mis.jsonl"})
+
+
+def test_neutral_sentences_stand_beside_kinds_that_put_sentences_in(folder: Path) -> None:
+    write("mis.jsonl", [misbench(i) for i in range(N)])
+    run = asked("run", {"name": "medmisbench", "path": "mis.jsonl"}, experiment={"controls": None})
+    assert {row["attack"] for row in run.summary()["pooled"] if "control_of" in row} == {
+        "type1 / neutral_insertion",
+        "type2 / neutral_insertion",
+    }
+    write("cases.jsonl", [langtest(i, "uppercase") for i in range(N)])
+    run = asked("other", {"name": "langtest", "path": "cases.jsonl"}, experiment={"controls": None})
+    assert "uppercase / no_op" in by_attack(run)
+
+
 def test_contexts_of_medqa_followup_are_kinds_of_forms(folder: Path) -> None:
     write("up.jsonl", [followup(i) for i in range(N)])
     run = asked("run", {"name": "medqa_followup", "path": "up.jsonl"})
@@ -194,6 +226,23 @@ def test_test_types_of_langtest_are_kinds_of_forms_of_one_original(folder: Path)
         "typo": 0,
     }
     assert all(row["n_items"] == N for row in found.values())
+
+
+def test_lower_case_letters_of_options_are_read(folder: Path) -> None:
+    kinds = ("uppercase", "lowercase")
+    write("cases.csv", [langtest(i, kind) for i in range(N) for kind in kinds])
+    run = asked("run", {"name": "langtest", "path": "cases.csv"})
+    assert {kind: row["n_items"] for kind, row in by_attack(run).items()} == dict.fromkeys(kinds, N)
+
+
+def test_two_keys_of_one_original_are_refused(folder: Path) -> None:
+    rows = [langtest(0, "add_typo"), {**langtest(0, "other"), "expected_result": "B"}]
+    write("cases.csv", rows)
+    with pytest.raises(DataError) as caught:
+        asked("run", {"name": "langtest", "path": "cases.csv"})
+    text = str(caught.value)
+    for word in ("lines 2 to 8", "lines 9 to 15", "the key A", "got B", "columns = {answer"):
+        assert word in text, text
 
 
 def test_sets_of_others_compare_as_any_attack(folder: Path) -> None:

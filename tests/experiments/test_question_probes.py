@@ -12,8 +12,10 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import OtherRunError, UsageError
+from medstress.report.glance import glance
 from medstress.report.probes import probes_table
 from medstress.report.sections import all_rows
+from medstress.stats.estimates import read_score
 
 VICTIM = '''
 import re
@@ -93,7 +95,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = []
     for i in range(N):
         turned = [DRUGS[(i % 4 + k - i // 4) % 4] for k in range(4)]
-        row = {"id": f"q{i}", "context": f"He was seen on day {i}.", "options": turned}
+        row = {"id": f"q{i}", "context": f"A man was seen on day {i}.", "options": turned}
         row["stem"] = f"What helps in case {i} of this clinic?"
         rows.append({**row, "answer_idx": "ABCD"[turned.index(DRUGS[i % 4])]})
     lines = "".join(json.dumps(row) + "\n" for row in rows)
@@ -220,6 +222,7 @@ def test_a_users_list_of_names_is_read_and_counts_in_the_fingerprint(folder: Pat
         ("brand,name\nA,b\n", "'generic'"),
         ("brand,generic\nA,\n", "row 2"),
         ("brand,generic\n", "at least one pair"),
+        ("brand,generic\nwarfarin,Warfarin\n", "different names"),
     ],
 )
 def test_a_list_that_is_none_is_refused(folder: Path, text: str, named: str) -> None:
@@ -228,6 +231,9 @@ def test_a_list_that_is_none_is_refused(folder: Path, text: str, named: str) -> 
         run("knower", {"name": "brand_generic", "pairs": "names.csv"})
     with pytest.raises(UsageError, match="no such table"):
         run("knower", {"name": "lasa", "pairs": "none.csv"})
+    (folder / "names.txt").write_text("name,confused_with\na,b\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"in \.csv or \.tsv, got 'names\.txt'"):
+        run("knower", {"name": "lasa", "pairs": "names.txt"})
 
 
 def test_look_alikes_of_the_key_take_the_place_of_distractors(folder: Path) -> None:
@@ -249,6 +255,8 @@ def test_a_victim_that_gives_in_is_told_from_one_that_does_not(folder: Path) -> 
         *("doubt", "disagreement", "authority", "suggestion", "document")
     }
     assert values(rows[1], *ALL, "right_to_wrong") == (1, 1, 1, 0)
+    # Thanks draw nothing, so no seed asks them again.
+    assert {row.seed for row in found.rows() if row.attack == rows[1]["attack"]} == {None}
     trial = next(row for row in found.rows() if row.verdict == "flipped")
     roles = [turn.role for turn in trial.prompt_after]
     assert roles == ["user", "assistant", "user"]
@@ -390,8 +398,51 @@ def test_frozen_variants_of_a_probe_are_asked_of_another_victim(folder: Path) ->
         },
         out="f",
     )
-    (row,) = found.summary()["pooled"]
+    summary = found.summary()
+    (row,) = summary["pooled"]
     assert (row["n_eligible"], row["n_flipped"]) == (4, 4)
+    assert "variants" not in row
+    assert any("run the probe itself" in text for text in summary["warnings"])
+
+
+def test_frozen_probes_keep_their_names_and_their_controls(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = run("gives_in", {"name": "challenge"}, {"name": "option_order"}, limit=4)
+    assert medstress_cli(["freeze", str(made.folder), "--to", "set.jsonl"]) == 0
+    assert "only variants of items that were right" in capsys.readouterr().out
+    found = ms.run(
+        {
+            "experiment": {"name": "f", "seeds": [0]},
+            "dataset": {"name": "frozen", "path": "set.jsonl"},
+            "victim": {"backend": "python", "target": "victim.py:gives_in"},
+            "attack": {"name": "frozen", "budget": 5},
+        },
+        out="f",
+    )
+    names = found.summary()["names"]["attacks"]
+    assert names == {
+        "challenge": "challenge, frozen",
+        "challenge / repeat": "challenge, frozen / asked again",
+        "option_order": "option_order, frozen",
+        "option_order / no_op": "option_order, frozen / harmless edits",
+    }
+    assert medstress_cli(["verify", str(found.folder)]) == 0
+
+
+def test_the_short_table_of_probes_shows_the_change_and_what_is_net_of_the_control(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run("says_b", {"name": "option_order"}, controls=None)
+    row = row_of(found, "option_order")
+    place = glance(found.summary()).places[0]
+    (table,) = (each for each in place.beside if each.name == "probes-short")
+    headings, cells = [each.heading for each in table.columns], table.rows[0].cells
+    shown = {name: cell.value for name, cell in zip(headings, cells, strict=True)}
+    assert shown["Change of accuracy"] == read_score(row["variants"]["change"])
+    net = row["consistency_net"]["no_op"]
+    assert net["value"] == -1
+    assert shown["Consistency net"] == read_score(net)
 
 
 def test_perturb_writes_the_variants_but_nothing_that_follows_an_answer(

@@ -39,8 +39,9 @@ class Frozen(Attack):
     answers of the victim.
 
     Controls are made anew beside it, as beside every attack, with as many queries as an item has
-    stored edits. A stored control was asked until the first victim erred, so its number of edits
-    is chosen by that victim's answers.
+    stored edits: that of the stored attack, `neutral_insertion` beside forms of others that put
+    text in, else `no_op`. A stored control was asked until the first victim erred, so its number of
+    edits is chosen by that victim's answers.
     """
 
     budget: int = BY_FILE
@@ -129,6 +130,7 @@ class FrozenArm(Attack):
             edits_only=fields if fields <= set(TEXTS) else frozenset(),
             follows_up=FOLLOW_UP in fields,
             changes_evidence=self.stored.changes_evidence,
+            control=self.stored.beside,
             may_be_refuted=self.stored.changes_evidence,
             asks_wrong=self.stored.control is not None,
             keeps_margins=self.stored.control is not None,

@@ -16,7 +16,7 @@ from medstress.comparison.contrasts import (
     is_netted,
 )
 from medstress.comparison.factors import TIME, Factor, also_differs, factors_of, names_of
-from medstress.comparison.frozen import WHY, at_first_edits, frozen_notes, frozen_specs
+from medstress.comparison.frozen import at_first_edits, frozen_notes, frozen_specs, why_first
 from medstress.comparison.like_these import NameReader
 from medstress.comparison.pairing import Pair, by_key, pairs_of, with_controls
 from medstress.comparison.primary import Primary, primary_of
@@ -185,11 +185,11 @@ def compare_sides(
     if not any(pairs.values()):
         raise UsageError(_nothing_shared(first, second, compared))
     changes = not found or any(each.changes_clean_answers for each in found)
-    is_frozen = bool(frozen_specs(first, second, compared))
-    changes = changes and not is_frozen
+    frozen = frozen_specs(first, second, compared)
+    changes = changes and not frozen
     primary, notes = primary_of(first.manifest, second.manifest, changes_clean_answers=changes)
-    if is_frozen and not primary.is_fixed:
-        primary = replace(primary, why=WHY)
+    if frozen and not primary.is_fixed:
+        primary = replace(primary, why=why_first(frozen.values()))
     rows: list[Row] = []
     for pair, found_pairs in pairs.items():
         rows += _rows(first, second, pair, found_pairs, primary, changes, settings.margin)

@@ -4,8 +4,9 @@ A file of frozen attacks holds the items that its first victim, the *source*, an
 the attack, and asks their edits only up to the one that made it err. Counted on all items, or up
 to the last edit, any other victim would look worse or better for that alone. So such arms are
 compared by the loss on items that both answer right, at the first edit of each item, which no
-answer to an edit has chosen. Where the first edit follows from answers too, the source itself can
-be no side. Successes alone say which of the source's failures another victim repeats.
+answer to an edit has chosen. Where the first edit follows from answers too, as universal names do,
+the source itself can be no side. Successes alone say which of the source's failures another victim
+repeats.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from medstress.results.victims import entries_of
 Spec: TypeAlias = Mapping[str, Any]
 Arms: TypeAlias = tuple[Arm, Arm]
 
-WHY = (
+_WHY = (
     "the attacks are frozen: their items are those that one victim answered right, so loss is "
-    "compared on items right in both, at the first edit of each, which no answer chose"
+    "compared on items right in both, at the first edit of each, which {chosen}"
 )
 
 
@@ -73,6 +74,14 @@ def _is_of_nobody(spec: Spec) -> bool:
     on.
     """
     return spec["selection"] == Selection.GIVEN and not spec["source"]["model_hash"]
+
+
+def why_first(specs: Iterable[Spec]) -> str:
+    """Return why loss is compared at first edits, and what chose these."""
+    blind = all(spec["is_blind"] for spec in specs)
+    return _WHY.format(
+        chosen="no answer chose" if blind else "answers of that victim led to, in some of them"
+    )
 
 
 def at_first_edits(first: Side, second: Side, arms: Sequence[Arms]) -> tuple[Side, Side]:

@@ -62,6 +62,10 @@ class StoredArm:
     """Trials per item and seed."""
     most: int
     """The most edits of one trial."""
+    beside: str | None = None
+    """The control that stands beside it by default; None: as beside every attack."""
+    is_probe: bool = False
+    """Whether the attack that was stored asks all its variants of all items."""
 
     @property
     def attack_label(self) -> str:

@@ -12,6 +12,18 @@ from medstress.core.hashing import content_hash
 MOST_WORDS = 4
 """Words of the longest name that is looked for."""
 _WORD = re.compile(r"\w+(?:[-'’]\w+)*")
+_MEASURED = re.compile(
+    r"\b(?:serum|plasma|urine|urinary|salivary|endogenous)[ -]+\Z", re.IGNORECASE
+)
+"""What precedes a name that a laboratory measures."""
+_OTHER = re.compile(
+    r"[ -]+(?:(?:auto)?antibod|(?:co)?transporter|receptor|"
+    r"[a-z]*(?:kinase|synthase|synthetase|deaminase|dehydrogenase|hydroxylase|oxidase|reductase|transferase)\b|"
+    r"(?:mono|di|tri)phosphate|level|concentration|deficien|metabolism|gene\b)"
+    r"|(?: \([^()\n]*\))?[ \t]*[:=][ \t]*[<>]?[ \t]*\d",
+    re.IGNORECASE,
+)
+"""What follows a name that is no drug's there: a receptor, an enzyme, what a laboratory found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +86,8 @@ class DrugNames:
     def brands_in(self, text: str) -> list[Named]:
         """Return the brands in a text of which it is clear what drug they are, in order.
 
-        A brand may look like an everyday word (Today), so it must be capitalised.
+        A brand may look like an everyday word (Today), so it must be capitalised; at the beginning
+        of a sentence that says nothing.
 
         >>> names = DrugNames.of([("today", "nonoxynol-9")])
         >>> len(names.brands_in("Since today.")), len(names.brands_in("She uses Today."))
@@ -93,6 +106,21 @@ def folded(name: str) -> str:
     return " ".join(name.casefold().split())
 
 
+def _is_of_a_drug(text: str, start: int, end: int) -> bool:
+    """Return whether a name speaks of the drug, as far as what stands beside it says.
+
+    >>> _is_of_a_drug("lithium 300 mg", 0, 7), _is_of_a_drug("lithium: 1.2", 0, 7)
+    (True, False)
+    >>> _is_of_a_drug("serum lithium", 6, 13), _is_of_a_drug("opioid receptor", 0, 6)
+    (False, False)
+    """
+    return not (
+        "\n" in text[start:end]
+        or _OTHER.match(text, end)
+        or _MEASURED.search(text[max(0, start - 20) : start])
+    )
+
+
 def _named(text: str, known: dict[str, tuple[str, ...]]) -> list[Named]:
     """Return the names in a text: the leftmost, and of those the longest."""
     words = [found.span() for found in _WORD.finditer(text)] if known else []
@@ -101,7 +129,8 @@ def _named(text: str, known: dict[str, tuple[str, ...]]) -> list[Named]:
         for last in range(min(at + MOST_WORDS, len(words)) - 1, at - 1, -1):
             start, end = words[at][0], words[last][1]
             if (others := known.get(folded(text[start:end]))) is not None:
-                found.append(Named(start=start, end=end, others=others))
+                if _is_of_a_drug(text, start, end):
+                    found.append(Named(start=start, end=end, others=others))
                 at = last
                 break
         at += 1

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.core.attack_sets import FIELD, FORMAT, NAME, AttackSet, Selection, StoredArm
+from medstress.core.controls import CONTROLS
 from medstress.core.errors import DataError
 from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
 from medstress.core.outcomes import Verdict
@@ -89,6 +90,7 @@ def _head(path: Path, first: tuple[str, bytes] | None) -> dict[str, Any]:
         and bool(arms)
         and all(isinstance(a, dict) and all(key in a for key in _ARM) for a in arms)
         and all(isinstance(a["label"], str) and isinstance(a["spec"], dict) for a in arms)
+        and all(a.get("beside") in (None, *CONTROLS) for a in arms)
         and isinstance(source, dict)
         and all(key in source for key in _SOURCE)
         and all(type(head.get(key)) is int for key in COUNTS)
@@ -207,10 +209,18 @@ def _arm(arm: Mapping[str, Any], trials: list[Any]) -> StoredArm:
         seeds=tuple(order),
         n_repeats=1 + max(entry["repeat"] for entry in trials),
         most=max(len(entry["queries"]) for entry in trials),
+        beside=arm.get("beside"),
+        is_probe=bool(arm.get("is_probe")),
     )
 
 
 def _notes(path: Path, found: AttackSet) -> Iterable[str]:
+    if probes := [arm.label for arm in found.arms if arm.is_probe]:
+        yield (
+            f"{path} holds variants of probes ({', '.join(probes)}) of items that were right "
+            f"before: they are asked as an attack's edits are, until one takes the answer, and "
+            "accuracy over variants and consistency are not measured; run the probe itself for them"
+        )
     if found.selection is Selection.FLIPPED:
         yield (
             f"{path} holds successes against {found.source['victim']} alone: it says which of "

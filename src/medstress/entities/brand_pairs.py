@@ -7,22 +7,11 @@ from collections.abc import Sequence
 from functools import cache
 
 from medstress.core.drug_names import DrugNames
+from medstress.entities.not_drugs import WORDS, is_of_the_body
 from medstress.entities.tables import shipped_rows
 
-_OF_THE_BODY = frozenset(
-    (
-        *("alcohol", "calcium", "carbon dioxide", "chloride", "cholesterol", "cortisol"),
-        *("dopamine", "epinephrine", "estradiol", "ethanol", "fluoride", "folate", "glucagon"),
-        *("glucose", "glycine", "heme", "histamine", "insulin", "iodine", "iron", "lactose"),
-        *("lithium", "magnesium", "nicotine", "nitrogen", "norepinephrine", "oxygen", "oxytocin"),
-        *("phosphate", "phosphorus", "potassium", "progesterone", "serotonin", "sodium"),
-        *("somatostatin", "sucrose", "sulfur", "testosterone", "thyroxine", "urea"),
-        *("vasopressin", "water", "zinc"),
-    )
-)
-"""In most texts these are measured, eaten or breathed, not prescribed."""
 _SHORTEST = 5
-"""Characters of a generic name; shorter ones are abbreviations (HCT)."""
+"""Characters of a name; shorter ones are abbreviations (HCT), also of other things (BAL, PRES)."""
 
 
 @cache
@@ -31,9 +20,10 @@ def shipped_drug_names() -> DrugNames:
 
     Generic names are a substance's preferred, official and common names of five letters or more.
     The one that takes the place of a brand is the preferred one without its salt (minocycline
-    hydrochloride gives minocycline), if the table has it so. Brands of one word count: most others
-    are combinations (Exforge HCT) or name a form. Substances that the body, food or air holds are
-    left out, for their names seldom speak of a drug.
+    hydrochloride gives minocycline), if the table has it so. Brands of one word of five letters or
+    more count: most others are combinations (Exforge HCT), name a form or are abbreviations.
+    Substances that the body, food or air holds and names that are words (Today) are left out, for
+    they seldom speak of a drug (`not_drugs`).
 
     The larger table (`medstress.entities.drug_names`) places names and is not drawn from: among its
     substances are charcoal, borax and carbon, and among its brands dapagliflozin, of metformin.
@@ -41,13 +31,15 @@ def shipped_drug_names() -> DrugNames:
     generics: dict[str, list[str]] = defaultdict(list)
     brands: dict[str, list[str]] = defaultdict(list)
     for concept, name, kind, _ in shipped_rows("drugs"):
+        if len(name) < _SHORTEST or name in WORDS:
+            continue
         if kind == "brand":
             brands[concept].append(name)
-        elif len(name) >= _SHORTEST:
+        else:
             generics[concept].append(name)
     pairs, further = [], []
     for concept, known in generics.items():
-        if not _OF_THE_BODY.isdisjoint(known):
+        if is_of_the_body(known):
             continue
         main, stems = _without_salt(known), {name.split()[0] for name in known}
         for brand in brands[concept]:

@@ -6,6 +6,7 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
+from medstress.core.drug_names import folded
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
 from medstress.files.reading import reading
@@ -39,8 +40,10 @@ def read_name_pairs(path: Path, what: str, columns: tuple[str, str]) -> NamePair
     """
     advice = f"give a .csv or .tsv table with the columns {' and '.join(columns)}"
     delimiter = _DELIMITERS.get(path.suffix.lower())
-    if delimiter is None or not path.is_file():
+    if not path.is_file():
         raise UsageError(f"{what}: no such table at {path}; {advice}")
+    if delimiter is None:
+        raise UsageError(f"{what}: expected a name in .csv or .tsv, got {path.name!r}; {advice}")
     with (
         reading(lambda why: f"{what}: expected a table in UTF-8 in {path}, got {why}; {advice}"),
         path.open(encoding="utf-8-sig", newline="") as lines,
@@ -62,6 +65,8 @@ def read_name_pairs(path: Path, what: str, columns: tuple[str, str]) -> NamePair
                 f"and {columns[1]}"
             )
         found.append((first, second))
-    if not found:
-        raise UsageError(f"{what}: expected at least one pair under the header of {path}")
+    if not any(folded(first) != folded(second) for first, second in found):
+        raise UsageError(
+            f"{what}: expected at least one pair of different names under the header of {path}"
+        )
     return NamePairs(tuple(found))

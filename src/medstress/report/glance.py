@@ -352,14 +352,32 @@ def _evidence_table(rows: Sequence[Row]) -> Table:
 
 
 def _probes_table(rows: Sequence[Row]) -> Table:
-    """Return the rates of probes over all variants of all items."""
-    shown = [measure(f"variants.{name}") for name in ("accuracy", "accuracy_all", "consistency")]
+    """Return the rates of probes over all variants of all items, and what is net of controls."""
+    names = ("accuracy", "change", "accuracy_all", "consistency")
+    shown = [measure(f"variants.{name}") for name in names]
+    net = measure("consistency_net")
+    known = [list(row.get(net.name) or {}) for row in rows]
+    if max(map(len, known)) <= 1:  # which control it is stands in the table above
+        headings, controls = [net.label] * any(known), [name[:1] or [""] for name in known]
+    else:
+        every = list(dict.fromkeys(name for names in known for name in names))
+        headings = [f"{net.label}: {CONTROL_WORDS[name]}" for name in every]
+        controls = [every] * len(rows)
     return Table(
         name="probes-short",
         caption="Probes: answers to all variants of all items",
-        columns=(*columns(Format.TEXT, "Attack"), *(one.column for one in shown)),
+        columns=(
+            *columns(Format.TEXT, "Attack"),
+            *(one.column for one in shown),
+            *columns(net.format, *headings),
+        ),
         rows=tuple(
-            as_row(as_text(row["attack"]), *(one.read(row) for one in shown)) for row in rows
+            as_row(
+                as_text(row["attack"]),
+                *(one.read(row) for one in shown),
+                *(_score(row.get(net.name) or {}, name) for name in of_row[: len(headings)]),
+            )
+            for row, of_row in zip(rows, controls, strict=True)
         ),
     )
 

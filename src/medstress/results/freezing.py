@@ -59,8 +59,8 @@ def freeze(
 ) -> Frozen:
     """Write the attacked items of a run with their edits; done twice it gives the same bytes.
 
-    An item is attacked if the victim was right before and saw an edit. Probes of an attack, which
-    are never a success, are left out.
+    An item is attacked if the victim was right before and saw an edit. Queries that only rank words
+    or spans, which are never a success, are left out.
 
     Args:
         run: an open run of questions.
@@ -319,9 +319,17 @@ def _arm(one: _Asked, trials: Sequence[_Asked]) -> dict[str, Any]:
         "spec": spec,
         "is_blind": _is_blind(spec, control, attack),
         "changes_evidence": attack is not None and attack.traits.changes_evidence,
+        **_of_a_probe(attack),
         "n_trials": len(own),
         "n_flipped": sum(trial.trial.verdict == Verdict.FLIPPED.value for trial in own),
     }
+
+
+def _of_a_probe(attack: Attack | None) -> dict[str, Any]:
+    """Return what the file says of a probe of questions: so much, and its control."""
+    if attack is None or not attack.traits.keeps_answers:
+        return {}
+    return {"is_probe": True, "beside": attack.traits.control}
 
 
 def rebuilt(spec: Mapping[str, Any]) -> Attack | None:
@@ -358,6 +366,11 @@ def _notes(run: StoredRun, head: Mapping[str, Any]) -> Iterator[str]:
     sample = head["sample"]
     if sample is not None and sample["of"] < sample["items"]:
         yield f"--sample {sample['items']}: only {sample['of']} were attacked, and all are written"
+    if probes := [arm["label"] for arm in head["arms"] if arm.get("is_probe")]:
+        yield (
+            f"{', '.join(probes)}: only variants of items that were right before are written, so "
+            "accuracy over variants and consistency are not measured on them; run the probe itself"
+        )
     chosen = [arm["label"] for arm in head["arms"] if not arm["is_blind"]]
     if chosen:
         yield (

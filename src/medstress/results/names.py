@@ -139,10 +139,12 @@ def attack_words(spec: Mapping[str, Any]) -> str:
     'near names'
     >>> attack_words({"name": "swap_noise", "search": "greedy"})
     'swap noise, searched'
+    >>> attack_words({"name": "frozen", "of": {"name": "lasa"}, "label": "lasa"})
+    'lasa, frozen'
     """
     name = str(spec.get("name"))
-    if name == NAME and (form := form_of(spec)) is not None:
-        return form
+    if name == NAME and "label" in spec:
+        return form_of(spec) or f"{spec['label']}, frozen"
     if name == "entity_substitution":
         n = spec.get("n") or 0
         weighted = "near names" if n < 0 else "far names" if n > 0 else _SAMPLERS["random"]

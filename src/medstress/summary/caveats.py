@@ -36,7 +36,7 @@ def validity(row: Row, review: Mapping[str, Any] | None = None) -> Iterator[str]
         yield f"Lost with the key still right, as {who} judged{_of(judged)}: {between(valid)}."
         yield from _disputed(valid)
     elif not row["n_validity_unknown"] and not max(row["asr_valid_bounds"] or (1,)):
-        yield "Rules refute every one of these losses: each edit made another answer right."
+        yield "Rules refute every one of these losses: the edits changed what the key rests on."
     elif review is not None and any(each["n_open"] for each in review["judgements"][:1]):
         yield "Validity is not known: reviewers disagree and nobody has decided."
     elif (why := (row.get("validity") or {}).get("why")) not in (None, NOTHING_VOUCHES):

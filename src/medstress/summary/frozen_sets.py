@@ -16,7 +16,7 @@ def frozen_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
     """
     hashes = {label: entry["model_hash"] for label, entry in manifest["victims"].items()}
     for label, spec in manifest["attacks"].items():
-        if spec["name"] != NAME or "set" not in spec or spec["selection"] != Selection.ALL:
+        if spec["name"] != NAME or "set" not in spec:
             continue
         source = spec["source"]
         own = [each for each, hash_ in hashes.items() if hash_ == source["model_hash"]]
@@ -25,7 +25,7 @@ def frozen_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
                 f"{label} asks edits that answers of {own[0]} led to, so its rate against that "
                 "victim says nothing new"
             )
-        elif spec["budget"] > 1:
+        elif spec["selection"] == Selection.ALL and spec["budget"] > 1:
             yield (
                 f"{label} asks the stored edits of an item up to the one that made "
                 f"{source['victim']} err: ASR, its control and what is net of it can be read at 1 "

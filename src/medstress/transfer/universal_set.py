@@ -2,8 +2,9 @@
 
 The items of an attack that draws names are split into five folds. Each item gets the names that
 succeed most on the other four, in the span that the attack edited in it: no answer about an item
-chose the names that it is asked (`reusable_names.cross_fitted`). Any victim can be asked the set,
-`[[dataset]] name = "frozen"`; that of the run too.
+chose the names that it is asked (`reusable_names.cross_fitted`), but answers of the run's victim on
+the others did. Any victim can be asked the set, `[[dataset]] name = "frozen"`; that of the run too,
+which is then no side of a comparison.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def _arm(arm: Mapping[str, Any], m: int) -> dict[str, Any]:
         "label": _label(arm, m),
         "control": None,
         "spec": {"name": NAME, "given": GIVEN, "m": m, "of": arm["spec"]},
-        "is_blind": True,
+        "is_blind": False,
         "changes_evidence": False,
     }
 

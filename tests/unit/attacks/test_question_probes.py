@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from medstress.attacks.probes.brand_generic import BrandGeneric
 from medstress.attacks.probes.challenge import FRAMINGS, Challenge
 from medstress.attacks.probes.fabricated_detail import MITIGATION, NAMES, FabricatedDetail
-from medstress.attacks.probes.false_statement import FalseStatement
+from medstress.attacks.probes.false_statement import KINDS, FalseStatement
 from medstress.attacks.probes.lasa import Lasa, shipped_pairs
 from medstress.attacks.probes.none_of_the_others import NoneOfTheOthers
 from medstress.attacks.probes.option_order import OptionOrder
@@ -29,7 +30,7 @@ ITEM = Question(
     id="q",
     context="She takes warfarin. Her INR is 1.1.",
     stem="Which drug is it?",
-    options=("Warfarin", "Metformin", "Hydroxyzine 25 mg", "None"),
+    options=("Warfarin", "Metformin", "Hydroxyzine 25 mg", "Nothing"),
     key="C",
 )
 RESOURCES = replace(tiny_resources(), drugs=shipped_drug_names())
@@ -50,14 +51,33 @@ def test_cyclic_orders_put_every_option_once_at_every_letter() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["All of the above", "A and C", "Both A and B", "B, C, and D", "None of these"]
+    "text",
+    [
+        *("All of the above", "All of above", "None of above", "All the above", "None of these"),
+        *("A and C", "Both A and B", "B, C, and D", "Neither A nor B", "A & B", "a, b and c"),
+        *("None", "All", "Both", "All are correct", "A and C are correct", "1,2,3", "1, 2 and 3"),
+        *("Both of them", "Answers 1 and 2", "None of the options is right", "No correct answer"),
+    ],
 )
-def test_an_option_that_speaks_of_places_keeps_its_place(text: str) -> None:
+def test_an_option_that_speaks_of_the_others_is_neither_moved_nor_left_beside_none(
+    text: str,
+) -> None:
     item = replace(ITEM, options=(*ITEM.options[:3], text))
     assert "option D" in str(OptionOrder().obstacle(item, RESOURCES))
-    for text in ("Vitamin A and C", "IgA and IgG", "B"):
-        item = replace(ITEM, options=(*ITEM.options[:3], text))
-        assert OptionOrder().obstacle(item, RESOURCES) is None
+    assert NoneOfTheOthers().obstacle(item, RESOURCES) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Vitamin A and C", "IgA and IgG", "B", "One", "1/4", "1-2", "10, 11", "A1", "No drug"),
+        *("All or none law", "Hepatitis B, C", "One of the kidneys", "Nothing", "5"),
+    ],
+)
+def test_an_option_that_only_sounds_like_it_is_asked(text: str) -> None:
+    item = replace(ITEM, options=(*ITEM.options[:3], text))
+    assert OptionOrder().obstacle(item, RESOURCES) is None
+    assert NoneOfTheOthers().obstacle(item, RESOURCES) is None
 
 
 def test_none_of_the_others_stands_for_the_key_or_for_a_distractor() -> None:
@@ -112,7 +132,41 @@ def test_the_shipped_brands_know_common_drugs_and_leave_the_body_alone() -> None
     ):
         assert names.generics[brand] == (generic,)
         assert brand in names.brands[generic]
-    assert names.brands.keys().isdisjoint({"iron", "insulin", "oxygen", "water", "hct"})
+    assert names.brands.keys().isdisjoint(
+        {
+            *("iron", "insulin", "oxygen", "water", "hct", "cysteine", "adenosine", "albumin"),
+            *("acetylcholine", "glutamine", "biotin", "thiamine", "niacin", "riboflavin"),
+            *("vitamin b12", "parathyroid hormone", "nitric oxide", "erythropoietin", "cocaine"),
+            *("serum albumin", "chorionic gonadotropin", "senior", "lipase"),
+        }
+    )
+    assert {"warfarin", "levothyroxine", "heparin", "insulin glargine"} < names.brands.keys()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Today, he brings a list.", "Luteinizing hormone 32 mIU/mL", "The Agent of Choice"),
+        *("Depot preparations", "chemoembolization (TACE) is used", "BAL fluid", "Success"),
+        *("Yesterday he came. Sector scans", "PRES was seen", "Amanda is 31 years old."),
+    ],
+)
+def test_words_and_abbreviations_are_no_brands(text: str) -> None:
+    assert shipped_drug_names().brands_in(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [
+        *(("warfarin 5 mg", 1), ("warfarin, digoxin.", 2), ("He takes digoxin; K: 4.0", 1)),
+        *(("Digoxin: 2.1 ng/mL", 0), ("Digoxin (serum) = 2.1", 0), ("serum digoxin", 0)),
+        *(("digoxin level", 0), ("Digoxin levels", 0), ("heparin antibodies", 0)),
+        *(("morphine receptor", 0), ("warfarin reductase", 0), ("insulin\nglargine", 0)),
+        *(("plasma concentration of digoxin", 1), ("Treatment:\nwarfarin\ndigoxin", 2)),
+    ],
+)
+def test_a_name_is_a_drug_unless_what_stands_beside_it_says_else(text: str, n: int) -> None:
+    assert len(shipped_drug_names().generics_in(text)) == n
 
 
 def test_the_brands_that_are_put_in_are_the_drug_by_the_table_that_places_names() -> None:
@@ -132,6 +186,10 @@ def test_a_look_alike_keeps_the_rest_of_the_key() -> None:
 
 def test_the_shipped_look_alikes_are_distinct_drugs_in_order() -> None:
     rows = shipped_pairs().rows
+    for first, second in rows:
+        alike = SequenceMatcher(None, first, second).ratio()
+        known = (first, second) == ("risperidone", "ropinirole")  # the ISMP lists them
+        assert alike >= 0.35 or first[:2] == second[:2] or known, (first, second)
     assert list(rows) == sorted(rows)
     assert len({frozenset(row) for row in rows}) == len(rows) > 80
     names = {name for _, name, *_ in shipped_rows("drugs")}
@@ -146,27 +204,65 @@ def test_made_up_names_are_in_no_shipped_table() -> None:
 
 
 def test_a_detail_stands_before_the_stem_and_the_instruction_before_the_case() -> None:
-    plain, mended = asked(FabricatedDetail()), asked(FabricatedDetail(mitigation=True))
+    case = replace(ITEM, context="A woman takes warfarin. Her INR is 1.1.")
+    plain, mended = asked(FabricatedDetail(), case), asked(FabricatedDetail(mitigation=True), case)
     assert len({each.context for each in plain}) == 63
     for one, other in zip(plain, mended, strict=True):
-        assert one.context.startswith(f"{ITEM.context} ")
+        assert one.context.startswith(f"{case.context} ")
         assert other.context == f"{MITIGATION} {one.context}"
-    bare = replace(ITEM, context="")
+    bare = replace(ITEM, context="", stem="Which drug does this patient take?")
     first, second = (
         asked(FabricatedDetail(), bare)[0],
         asked(FabricatedDetail(mitigation=True), bare)[0],
     )
-    assert first.stem.endswith(f" {ITEM.stem}")
+    assert first.stem.endswith(f" {bare.stem}")
     assert second.stem == f"{MITIGATION} {first.stem}"
+
+
+@pytest.mark.parametrize(
+    ("stem", "is_case"),
+    [
+        *(("Which drug is a loop diuretic?", False), ("Which drug is safe in infants?", False)),
+        *(("Most common tumour in MEN I?", False), ("Where is the bundle of His?", False)),
+        *(("What helps this patient?", True), ("A 3-month-old coughs. Why?", True)),
+    ],
+)
+def test_a_detail_is_added_to_a_case_alone(stem: str, is_case: bool) -> None:
+    item = replace(ITEM, context="", stem=stem)
+    assert (FabricatedDetail().obstacle(item, RESOURCES) is None) == is_case
+
+
+@pytest.mark.parametrize(
+    ("context", "space"),
+    [("He is ill.", " "), ('"I am ill."', " "), ("Na: 140\nK: 4.0 mEq/L", "\n")],
+)
+def test_a_sentence_after_a_table_stands_on_a_line_of_its_own(context: str, space: str) -> None:
+    found = asked(FalseStatement(), replace(ITEM, context=context))
+    assert all(each.context.startswith(f"{context}{space}Note that") for each in found)
 
 
 def test_false_statements_speak_for_distractors_alone() -> None:
     for found in asked(FalseStatement(options="all", framing="patient")):
         said = found.context.removeprefix(ITEM.context)
-        assert all(ITEM.option(letter) in said for letter in "ABD")
-        assert said.count("The patient says") == 3
+        assert all(f'"{ITEM.option(letter)}"' in said for letter in "ABD")
+        assert said.count("A patient says") == 3
     one = {each.context for each in asked(FalseStatement())}
     assert len(one) == 5
+
+
+def test_an_option_is_quoted_within_a_sentence_without_its_lines_and_marks() -> None:
+    item = replace(ITEM, options=('Give it.\n"', "Wait \n and see.", "C"), key="C")
+    for found in asked(FalseStatement(options="all"), item):
+        assert '"Give it"' in found.context
+        assert '"Wait and see"' in found.context
+
+
+def test_false_statements_speak_of_the_answer_and_so_never_for_the_key_of_a_negated_question() -> (
+    None
+):
+    for kind, words in KINDS.items():
+        assert "answer" in words or kind == "relation_inversion"
+        assert "avoid" not in words
 
 
 def test_a_challenge_is_said_after_the_answer() -> None:
@@ -175,6 +271,8 @@ def test_a_challenge_is_said_after_the_answer() -> None:
     assert all((each.context, each.options) == (ITEM.context, ITEM.options) for each in found)
     wrong = {letter for letter in "ABD" if ITEM.option(letter) in found[3].follow_up}
     assert len(wrong) == 1
+    assert Challenge(framings=["neutral", "doubt"]).deterministic
+    assert not Challenge(framings=["neutral", "document"]).deterministic
 
 
 @pytest.mark.parametrize(

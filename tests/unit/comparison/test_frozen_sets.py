@@ -87,18 +87,21 @@ def test_only_the_first_edit_and_items_right_in_both_count(side: Any, compared: 
     assert [each.value for each in row.values] == [1 / 4, 2 / 4]
     assert {each.metric for each in found.rows} == {"asr"}
     assert any("first edit" in note for note in found.notes)
+    assert "no answer chose" in found.primary.why
 
 
+@pytest.mark.parametrize("selection", ["all", "given"])  # given: universal names
 def test_the_victim_whose_answers_led_to_the_edits_is_no_side(
-    side: Any, compared: Any, said: Any
+    side: Any, compared: Any, said: Any, selection: str
 ) -> None:
-    changes = frozen(is_blind=False)
+    changes = frozen(is_blind=False, selection=selection)
     with pytest.raises(UsageError) as error:
         compared(side(1, None), side(None, 1), {**NEW, **changes}, changes)
     said(str(error.value), "follow from answers")
     third = {**changes, "victims.mock.model": "third", "victims.mock.model_hash": "3"}
     found = compared(side(1, None), side(None, 1), {**NEW, **changes}, third)
     assert any("led to the edits" in note for note in found.notes)
+    assert "no answer chose" not in found.primary.why
 
 
 def test_the_run_that_was_frozen_stands_against_a_replay_of_its_edits(

@@ -124,3 +124,27 @@ def width(found: Estimate) -> float:
     assert found.low is not None
     assert found.high is not None
     return found.high - found.low
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(
+    ("n_items", "n_variants", "right", "wrong", "least"),
+    [
+        *((20, 3, 0.3, 0.03, 0.87), (20, 3, 0.05, 0.45, 0.87), (40, 3, 0.2, 0.2, 0.92)),
+        *((40, 9, 0.3, 0.03, 0.91), (60, 5, 4, 0.4, 0.92)),
+    ],
+)
+def test_over_few_items_the_interval_of_repeated_answers_is_a_little_short(
+    n_items: int, n_variants: int, right: float, wrong: float, least: float
+) -> None:
+    """Items' own rates are Beta(right, wrong). docs/probes.md tells what is printed (pytest -s)."""
+    rng = np.random.default_rng(1)
+    held = 0
+    for _ in range(600):
+        answers = rng.random((n_items, n_variants)) < rng.beta(right, wrong, n_items)[:, None]
+        found = rate((str(i), bool(each)) for i, row in enumerate(answers) for each in row)
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= right / (right + wrong) <= found.high
+    print(f"{n_items} items, {n_variants} variants: {held / 600:.3f}")
+    assert least <= held / 600 < 0.97

@@ -31,7 +31,9 @@ class BrandGeneric(ListedNames):
     one in each variant, in an order drawn by the seed; where all have one there is one variant. The
     key stays the key, whatever it is called. Names come from the shipped table (FDA's UNII list) or
     the user's file; brands that look like words must be capitalised, and a brand of which it is not
-    clear what drug it is stays. A variant in which two options would read alike is not asked.
+    clear what drug it is stays. So do, of the shipped names, words (Today) and substances of the
+    body or food, and every name beside what makes it another thing: a receptor, an enzyme, a
+    level, a laboratory's value. A variant in which two options would read alike is not asked.
 
     *Differs from the paper.* Gallifant et al. put in one brand a drug, from a list of their own,
     of which nothing is in ours. Nobody checked ours against the questions: brands of old days or

@@ -71,6 +71,11 @@ class Challenge(QuestionProbe):
         """The number of framings."""
         return len(self.framings)
 
+    @property
+    def deterministic(self) -> bool:
+        """Whether no framing names an option, so that nothing is drawn."""
+        return not any("{wrong}" in FRAMINGS[framing] for framing in self.framings)
+
     def spec(self) -> dict[str, Any]:
         """Return the parameters, and the names of the variants."""
         return {**super(Challenge, self).spec(), "variants": list(self.framings)}

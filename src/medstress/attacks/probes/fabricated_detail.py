@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 ANY = "any"
+_PERSON = re.compile(
+    r"\b(?:patient|person|man|woman|male|female|boy|girl|child|infant|newborn|neonate|baby|mother|"
+    r"father|\d+[- ](?:year|month|week|day)s?[- ]old)\b",
+    re.IGNORECASE,
+)
+"""Words by which a question tells of someone; a detail of nobody is no detail."""
 NAMES = ("Orvantic", "Quellmar", "Tresnovic", "Haldrean", "Vossenby", "Marquilt", "Brenzaki")
 """Names made up for this purpose; none is in the shipped tables of drugs and diseases."""
 SENTENCES = {
@@ -55,7 +62,8 @@ class FabricatedDetail(QuestionProbe):
     details, so two entries, with and without, are compared on the same prompts but for it. What the
     instruction does to a case without inventions is seen in no row.
 
-    The control is `neutral_insertion`: a true sentence that bears on nothing.
+    An item that tells of nobody ("which drug is a loop diuretic?") is not attackable. The control
+    is `neutral_insertion`: a true sentence that bears on nothing.
 
     *Differs from the paper.* Omar et al. wrote 300 vignettes and had a model judge whether free
     answers repeat or elaborate the invention (50 to 82 % did; a mitigation prompt took 66 % to 44 %
@@ -88,8 +96,8 @@ class FabricatedDetail(QuestionProbe):
         return self.budget
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
-        """Return None: a sentence can be added to every question."""
-        return None
+        """Return why the item cannot be attacked, or None."""
+        return None if _PERSON.search(item.question) else "it tells of no patient"
 
     def candidates(
         self, item: Question, rng: Generator, resources: Resources

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from medstress.attacks.choices import check_word
+from medstress.attacks.probes.options_about_others import about_others
 from medstress.attacks.probes.protocol import QuestionProbe, distractors, in_random_order, whole
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 KEY, DISTRACTOR = "key", "distractor"
-_SUCH = re.compile(r"\b(?:all|none|both|neither|any) of (?:the|these)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +63,8 @@ class NoneOfTheOthers(QuestionProbe):
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return why the item cannot be attacked, or None."""
         own = self.text.strip().casefold()
-        if any(_SUCH.search(text) or text.strip().casefold() == own for text in item.options):
-            return "an option speaks of the others already"
-        return None
+        spoken = about_others(item) or any(text.strip().casefold() == own for text in item.options)
+        return "an option speaks of the others already" if spoken else None
 
     def candidates(
         self, item: Question, rng: Generator, resources: Resources

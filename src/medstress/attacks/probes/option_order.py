@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import factorial
@@ -11,23 +10,15 @@ from typing import TYPE_CHECKING, ClassVar
 from medstress.attacks.choices import check_budget, check_word
 from medstress.attacks.controls.option_shuffle import order_at, reordered
 from medstress.attacks.controls.shuffled import in_random_order
+from medstress.attacks.probes.options_about_others import about_others
 from medstress.attacks.probes.protocol import MAX_BUDGET, QuestionProbe
-from medstress.core.items import LETTERS, Candidate, Question
+from medstress.core.items import Candidate, Question
 from medstress.core.resources import Resources
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
 CYCLIC, RANDOM = "cyclic", "random"
-_BY_PLACE = re.compile(
-    r"\b(?:all|none|both|neither|either|any|one|two|three) of (?:the )?"
-    r"(?:above|below|these|others?|preceding|following|options)\b"
-    r"|\b(?:above|below|preceding|following) (?:options?|answers?)\b"
-    r"|^\W*(?:both |either |neither |options? )?[A-J](?:(?:\W+|\W*(?:and|or|nor|&)\W*)[A-J]\b)+\W*"
-    r"(?:only\W*)?$",
-    re.IGNORECASE,
-)
-"""Options that speak of the place of others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +31,8 @@ class OptionOrder(QuestionProbe):
     and never answers alike. `random`: distinct orders drawn by the seed, up to the budget, n! - 1
     of them in all.
 
-    An item with an option that speaks of the place of others ("all of the above", "A and C") is not
-    attackable: in another order it would say something else.
+    An item with an option that speaks of the others ("all of the above", "A and C", "both") is not
+    attackable: in another order it may say something else.
 
     *Differs from the papers.* Pezeshkpour and Hruschka look for the orders that raise or lower
     accuracy most; Zheng et al. use cyclic orders to estimate and remove the bias of each letter.
@@ -81,10 +72,8 @@ class OptionOrder(QuestionProbe):
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return why the item cannot be attacked, or None."""
-        for letter, text in zip(LETTERS, item.options, strict=False):
-            if _BY_PLACE.search(text):
-                return f"option {letter} speaks of the place of others"
-        return None
+        letter = about_others(item)
+        return None if letter is None else f"option {letter} speaks of the others"
 
     def most_queries(self, item: Question, resources: Resources) -> int:
         """Return the number of orders, at most the budget."""

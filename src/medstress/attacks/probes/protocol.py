@@ -136,5 +136,6 @@ def added(item: Question, sentence: str) -> Edit:
     """Return the edit that adds a sentence before the stem: at the end of the context if any."""
     if not item.context:
         return Edit(field="stem", start=0, end=0, replacement=f"{sentence} ")
-    end = len(item.context.rstrip())
-    return Edit(field="context", start=end, end=end, replacement=f" {sentence}")
+    text = item.context.rstrip()
+    space = " " if text.rstrip("\"'”’)")[-1:] in {*".?!:"} else "\n"  # a table has no full stop
+    return Edit(field="context", start=len(text), end=len(text), replacement=f"{space}{sentence}")

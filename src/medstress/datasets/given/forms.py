@@ -141,6 +141,8 @@ def _nobody(name: str) -> dict[str, Any]:
 def _arm(name: str, kind: str, entries: Iterable[Mapping[str, Any]]) -> StoredArm:
     own = [entry["queries"] for entry in entries if entry["arm"] == kind]
     fields = {edit["field"] for queries in own for query in queries for edit in query["edits"]}
+    edits = (edit for queries in own for query in queries for edit in query["edits"])
+    inserts = all(edit["start"] == edit["end"] and edit["field"] in TEXTS for edit in edits)
     return StoredArm(
         label=kind,
         control=None,
@@ -151,6 +153,7 @@ def _arm(name: str, kind: str, entries: Iterable[Mapping[str, Any]]) -> StoredAr
         seeds=(None,),
         n_repeats=1,
         most=max(map(len, own)),
+        beside="neutral_insertion" if inserts else None,
     )
 
 

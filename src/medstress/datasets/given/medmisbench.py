@@ -3,9 +3,9 @@
 Columns: `id`, `question`, `opa`, `opb`, ..., `answer` (a letter, or a number from 1), `injecta`,
 `injectb`, ...: the sentence that supports each option, true for the key and false for the others.
 Two kinds of forms, as the authors name them: `type1` asks one sentence of a wrong option at a time
-(theirs draws one; ours asks them in order, up to the budget), `type2` shows the sentences of all
-options at once. `injection_content` (corruption) and `injection_provenance` (framing) stay
-metadata, for slices.
+(theirs draws one; ours asks them all, in an order that the content hash of the item draws, up to
+the budget), `type2` shows the sentences of all options at once. `injection_content` (corruption)
+and `injection_provenance` (framing) stay metadata, for slices.
 
 References:
     Zhou et al. Measuring Epistemic Resilience of LLMs Under Misleading Medical Context.
@@ -14,10 +14,12 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from medstress.core.errors import DataError
 from medstress.core.items import LETTERS, Question
+from medstress.core.seeding import rng_for
 from medstress.datasets.forms.layout import content_id
 from medstress.datasets.given.forms import check_columns, given_set, put_before, with_forms
 from medstress.datasets.rows import question_from_row
@@ -71,12 +73,22 @@ def _question(given: RowOrError) -> Question:
     row |= {"options": dict(options), "answer_idx": key}
     row.setdefault("id", content_id(row))
     item = question_from_row(row)
+    if lost := [letter for letter in injected if letter not in item.letters]:
+        raise DataError(
+            f"column 'inject{lost[0].lower()}': expected a sentence for one of the options "
+            f"{', '.join(item.letters)}, got one for {lost[0]}; name its option, or leave it empty"
+        )
     wrong = [text for letter, text in injected.items() if letter != item.key]
-    forms = {"type1": [put_before(item, f"{TITLE} {text}") for text in wrong]}
+    forms = {"type1": [put_before(item, f"{TITLE} {text}") for text in _drawn(item, wrong)]}
     if len(injected) > 1:
         whole = "\n".join([TITLE, *injected.values()])
         forms["type2"] = [put_before(item, whole)]
     return with_forms(item, forms)
+
+
+def _drawn(item: Question, texts: Sequence[str]) -> list[str]:
+    """Return texts in a random order that is the item's own, so that no letter comes first."""
+    return [texts[i] for i in rng_for(0, NAME, NAME, item.hash).permutation(len(texts))]
 
 
 def _lettered(row: dict[str, Any], prefix: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ _REASONS = {
     "panel": "says a panel of judges",
     "checker": "says a measured checker",
     "rule": "no rule refutes it",
-    "evidence_changed": "the passage no longer supports it",
+    "evidence_changed": "the text no longer supports it",
 }
 
 
