@@ -175,7 +175,7 @@ def test_experts_override_gates_in_every_rate_of_valid_successes_and_in_no_raw_o
     assert row["asr_gated"]["value"] == 2 / 7
     # People picked two successes, so these say nothing of the two others.
     assert row["asr_valid"] is None
-    assert row["validity"]["why"].startswith("2 of a review are of no random sample")
+    assert row["validity"]["why"].startswith("2 labels of reviewers are not of a random sample")
     assert row["n_validity_unknown"] == 1
     # 2 is censored: the search ended at attempt 1 of 3.
     assert row["n_censored"] == 1

@@ -348,7 +348,7 @@ def test_cases_go_out_and_judgements_come_back_and_override(
     # Of the two successes the only one that people judged is not valid; Brook has the panel's word,
     # which nobody measured.
     assert pooled["asr_valid"] is None
-    assert "1 of a review is of no random sample" in pooled["validity"]["why"]
+    assert "1 label of reviewers is not of a random sample" in pooled["validity"]["why"]
     assert pooled["asr_valid_bounds"] == pytest.approx([1 / 3, 1 / 3, 2 / 3])
     assert tested.export("reviews", tmp_path / "reviews.jsonl") == 1
     (review,) = map(json.loads, (tmp_path / "reviews.jsonl").read_text().splitlines())

@@ -234,7 +234,7 @@ def test_valid_successes_need_someone_who_vouches() -> None:
         False,
         "nothing vouches for the validity of successes yet",
     )
-    few = "4 labels of a review, and an estimate needs 10"
+    few = "4 labels of reviewers, and an estimate needs 10"
     told = judge(asked, evidence([row(asr_valid=None, n_flipped=9, validity={"why": few})]))
     assert (told["met"], told["reason"]) == (False, few)
     panel = row(asr_valid={**estimate(5, 100), "vouched_by": "panel", "n_labels": 5})
