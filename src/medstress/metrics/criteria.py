@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from medstress.core.controls import BETWEEN, arm_label
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
-from medstress.core.validity import VOUCHERS
+from medstress.core.validity import CHECKER, VOUCHERS
 from medstress.metrics.bounds import asr_bounds, is_open_at_baseline, lacks_answers
 from medstress.metrics.counts import is_eligible
 from medstress.metrics.success import at_budget
@@ -313,7 +313,9 @@ def _unvouched(row: Row, wanted: str | None) -> str | None:
     """Return why valid successes are not vouched for as asked; None if they are."""
     value = row.get("asr_valid")
     if value is None:
-        return (row.get("validity") or {}).get("why") or NOTHING_VOUCHES
+        why = str((row.get("validity") or {}).get("why") or NOTHING_VOUCHES)
+        asked = why == NOTHING_VOUCHES and wanted == CHECKER
+        return f"{why} (a checker can: medstress checker --run DIR)" if asked else why
     trusted = VOUCHERS if wanted is None else VOUCHERS[: VOUCHERS.index(wanted) + 1]
     if value["vouched_by"] in trusted:
         return None

@@ -143,6 +143,12 @@ class Elsewhere:
         n = self.whole.n_true + self.whole.n_false
         if n < LEAST_LABELS:
             return f"the checker was measured on {n} pairs, and {LEAST_LABELS} are needed"
+        if not self.whole.n_true or not self.whole.n_false:
+            lost = "are different" if self.whole.n_false else "mean the same"
+            return (
+                f"the checker placed no pair of names that {lost} where it was measured, so only "
+                "one of its error rates is known and no correction exists"
+            )
         if not self.whole.informs:
             return _tells_nothing("the checker", "the pairs that it was measured on")
         return None
@@ -151,8 +157,8 @@ class Elsewhere:
     def assumes(self) -> str:
         """What a correction by its errors assumes."""
         return (
-            "that it errs on these successes, which passed what the attack excludes, as on the "
-            "labelled pairs of names that it was measured on"
+            "that it errs on these successes, which passed the attack's filter, as on the labelled "
+            "pairs of names that it was measured on"
         )
 
     def of(self, strata: Iterable[Stratum]) -> dict[Stratum, Errors] | None:
