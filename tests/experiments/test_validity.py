@@ -187,6 +187,32 @@ def test_what_a_rater_left_blank_stays_in_a_random_sample(
     assert valid["settled_ends"][0] < valid["low"]
 
 
+def test_a_first_success_that_is_not_the_pick_has_its_evidence_and_is_no_failure_in_its_case(
+    found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = next(each for each in by_item(found).values() if each.valid is None)
+    assert row.first_success == 1 < int(row.first_unrefuted_success or 0)
+    pieces = [each.as_json() for each in read(row.first_success_evidence)]
+    assert pieces[0] == {"kind": "key_plus_words", "source": "rules", "valid": False}
+    assert all(each.kind != "key_plus_words" for each in read(row.evidence))
+    refuted = next(r for r in by_item(found).values() if r.valid is False)
+    assert refuted.first_success_evidence is None  # the pick is the first
+    capsys.readouterr()
+    assert medstress_cli(["case", str(found.folder), row.trial_id]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    name = str(row.first_success_replacement)
+    assert f"of the first success, {name}: key plus words (rules): the key is not right" in shown
+    assert "Tried before, without success or refuted" in shown
+    tried = shown.split("without success or refuted")[1]
+    first = tried.split(" 2. ")[0]
+    assert name in first
+    assert "a success that was refuted" in first
+    found.export("trials", tmp_path / "t.jsonl")
+    rows = map(json.loads, (tmp_path / "t.jsonl").read_text().splitlines())
+    (exported,) = [each for each in rows if each["trial_id"] == row.trial_id]
+    assert exported["first_success_evidence"] == pieces
+
+
 def test_every_success_carries_its_evidence_with_its_source(
     found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

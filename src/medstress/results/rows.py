@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from medstress.core.clusters import clusters_by_dataset, document_of
 from medstress.core.errors import StoreError
-from medstress.core.evidence import Evidence, as_text, of_reason, read
+from medstress.core.evidence import Evidence, after_success, as_text, read
 from medstress.core.items import FOLLOW_UP, Edited, Item, Question
 from medstress.core.outcomes import Verdict, key_margin
 from medstress.core.rows import TrialRow
@@ -44,6 +44,7 @@ _FIRST = (
     "first_success_edits",
     "first_success_score",
     "first_success_confidence",
+    "first_success_evidence",
 )
 _SHOWN = (
     *("prompt_before", "listing_before", "prompt_after", "listing_after", "first_success_prompt"),
@@ -231,13 +232,15 @@ def _evidence(trial: StoredTrial) -> str | None:
     if trial.verdict != Verdict.FLIPPED.value:
         return None
     result = trial.result
-    stored = tuple(
-        Evidence(kind=kind, source=source, valid=valid)
-        for kind, source, valid in result.get("evidence") or ()
-    )
     reason = result.get("validity_reason")
     valid = known_validity(result.get("valid"), reason)
-    return as_text(stored if stored and valid is False else (*stored, *of_reason(reason, valid)))
+    return as_text(after_success(_pieces(result.get("evidence")), reason, valid))
+
+
+def _pieces(stored: Sequence[Any] | None) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(kind=kind, source=source, valid=valid) for kind, source, valid in stored or ()
+    )
 
 
 def _last(item: Item, last: list[Any] | None) -> dict[str, Any]:
@@ -342,6 +345,7 @@ def _first_successes(item: Item, result: Mapping[str, Any]) -> dict[str, Any]:
     is_refuted = result.get("valid") is False
     unrefuted = result.get("first_unrefuted_success", None if is_refuted else claimed)
     valid = known_validity(result.get("valid"), result.get("validity_reason"))
+    found = _pieces(result.get("first_evidence"))
     return {
         "first_success": first,
         "first_unrefuted_success": unrefuted,
@@ -352,6 +356,7 @@ def _first_successes(item: Item, result: Mapping[str, Any]) -> dict[str, Any]:
         "first_success_edits": json.dumps(edits, ensure_ascii=False) if edits else None,
         "first_success_score": _score(item, answer),
         "first_success_confidence": _confidence(item, answer),
+        "first_success_evidence": as_text(found) if found else None,
     }
 
 
