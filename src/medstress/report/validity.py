@@ -38,8 +38,8 @@ def valid_cell(row: Row) -> Cell:
     labels = f"{valid['vouched_by']}: {count(valid['n_labels'])} of {flipped} successes"
     checkers = (row.get("validity") or {}).get("checkers") or ()
     beside = (_corrected(each) for each in checkers if each["name"] != valid["vouched_by"])
-    told = filter(None, (labels, *_open(valid), *beside, *bounds, _wider(valid, row), *notes))
-    return Cell(value=read_score(valid), lines=tuple(told))
+    lines = (labels, *_open(valid), *beside, *bounds, _wider(valid, row), *notes)
+    return Cell(value=read_score(valid), lines=tuple(filter(None, lines)))
 
 
 def _open(valid: Row) -> Iterator[str]:
