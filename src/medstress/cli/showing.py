@@ -47,6 +47,7 @@ def show(stored: StoredRun, *, wide: bool = False) -> int:
     """
     from medstress.metrics.sentences.surrogates import name_lines
     from medstress.report.criteria import verdict
+    from medstress.report.near_advantage import near_lines
     from medstress.report.tuning import tuning_lines
 
     summary, out = summarise_run(stored), screen()
@@ -58,6 +59,8 @@ def show(stored: StoredRun, *, wide: bool = False) -> int:
             print_table(table)
     else:
         _show_short(summary, out)
+    for line in near_lines(summary.get("near_advantage") or (), Names(**summary["names"])):
+        out.say(line)
     for line in name_lines(summary):
         out.say(line)
     for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():

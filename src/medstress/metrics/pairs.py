@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
 from medstress.core.controls import arm_label
@@ -29,8 +29,9 @@ Hit: TypeAlias = Callable[[TrialRow], bool]
 Pair: TypeAlias = tuple[Unit, bool, bool]
 """(document, item and entity; the first attack's hit; the second's)."""
 Place: TypeAlias = tuple[str, str, str]
-Outcomes: TypeAlias = Mapping[tuple[str, str, int], Mapping[int | None, tuple[Unit, bool]]]
-"""(Item, entity, repeat) -> seed -> (unit, hit)."""
+T = TypeVar("T")
+Outcomes: TypeAlias = Mapping[tuple[str, str, int], Mapping[int | None, tuple[Unit, T]]]
+"""(Item, entity, repeat) -> seed -> (unit, what a trial shows, such as a hit)."""
 
 
 def pair_trials(
@@ -54,6 +55,14 @@ def pair_trials(
     """
     ours = _outcomes(first, hit, met)
     return list(_pairs(ours, _outcomes(second, hit_of_second or hit, met)))
+
+
+def pair_rows(
+    first: Iterable[TrialRow], second: Iterable[TrialRow]
+) -> list[tuple[Unit, TrialRow, TrialRow]]:
+    """Pair trials as `pair_trials`, and return the trials themselves."""
+    ours, theirs = (_outcomes(rows, _itself, is_eligible) for rows in (first, second))
+    return list(_pairs(ours, theirs))
 
 
 def attack_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
@@ -131,15 +140,21 @@ def difference_of(
     return unite(pair_trials(first, second, hit))
 
 
-def _outcomes(trials: Iterable[TrialRow], hit: Hit, met: Hit = is_eligible) -> Outcomes:
-    found: dict[tuple[str, str, int], dict[int | None, tuple[Unit, bool]]] = defaultdict(dict)
+def _outcomes(
+    trials: Iterable[TrialRow], read: Callable[[TrialRow], T], met: Hit = is_eligible
+) -> Outcomes[T]:
+    found: dict[tuple[str, str, int], dict[int | None, tuple[Unit, T]]] = defaultdict(dict)
     for row in trials:
         if met(row):
-            found[row.item_id, row.unit, row.repeat][row.seed] = (unit_of(row), hit(row))
+            found[row.item_id, row.unit, row.repeat][row.seed] = (unit_of(row), read(row))
     return found
 
 
-def _pairs(ours: Outcomes, theirs: Outcomes) -> Iterator[Pair]:
+def _itself(row: TrialRow) -> TrialRow:
+    return row
+
+
+def _pairs(ours: Outcomes[T], theirs: Outcomes[T]) -> Iterator[tuple[Unit, T, T]]:
     for key in ours.keys() & theirs.keys():
         for a, (unit, first) in ours[key].items():
             for b, (_, second) in theirs[key].items():

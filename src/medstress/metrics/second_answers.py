@@ -89,6 +89,12 @@ def draws_at_random(trial: TrialRow) -> bool:
     return spec.get("sampler") == "random" or (spec.get("sampler") == "pdws" and spec["n"] == 0)
 
 
+def draws_near(trial: TrialRow) -> bool:
+    """Return whether the arm of a trial draws names near the key: `nearest`, or `pdws` at n < 0."""
+    spec = _spec(trial)
+    return spec.get("sampler") == "nearest" or (spec.get("sampler") == "pdws" and spec["n"] < 0)
+
+
 def _spec(trial: TrialRow) -> dict[str, Any]:
     found = json.loads(trial.attack_spec)
     return found if isinstance(found, dict) else {}

@@ -21,6 +21,7 @@ from medstress.report.explanations import HEAT_MAPS, heat_map_section
 from medstress.report.first_picture import victim_looks
 from medstress.report.formats_compared import sensitivity_tables, variance_table
 from medstress.report.labels import PLACE
+from medstress.report.near_advantage import LEAD, near_table
 from medstress.report.passages import gain_table, passage_plots
 from medstress.report.plots.costs import cost_plot, failure_plot
 from medstress.report.plots.regimes import regime_plots
@@ -178,18 +179,18 @@ def _probes(source: Source) -> Content | None:
 
 def _second_answers(source: Source) -> Content | None:
     plots = list(second_answer_plots(source.keyed_trials, source.names))
-    if not plots:
+    table = near_table(source.keyed.get("near_advantage") or (), source.names)
+    if not plots and table is None:
         return None
-    return Content(
-        lead=(
-            "A name near the key can be right as well. Here variants and listed synonyms of the "
-            "key were asked, and rules on words and lists refute a success with one of them: what "
-            "is left of each attack, and of its advantage over random draws, when they do not "
-            "count? Rules vouch for nothing: how many of the others are valid is unknown until a "
-            "person or a panel says so.",
-        ),
-        plots=plots,
+    marked = (
+        "A name near the key can be right as well. Here variants and listed synonyms of the "
+        "key were asked, and rules on words and lists refute a success with one of them: what "
+        "is left of each attack, and of its advantage over random draws, when they do not "
+        "count? Rules vouch for nothing: how many of the others are valid is unknown until a "
+        "person or a panel says so.",
     )
+    lead = (*marked * bool(plots), *(LEAD,) * (table is not None))
+    return Content(lead=lead, plots=plots, tables=(table,))
 
 
 def _confidence(source: Source) -> Content | None:

@@ -15,6 +15,7 @@ from medstress.experiment.plan.spending import describe_spending
 from medstress.metrics.arms import largest_budget
 from medstress.metrics.clean_answers import clean_answers
 from medstress.metrics.controls import attacks_only
+from medstress.metrics.near_advantage import near_advantages
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.metrics.variance import variance_rows
 from medstress.results.answer_warnings import about_answers
@@ -139,6 +140,8 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         *remarks(run),
         *frozen_lines(manifest),
     ]
+    if near := near_advantages(trials):
+        found["near_advantage"] = near
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
     add_slopes(found, run)
