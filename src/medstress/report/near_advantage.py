@@ -29,10 +29,12 @@ def near_table(rows: Sequence[Row], names: Names) -> Table | None:
             *columns(Format.TEXT, "Near", "Random", "Data set", "Group", "Victim"),
             *columns(Format.COUNT, "Items"),
             *columns(Format.SCORE, "Advantage"),
-            *columns(Format.TEXT, "Left of it: anything valid", "All unknown valid"),
+            *columns(Format.TEXT, "Left of it: any unknown may be valid", "All unknown valid"),
             *columns(Format.TEXT, "Labels"),
             *columns(Format.SCORE, "Left, by labels"),
-            *columns(Format.TEXT, "Share that survives: anything valid", "All unknown valid"),
+            *columns(
+                Format.TEXT, "Share that survives: any unknown may be valid", "Share if all valid"
+            ),
             *columns(Format.TEXT, "Share, by labels"),
         ),
         rows=tuple(
@@ -55,8 +57,9 @@ def near_table(rows: Sequence[Row], names: Names) -> Table | None:
             for row in rows
         ),
         notes=(
-            "Anything valid: from every unknown success of near draws invalid and all of random "
-            "ones valid, with censored searches, to the reverse; unreadable answers are no success.",
+            "Any unknown may be valid: from all unknown successes of near draws invalid and those "
+            "of random ones valid, censored searches too, to the reverse. Unreadable answers are "
+            "no success.",
             "By labels: from random samples of the successes of both arms; Fieller's interval over "
             "items. A share exists only where the advantage is clear of 0.",
             *_remarks(rows, names),
