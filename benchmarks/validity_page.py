@@ -2,6 +2,7 @@
 
     python benchmarks/validity_page.py --simulate 1000    # minutes on one core; kept as JSON
     python benchmarks/validity_page.py --panels 400       # a minute; kept as JSON
+    python benchmarks/validity_page.py --survives 100     # two minutes; kept as JSON
     python benchmarks/validity_page.py --near RUN         # reads a run folder; kept as JSON
     python benchmarks/validity_page.py                    # the page again from what is kept
 
@@ -15,6 +16,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import simulated_near
 import simulated_validity as simulated
 from near_regime import lines_of, survival_of_run
 
@@ -28,6 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--simulate", type=int, metavar="RUNS", help="runs a design")
     parser.add_argument("--panels", type=int, metavar="RUNS", help="runs a panel that vouches")
+    parser.add_argument("--survives", type=int, metavar="RUNS", help="runs of near and random arms")
     parser.add_argument("--near", type=Path, metavar="DIR", help="a run with a near arm")
     parser.add_argument("--name", default="run", help="what the page calls that run")
     args = parser.parse_args()
@@ -36,6 +39,8 @@ def main() -> None:
         _keep("coverage", [each.as_json() for each in simulated.cells(args.simulate)])
     if args.panels:
         _keep("panels", [each.as_json() for each in simulated.panels(args.panels)])
+    if args.survives:
+        _keep("survives", [each.as_json() for each in simulated_near.cells(args.survives)])
     if args.near:
         known = _kept("near") or {}
         _keep("near", {**known, args.name: survival_of_run(args.near)})
@@ -55,7 +60,8 @@ def _page() -> list[str]:
     text = (ROOT / "benchmarks" / "results" / "validity" / "page.md").read_text("utf-8")
     before, after = text.split("<!-- coverage -->\n")
     panels, after = after.split("<!-- panels -->\n")
-    middle, end = after.split("<!-- near -->\n")
+    middle, after = after.split("<!-- near -->\n")
+    near, end = after.split("<!-- survives -->\n")
     return [
         *before.splitlines(),
         *_coverage(_kept("coverage") or []),
@@ -63,6 +69,8 @@ def _page() -> list[str]:
         *_panels(_kept("panels") or []),
         *middle.splitlines(),
         *lines_of(_kept("near") or {}),
+        *near.splitlines(),
+        *_survives(_kept("survives") or []),
         *end.splitlines(),
     ]
 
@@ -100,6 +108,21 @@ def _panels(cells: list[dict[str, Any]]) -> list[str]:
         f"{'–' if each['width'] is None else _two(each['width'])} | "
         f"{_three(each['met_wrongly'])} | "
         f"{_two(each['at_its_word'])} | {_three(each['at_its_word_covers'])} |"
+        for each in cells
+    ]
+    return lines
+
+
+def _survives(cells: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "| synonyms among near names | labels | truth | runs | ten labels an arm | covers | width "
+        "| bounds cover |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {each['share']:.0%} | {each['n_labels']} | {_two(each['truth'])} | {each['runs']} | "
+        f"{_two(each['estimated'])} | {_three(each['coverage'])} | {_two(each['width'])} | "
+        f"{_two(each['bounded'])} |"
         for each in cells
     ]
     return lines

@@ -132,6 +132,12 @@ checker that judged successes: `name`, `source`, `n_labels` (of people), `sensit
 `specificity`, `asr_valid_corrected` (null with a reason in `why`), `assumes`. [Second right
 answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
+`near_advantage`, of runs with a near and a random arm of the same budget: a row for each near arm,
+with `dataset`, `group`, `victim`, `near`, `random`, `budget`, `differs`, `n_items`, `n_pairs`,
+`n_open`, `advantage`, `left` and `share` (estimates by case), `why_no_share`, `n_labels`,
+`n_unsettled`, `settled_ends`, `why_no_estimate`, `guesses`. [What survives of near draws'
+advantage](second-answers.md#what-survives-of-near-draws-advantage).
+
 `perplexity`, after `medstress naturalness`: `model` and `hash` of the last scoring model, and
 `calls` of each by hash, which count nowhere else. `perplexity_ratio` of a row is absent before.
 
