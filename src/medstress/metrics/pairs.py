@@ -12,7 +12,7 @@ from medstress.core.controls import arm_label
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.arms import spec_of
-from medstress.metrics.counts import is_eligible, is_flipped, unit_of
+from medstress.metrics.counts import is_eligible, is_flipped, seed_order, unit_of
 from medstress.stats.multiplicity import benjamini_hochberg
 from medstress.stats.paired import Difference, unite
 from medstress.stats.shares import Unit
@@ -60,9 +60,9 @@ def pair_trials(
 def pair_rows(
     first: Iterable[TrialRow], second: Iterable[TrialRow]
 ) -> list[tuple[Unit, TrialRow, TrialRow]]:
-    """Pair trials as `pair_trials`, and return the trials themselves."""
-    ours, theirs = (_outcomes(rows, _itself, is_eligible) for rows in (first, second))
-    return list(_pairs(ours, theirs))
+    """Pair trials as `pair_trials`, and return the trials themselves, by item, part and seed."""
+    ours, theirs = (_outcomes(rows, _itself) for rows in (first, second))
+    return sorted(_pairs(ours, theirs), key=_order)
 
 
 def attack_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
@@ -148,6 +148,11 @@ def _outcomes(
         if met(row):
             found[row.item_id, row.unit, row.repeat][row.seed] = (unit_of(row), read(row))
     return found
+
+
+def _order(pair: tuple[Unit, TrialRow, TrialRow]) -> tuple[Any, ...]:
+    _, one, other = pair
+    return one.item_id, one.unit, one.repeat, seed_order(one.seed), seed_order(other.seed)
 
 
 def _itself(row: TrialRow) -> TrialRow:

@@ -93,9 +93,11 @@ class Surviving:
     def _by_unit(self, left: NDArray[np.float64], whole: NDArray[np.float64], parts: int) -> Sums:
         names = sorted({unit[:parts] for unit in self._units})
         place = {name: i for i, name in enumerate(names)}
-        which = np.array([place[unit[:parts]] for unit in self._units])
-        counts = np.bincount(which).astype(np.float64)
-        return np.bincount(which, weights=left), np.bincount(which, weights=whole), counts
+        sums = np.zeros((3, len(names)))
+        which = [place[unit[:parts]] for unit in self._units]
+        for into, values in zip(sums, (left, whole, np.ones_like(left)), strict=True):
+            np.add.at(into, which, values)
+        return sums[0], sums[1], sums[2]
 
 
 _OF = {False: PASSED, True: REFUTED}
@@ -116,15 +118,12 @@ def _counted(ended: NDArray[np.float64], weights: Weights) -> NDArray[np.float64
 
 def _ends(ended: NDArray[np.float64], valid: Valid) -> tuple[float, float]:
     """Return how far labels alone move an arm's rate of valid successes down and up."""
-    rates = [float(ended[:, _OF[refuted]].mean()) for refuted in valid]
-    below, above = (
-        [
-            rate * abs(_value(share) - (end or 0.0))
-            for rate, share, end in zip(rates, valid.values(), ends, strict=True)
-        ]
-        for ends in ([each.low for each in valid.values()], [each.high for each in valid.values()])
-    )
-    return hypot(*below), hypot(*above)
+    below, above = 0.0, 0.0
+    for refuted, share in valid.items():
+        rate, value = float(ended[:, _OF[refuted]].mean()), _value(share)
+        below = hypot(below, rate * (value - (share.low or 0.0)))
+        above = hypot(above, rate * ((share.high or 0.0) - value))
+    return below, above
 
 
 def _value(share: Estimate) -> float:
