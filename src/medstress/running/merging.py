@@ -18,11 +18,13 @@ from medstress.experiment.plan import manifest as manifests
 from medstress.files.writing import Access, access_of, atomic_path
 from medstress.store.database import translated
 from medstress.store.merging import Counts, write_merged
+from medstress.store.odd_rows import interpreting
 from medstress.store.root import plan_of
 from medstress.store.run_store import FILE, LOCK, lock_folder
 from medstress.store.shards import KEY, SHARDS, StoredShard, opened_shard
 
 _MOST_NAMED = 8
+_MOST_ITEMS = 2**31
 _FILES_A_SHARD = 4
 """Open files of a shard: the database, its log and index, the lock."""
 _FILES_BESIDE = 64
@@ -154,6 +156,9 @@ def _at_rest(folder: Path) -> Iterator[None]:
 
 def _check_one_plan(shards: Sequence[StoredShard]) -> None:
     """Check that shards are parts of one plan, each given once."""
+    for each in shards:
+        with interpreting(each.folder / FILE):
+            _check_values(each)
     first = shards[0]
     for each in shards[1:]:
         if each.shard.of != first.shard.of:
@@ -182,6 +187,27 @@ def _check_one_plan(shards: Sequence[StoredShard]) -> None:
                         f"item {item!r} of dataset {dataset!r} is in {other.folder} and in "
                         f"{each.folder}: the plan grew between them; run both again to extend them"
                     )
+
+
+def _check_values(shard: StoredShard) -> None:
+    """Compute with the values of a shard that others are compared with and added to.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: medstress did not write them.
+    """
+    manifest = shard.manifest
+    manifests.differences(manifest["parts"], manifest["parts"])
+    canonical_bytes(plan_of(manifest))
+    _joined([manifest])
+    n_planned, n_trials = int(manifest["n_planned"]), int(manifest[KEY]["n_trials"])
+    if not 0 <= n_planned <= n_trials or not 1 <= shard.shard.number <= shard.shard.of:
+        raise ValueError(f"shard {shard.shard} with {n_planned} of {n_trials} trials")
+    for positions in manifest[KEY]["positions"].values():
+        if not all(type(at) is int and 0 <= at < _MOST_ITEMS for at in positions.values()):
+            raise ValueError("positions of items")
+    for name in ("victims", "datasets", "groups", "attacks", "versions"):
+        list(manifest[name].items())
+    dict.fromkeys(manifest["seeds"])
 
 
 def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -264,22 +290,29 @@ def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
 def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
     """Return the manifest of the merged run: the plan, and what the shards did together."""
     first = shards[0].manifest
-    performance: dict[str, Any] = {}
-    endpoints: dict[str, Any] = {}
-    for each in shards:
-        for name, value in each.manifest["performance"].items():
-            performance[name] = performance.get(name, 0) + value
-        for endpoint in each.manifest["endpoints"]:
-            endpoints.setdefault(endpoint["victim"], endpoint)
     kept = {key: value for key, value in first.items() if key != KEY}
     return {
         **kept,
-        "started": min(each.manifest["started"] for each in shards),
+        **_joined([each.manifest for each in shards]),
         "finished": None,
         "complete": False,
         "n_planned": first[KEY]["n_trials"],
         "command": manifests.command_line(),
+        SHARDS: {"of": shards[0].shard.of},
+    }
+
+
+def _joined(all_of_them: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the entries in which the work of several processes comes together."""
+    performance: dict[str, float] = {}
+    endpoints: dict[str, Any] = {}
+    for manifest in all_of_them:
+        for name, value in manifest["performance"].items():
+            performance[name] = performance.get(name, 0) + value
+        for endpoint in manifest["endpoints"]:
+            endpoints.setdefault(endpoint["victim"], endpoint)
+    return {
+        "started": min(str(manifest["started"]) for manifest in all_of_them),
         "endpoints": list(endpoints.values()),
         "performance": performance,
-        SHARDS: {"of": shards[0].shard.of},
     }
