@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ import pytest
 from medstress.api.results import report_of
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
+
+# The frozen experiments are a package beside this folder.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 _TIMED = ("seconds", "tokens_in", "tokens_out")
 _OWN = ("ahead", "interrupted")

@@ -70,6 +70,31 @@ def test_a_run_that_stops_once_decided_has_the_same_verdict(bench, sharded):
     ]
 
 
+def test_entities_of_a_sentence_are_units_of_one_item(bench, sharded, same):
+    words = (("Aspirin", "relieves", "pain"), ("Warfarin", "and", "morphine"), ("Nothing", "came"))
+    drugs = ("Aspirin", "Warfarin", "morphine")
+    (bench.root / "texts.iob").write_text(
+        "\n".join(
+            "".join(f"{word}\t{'B-Chemical' if word in drugs else 'O'}\n" for word in sentence)
+            for sentence in words
+        )
+    )
+    (bench.root / "victim.py").write_text(
+        "def tag(sentences):\n    known = ('aspirin', 'warfarin', 'morphine')\n    return "
+        "[['B-Chemical' if w.lower() in known else 'O' for w in s] for s in sentences]\n"
+    )
+    bench.tables = {
+        "experiment": {"name": "tagged", "seeds": [0, 1]},
+        "dataset": [{"name": "iob", "path": "texts.iob"}],
+        "victim": [{"backend": "python", "target": "victim.py:tag"}],
+        "attack": [{"name": "swap_noise", "search": "greedy", "budget": 4}],
+    }
+    assert bench.run() == 0
+    merged = sharded(2)
+    same(bench.out, merged)
+    assert len({row.unit for row in Run(merged).rows()}) > 1
+
+
 def test_a_server_is_one_victim_of_many_shards(bench, sharded, same):
     with FaultServer(answer=lambda prompt: "ABCD"[len(prompt) % 4]) as server:
         bench.tables["victim"] = [

@@ -15,7 +15,7 @@ from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
 from medstress.experiment.plan import manifest as manifests
-from medstress.files.writing import Access, access_of, atomic_path
+from medstress.files.writing import Access, access_of, atomic_path, unfinished_parts
 from medstress.store.database import translated
 from medstress.store.merging import Counts, write_merged
 from medstress.store.odd_rows import interpreting
@@ -102,7 +102,9 @@ def merge_shards(
 def _check_free(given: str | Path, to: Path) -> None:
     if not str(given).strip():
         raise UsageError("merge --out: expected a folder, got an empty text")
-    if to.exists() and (not to.is_dir() or any(path.name != LOCK for path in to.iterdir())):
+    # What a killed merge leaves behind does not count.
+    left = {to / LOCK, *unfinished_parts(to)} if to.is_dir() else set[Path]()
+    if to.exists() and (not to.is_dir() or set(to.iterdir()) - left):
         raise UsageError(
             f"merge --out {to}: it exists already and is not changed; choose a new folder"
         ).with_flag("--out", None)
@@ -276,6 +278,9 @@ def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
     is_new = not to.exists()
     lock = lock_folder(to, access)
     try:
+        _check_free(to, to)  # another merge may have come first
+        for part in unfinished_parts(to):
+            part.unlink()
         with translated(to), atomic_path(to / FILE, access) as part:
             return write_merged(part, shards, _manifest(shards))
     finally:
