@@ -34,5 +34,5 @@ def test_a_kind_of_experiment_is_cut_and_merged(tmp_path, same, case):
         assert medstress("merge", "3", "1", "2", "--out", "run", "--quiet")[0] == 0
         assert medstress(*run)[0] == at_once[0]
         assert n_asked(tmp_path) == 2 * n
-        same(tmp_path / "at once", tmp_path / "run")
+        same(tmp_path / "at once", tmp_path / "run", reports=True)
         assert verify_folder(tmp_path / "run").holds

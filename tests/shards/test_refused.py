@@ -91,6 +91,11 @@ def test_a_tuned_experiment_is_tuned_before_it_is_cut(bench, refused):
     assert not bench.received()
 
 
+def test_a_shard_writes_no_verdicts(bench, refused):
+    refused(bench.arguments("--shard", "1/2", "--junit", "verdicts.xml"), "--junit")
+    assert not bench.received()
+
+
 def test_items_that_moved_to_another_shard_are_not_lost(workbench, bench, shards, refused):
     n = len(bench.received())
     rows = workbench.questions(14)

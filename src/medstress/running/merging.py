@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,10 @@ def merge_shards(
         note(f"reading {len(folders)} shards")
         for folder in dict.fromkeys(map(Path, folders)):
             stack.enter_context(_at_rest(folder))
-        found = [stack.enter_context(opened_shard(Path(folder))) for folder in folders]
+        found: list[StoredShard] = []
+        for folder in folders:
+            shard = stack.enter_context(opened_shard(Path(folder)))
+            found.append(_sharing(shard, found[0]) if found else shard)
         shards = sorted(found, key=lambda each: each.shard)
         _check_one_plan(shards)
         left = tuple(_left(shards))
@@ -108,6 +111,17 @@ def _check_free(given: str | Path, to: Path) -> None:
         raise UsageError(
             f"merge --out {to}: it exists already and is not changed; choose a new folder"
         ).with_flag("--out", None)
+
+
+def _sharing(shard: StoredShard, first: StoredShard) -> StoredShard:
+    """Return a shard that holds what its plan has in common with another's once, in memory: a
+    thousand shards each have the hashes of all items."""
+    known = first.manifest
+    kept = {
+        key: known[key] if known.get(key) == value else value
+        for key, value in shard.manifest.items()
+    }
+    return replace(shard, manifest=kept)
 
 
 def _room_for(n_shards: int) -> None:
