@@ -20,6 +20,7 @@ from medstress.cli.flags import (
 )
 from medstress.cli.importing import add_import
 from medstress.cli.merging import add_merge, shard_flag
+from medstress.cli.naturalness import add_naturalness
 from medstress.cli.scaffolding import add_new
 from medstress.cli.verifying import add_bundle, add_verify
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
@@ -84,6 +85,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_bundle(commands)
     add_test(commands)
     add_explain(commands)
+    add_naturalness(commands)
     _review(commands)
     _annotate(commands)
     _cache(commands)
