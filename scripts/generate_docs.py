@@ -112,9 +112,9 @@ counts what no way of asking could avoid. Only where a server or engine reports 
 tokens of prompts that replies call cached; `prefix_cache_queries` and `prefix_cache_hits`, tokens that
 vLLM looked up and found ([victims](victims.md#several-servers)).
 `usd`, `spending` and `calls_from_cache`: [cost and cache](cost-and-cache.md#after-a-run).
-Of a run merged from shards also `bought_twice`, the calls that two shards both bought, which `calls`
-and `spending` contain, and `answered_otherwise`, those of them with different answers: [many
-machines](many-machines.md#what-is-the-same-and-what-is-not).
+Of a run merged from shards also `bought_twice`, the calls that two shards both bought, which
+`calls` and `spending` contain, and `answered_otherwise`, those of them with different answers:
+[many machines](many-machines.md#what-is-the-same-and-what-is-not).
 """
 FORMAT_2 = """## Reviews in `summary --json` and exports
 
