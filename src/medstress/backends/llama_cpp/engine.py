@@ -17,6 +17,7 @@ from medstress.backends.options import BackendOptions
 from medstress.core.calls import LENGTH, Decoding, Message
 from medstress.core.errors import PermanentBackendError, missing_extra
 from medstress.files.reading import loading
+from medstress.machine.cores import available_cores
 from medstress.option_letters import is_decided
 
 _BLOCK = 16
@@ -232,4 +233,4 @@ def _threads() -> int:
     llama.cpp's threads wait for each other, so more threads than cores are far slower.
     """
     setting = os.environ.get("OMP_NUM_THREADS", "")
-    return int(setting) if setting.isdecimal() and int(setting) else len(os.sched_getaffinity(0))
+    return int(setting) if setting.isdecimal() and int(setting) else available_cores()
