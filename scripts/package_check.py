@@ -5,10 +5,10 @@ Of `make release-check`, and by hand:
     python scripts/package_check.py contents             # build both, look into them, `twine check`
     python scripts/package_check.py installed --extras none figures openai
     python scripts/package_check.py resolved --python 3.14
-    python scripts/package_check.py floors               # the lowest versions that pyproject.toml allows
+    python scripts/package_check.py floors               # the lowest versions that are allowed
 
-contents   Nothing is missing, nothing is there that belongs elsewhere, licences are in, the metadata
-           say what pyproject.toml says, and both stay below a size. Needs `build` and `twine`.
+contents   Nothing is missing, nothing is there that belongs elsewhere, licences are in, the
+           metadata say what pyproject.toml says, both stay below a size. Needs `build`, `twine`.
 installed  For each extra a clean environment: the wheel is installed, what the extra brings is
            imported, and one question is asked of the mock. Extras that need a GPU's libraries
            (`ONLY_RESOLVED`) are left out.
@@ -55,8 +55,8 @@ UNWANTED = re.compile(
     r"(^|/)(tests?|test_[^/]*|runs|\.env|\.git|\.venv|__pycache__|[^/]*\.(sqlite|pyc|pem|key|log))(/|$)"
 )
 SECRET = re.compile(
-    rb"-----BEGIN [A-Z ]*PRIVATE KEY|\bsk-[A-Za-z0-9]{32,}|\bhf_[A-Za-z0-9]{30,}|\bAKIA[0-9A-Z]{16}\b"
-    rb"|\bghp_[A-Za-z0-9]{36}"
+    rb"-----BEGIN [A-Z ]*PRIVATE KEY|\bsk-[A-Za-z0-9]{32,}|\bhf_[A-Za-z0-9]{30,}"
+    rb"|\bAKIA[0-9A-Z]{16}\b|\bghp_[A-Za-z0-9]{36}"
 )
 TOGETHER = (
     "adapters,explain,figures,inspect-logs,llama-cpp,minilm,mlflow,openai,pandas,quantized,review,"
@@ -76,7 +76,7 @@ OWN_CONSTRAINTS = {
 }
 """Extra -> the versions it is tested with, where `constraints.txt` does not fit."""
 FLOOR_EXTRAS = ("figures", "openai", "pandas", "review", "spacy", "xlsx")
-"""Extras whose floors are tested beside those of the base; the others change weights or hardware."""
+"""Extras whose floors are tested beside those of the base: those that need no weights."""
 FLOOR_TESTS = (
     "tests/unit/stats",
     "tests/unit/core",

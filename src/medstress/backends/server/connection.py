@@ -6,16 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception,
-    stop_after_attempt,
-    wait_random_exponential,
-)
 
 from medstress.backends.options import ANSWER_SECONDS
 from medstress.backends.server.bounded_body import LARGEST_ANSWER, AnswerEncoded, AnswerTooLarge
@@ -25,6 +18,9 @@ from medstress.backends.server.known_keys import cleaned
 from medstress.backends.server.listing import Listing, read_listing, read_one
 from medstress.backends.server.rate_limits import RateLimits
 from medstress.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState, Retrying
 
 T = TypeVar("T")
 
@@ -55,6 +51,13 @@ class Patience:
         self, attempts: int, helps: Callable[[ServerTrouble], bool], sleep: Callable[[float], Any]
     ) -> Retrying:
         """Return the attempts, with waits of full jitter on top of what the server asks."""
+        from tenacity import (
+            Retrying,
+            retry_if_exception,
+            stop_after_attempt,
+            wait_random_exponential,
+        )
+
         jitter = wait_random_exponential(multiplier=self.first, max=self.longest)
         return Retrying(
             stop=stop_after_attempt(attempts),
