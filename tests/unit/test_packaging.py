@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 import medstress.testing
 
@@ -44,3 +48,55 @@ def test_servers_for_tests_are_no_part_of_the_package() -> None:
         assert find_spec(f"medstress.testing.{name}") is None
         assert find_spec(name) is not None  # on the path of tests alone
     assert not any("Server" in name for name in medstress.testing.__all__)
+
+
+def test_every_dependency_has_a_sentence_that_says_why_it_is_there() -> None:
+    lines = (ROOT / "pyproject.toml").read_text("utf-8").splitlines()
+    first = lines.index("dependencies = [")
+    base = lines[first + 1 : lines.index("]", first)]
+    assert len(base) == len(PROJECT["project"]["dependencies"])
+    for line in base:
+        _, _, why = line.partition("#")
+        assert len(why.split()) >= 3, f"{line.strip()}: say why it is there"
+    reasons: list[str] = []
+    for line in lines[lines.index("[project.optional-dependencies]") + 1 :]:
+        if line.startswith("["):
+            break
+        if line.startswith("#"):
+            reasons.append(line)
+        elif line.strip():
+            extra = line.partition(" ")[0]
+            assert reasons or extra == "inspect", f"{extra}: a comment above says why it is there"
+            reasons = [] if extra != "lm-eval" else reasons
+
+
+def test_every_dependency_has_a_floor_that_the_release_check_can_install() -> None:
+    declared = PROJECT["project"]
+    extras = {**declared["optional-dependencies"], "dev": []}
+    for each in (*declared["dependencies"], *(part for parts in extras.values() for part in parts)):
+        assert re.match(r"[\w.-]+(==|>=|<)\d|medstress\[", each), each
+
+
+def test_what_one_report_or_study_needs_is_no_part_of_the_base() -> None:
+    base = {re.split("[>=<]", each)[0] for each in PROJECT["project"]["dependencies"]}
+    assert not base & {"matplotlib", "pylatexenc", "tenacity", "pandas", "torch", "openai"}
+    without = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1:]))\n"
+    code = f"{without}import medstress.cli.commands, medstress.api.results, medstress.plugin"
+    command = [sys.executable, "-c", code, "matplotlib", "pylatexenc", "tenacity", "pandas"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_figures_without_their_extra_are_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from medstress.core.errors import UsageError
+    from medstress.papers.write import write_figures
+
+    monkeypatch.setitem(sys.modules, "pylatexenc", None)
+    with pytest.raises(UsageError) as caught:
+        write_figures(None, tmp_path, ("pdf",))  # type: ignore[arg-type]  # refused before it reads
+    assert str(caught.value) == (
+        "drawing figures is not installed; install it with: pip install 'medstress[figures]'"
+    )
+    assert list(tmp_path.iterdir()) == []
