@@ -129,9 +129,10 @@ answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
 ## `summary --json`: format 2
 
-`"format": 2` is provisional until 0.2.0: fields may still be added. Format 1 is still read wherever
-summaries are read; [CHANGELOG](../CHANGELOG.md) says what changed. Run folders have another number:
-those of every earlier version open, and their summary is computed anew, in format 2.
+Within a format fields may be added; what is there keeps its name and meaning. Format 1 is still
+read wherever summaries are read; [CHANGELOG](../CHANGELOG.md) says what changed. Run folders have
+another number: those of every earlier version open, and their summary is computed anew, in format 2
+([compatibility](compatibility.md)).
 
 `root` is the digest of a complete run with its reviews: one for one experiment with the same
 answers ([the ledger](design/005-ledger.md)). It is null while a run goes on and for folders of

@@ -59,8 +59,8 @@ SECRET = re.compile(
     rb"|\bAKIA[0-9A-Z]{16}\b|\bghp_[A-Za-z0-9]{36}"
 )
 TOGETHER = (
-    "adapters,explain,figures,inspect-logs,llama-cpp,minilm,mlflow,openai,pandas,quantized,review,"
-    "spacy,xlsx,notebooks",
+    "adapters,explain,figures,inspect-logs,llama-cpp,minilm,mlflow,notebooks,openai,pandas,"
+    "quantized,review,spacy,transformers,xlsx",
     "vllm",
     "lm-eval",
     "inspect",
@@ -144,9 +144,9 @@ def main() -> int:
     return 0
 
 
-def build(out: Path) -> tuple[Path, Path]:
+def build(out: Path, root: Path = ROOT) -> tuple[Path, Path]:
     """Build wheel and sdist, the wheel from the sdist, and return both."""
-    _run([sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)], "build")
+    _run([sys.executable, "-m", "build", "--outdir", str(out), str(root)], "build")
     (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
     return wheel, sdist
 
@@ -160,8 +160,8 @@ def check_contents(_: argparse.Namespace) -> Iterator[str]:
     yield "twine check: passed"
 
 
-def examine(wheel: Path, sdist: Path) -> Iterator[str]:
-    """Look into a wheel and an sdist."""
+def examine(wheel: Path, sdist: Path, root: Path = ROOT) -> Iterator[str]:
+    """Look into a wheel and an sdist that were built from a checkout."""
     with zipfile.ZipFile(wheel) as opened:
         in_wheel = {name: opened.read(name) for name in opened.namelist()}
     with tarfile.open(sdist) as packed:
@@ -170,7 +170,7 @@ def examine(wheel: Path, sdist: Path) -> Iterator[str]:
     info = next(name.partition("/")[0] for name in in_wheel if ".dist-info/" in name)
     package = {f"src/{name}" for name in in_wheel if not name.startswith(info)}
     for archive, found in ((wheel, package), (sdist, in_sdist.keys() - BESIDE)):
-        expected = set(_tracked("src/medstress"))
+        expected = set(_tracked(root, "src/medstress"))
         if missing := sorted(expected - found):
             raise Failed(f"{archive.name} lacks {', '.join(missing[:5])}: is it ignored by git?")
         if more := sorted(found - expected):
@@ -273,10 +273,7 @@ def check_floors(_: argparse.Namespace) -> Iterator[str]:
     pinned = [f"{name}=={version}" for name, version in floors(FLOOR_EXTRAS).items()]
     with _environment() as python:
         _install(python, *pinned, *TESTING, "--only-binary=:all:")
-        _install(
-            python, "--no-deps", "hatchling", "pathspec", "pluggy", "trove-classifiers", "editables"
-        )
-        _install(python, "--no-deps", "--no-build-isolation", str(ROOT))
+        _install(python, "--no-deps", str(ROOT))
         command = [*python, "-m", "pytest", "-p", "no:cacheprovider", *FLOOR_TESTS]
         # What newer versions of the libraries no longer warn of is no concern of ours.
         told = _run([*command, "-W", "ignore"], "the tests on the floors", cwd=ROOT)
@@ -322,8 +319,8 @@ def _install(python: list[str], *what: str, constraints: Path | None = None) -> 
     _run([*python, "-m", "pip", "install", "--quiet", *what], f"pip install {what[0]}", limits)
 
 
-def _tracked(folder: str) -> list[str]:
-    return _run(["git", "ls-files", folder], "git ls-files", cwd=ROOT).split()
+def _tracked(root: Path, folder: str) -> list[str]:
+    return _run(["git", "ls-files", folder], "git ls-files", cwd=root).split()
 
 
 def _run(
