@@ -57,7 +57,7 @@ bench: $(VENV)/.run
 	$(BIN)/python benchmarks/bench.py
 
 # What must pass before a release and does not fit CI; some ten minutes on 2 cores. Needs pdflatex.
-release-check: $(VENV)/.notebooks
+release-check: $(VENV)/.release
 	$(BIN)/python scripts/release_check.py
 
 wheel: $(VENV)/.dev
@@ -90,6 +90,6 @@ $(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt
 	$(SMOLLM2)
 	@touch $(VENV)/.run $@
 
-$(VENV)/.notebooks: $(VENV)/.dev
-	$(INSTALL) --editable '.[notebooks]'
+$(VENV)/.release: $(VENV)/.dev
+	$(INSTALL) --editable '.[notebooks,release]'
 	@touch $@

@@ -67,8 +67,8 @@ TOGETHER = (
     "textattack",
 )
 """Extras that go into one environment; each line is one."""
-ONLY_RESOLVED = ("vllm", "dev")
-"""Installed nowhere here: vllm brings a GPU's libraries, dev is what `make test` has."""
+ONLY_RESOLVED = ("vllm", "dev", "release")
+"""Not installed here: vllm brings a GPU's libraries; dev and release are what checks have."""
 OWN_CONSTRAINTS = {
     "inspect": "constraints-inspect.txt",
     "lm-eval": "constraints-lm-eval.txt",

@@ -4,8 +4,8 @@
     python scripts/release.py 0.2.0              # here: a commit, the checks on it, dist/, the tag
     python scripts/release.py 0.2.0 --checked    # `make test` and `make release-check` have passed
 
-Before, the changelog's first section is `## [Unreleased]`, everything is committed, and `build` and
-`twine` are installed (`pip install build twine`). It may be called again after a check has failed
+Before, the changelog's first section is `## [Unreleased]`, everything is committed, and the extra
+`release` is installed, as `make release-check` does. It may be called again after a check has failed
 and was mended: what is done already is not done twice. Exit code 1 if something does not hold.
 """
 
@@ -72,7 +72,7 @@ def make(root: Path, version: str) -> None:
         change(root / VERSION, lambda text: text.replace(f'"{current(root)}"', f'"{version}"'))
         change(root / CHANGELOG, lambda text: dated(text, version, day))
         change(root / CITATION, lambda text: cited(text, version, day))
-        _run([sys.executable, "scripts/generate_docs.py"], root)
+        _run([sys.executable, "scripts/generate_docs.py"], root, PYTHONPATH=str(root / "src"))
         _git(root, "commit", "--quiet", "--all", "--message", f"Version {version}")
         print(_git(root, "show", "--stat", "--format=%s").strip())
     out = root / "dist"
@@ -163,8 +163,15 @@ def _git(root: Path, *arguments: str) -> str:
     return _run(["git", *arguments], root)
 
 
-def _run(command: list[str], root: Path) -> str:
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+def _run(command: list[str], root: Path, **changed: str) -> str:
+    done = subprocess.run(
+        command,
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **changed},
+    )
     if done.returncode:
         raise Failed(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-800:]}")
     return done.stdout

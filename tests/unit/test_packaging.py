@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -100,3 +101,34 @@ def test_figures_without_their_extra_are_one_sentence(
         "drawing figures is not installed; install it with: pip install 'medstress[figures]'"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+BROUGHT_ALONG = {
+    "httpcore2": "httpx2",
+    "huggingface-hub": "transformers",
+    "nltk": "textattack",
+    "pydantic-core": "pydantic",
+    "mlflow": "mlflow-skinny",
+    "vl-convert": "vl-convert-python",
+}
+"""What is imported under another name than that of the dependency that brings it."""
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    imported = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {each.name.partition(".")[0] for each in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported.add(node.module.partition(".")[0])
+    foreign = {name.replace("_", "-") for name in imported - sys.stdlib_module_names}
+    project = PROJECT["project"]
+    extras = project["optional-dependencies"].values()
+    declared = {
+        re.split(r"[>=<\[;]", each)[0]
+        for each in (*project["dependencies"], *(part for parts in extras for part in parts))
+    }
+    assert {BROUGHT_ALONG.get(name, name) for name in foreign} - declared == {
+        "medstress"
+    } - declared
