@@ -106,6 +106,7 @@ vocabulary = "drugs"
 backend = "mock"
 [attack]
 name = "entity_substitution"
+sampler = "random"
 budget = 2
 """
 IMPORTS = """\

@@ -5,8 +5,8 @@
     python scripts/release.py 0.2.0 --checked    # `make test` and `make release-check` have passed
 
 Before, the changelog's first section is `## [Unreleased]`, everything is committed, and the extra
-`release` is installed, as `make release-check` does. It may be called again after a check has failed
-and was mended: what is done already is not done twice. Exit code 1 if something does not hold.
+`release` is installed, as `make release-check` does. It may be called again after a check has
+failed and was mended: what is done is not done twice. Exit code 1 if something does not hold.
 """
 
 from __future__ import annotations
@@ -164,14 +164,8 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def _run(command: list[str], root: Path, **changed: str) -> str:
-    done = subprocess.run(
-        command,
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **changed},
-    )
+    env = {**os.environ, **changed}
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
         raise Failed(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-800:]}")
     return done.stdout
