@@ -56,7 +56,8 @@ docs: $(VENV)/.dev
 bench: $(VENV)/.run
 	$(BIN)/python benchmarks/bench.py
 
-# What must pass before a release and does not fit CI; some ten minutes on 2 cores. Needs pdflatex.
+# What must pass before a release and does not fit CI; half an hour on 2 cores. Needs pdflatex, and an
+# index of packages.
 release-check: $(VENV)/.release
 	$(BIN)/python scripts/release_check.py
 
