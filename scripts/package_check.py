@@ -102,6 +102,7 @@ limit = 1
 [entities]
 type = "drugs"
 vocabulary = "drugs"
+embedding = "ngram"
 [victim]
 backend = "mock"
 [attack]

@@ -15,8 +15,8 @@ notebooks  Every notebook runs from its first cell to its last, without a networ
 tests  The simulations that are marked `release`.
 contents, installed, resolved, floors  Wheel and sdist: scripts/package_check.py. They need an index
        of packages; the others need no network.
-container  The Dockerfile is linted, and built and run where a daemon is. Needs `hadolint`, which the
-       extra `release` brings.
+container  The Dockerfile is linted, and built and run where a daemon is. Needs `hadolint`, which
+       the extra `release` brings.
 
 A check whose tools are missing fails. Exit code 1 if any check fails.
 """
