@@ -163,3 +163,17 @@ def test_the_doctor_names_what_is_too_old_or_only_half_there(medstress, monkeypa
         "pip install medstress",
     ]
     assert "is not tested, only Plan 9" in warned[0]
+
+
+def test_a_package_of_medstress_that_is_gone_is_no_bug(medstress, monkeypatch):
+    def fails(_):
+        raise ModuleNotFoundError("No module named 'polars'", name="polars")
+
+    monkeypatch.setattr("medstress.cli.commands.doctor_cli", fails)
+    monkeypatch.setattr("medstress.files.extras.lacking_of", lambda _: ["polars is missing"])
+    told = medstress("doctor")
+    assert (told.code, told.err) == (
+        2,
+        "medstress: medstress is installed only in part (polars is missing); complete it with: "
+        "pip install medstress\n",
+    )

@@ -131,3 +131,50 @@ def test_every_package_that_is_imported_is_declared() -> None:
     }
     by_name = {BROUGHT_ALONG.get(name, name) for name in foreign}
     assert by_name <= declared | {"medstress"}, by_name - declared
+
+
+def test_a_python_that_is_too_old_is_told_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = (ROOT / "src" / "medstress" / "__init__.py").read_text("utf-8")
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13))
+    monkeypatch.setattr(sys, "version", "3.10.13 (main)")
+    expected = "medstress needs Python 3.11 or newer, and this is 3.10.13; in a checkout: make"
+    with pytest.raises(ImportError, match=expected):
+        exec(source, {})
+    monkeypatch.setattr(sys, "argv", ["-m"])
+    with pytest.raises(SystemExit) as caught:
+        exec(source, {})
+    assert (caught.value.code, expected in capsys.readouterr().err) == (2, True)
+
+
+def test_medstress_without_a_package_that_every_command_needs_says_what_completes_it() -> None:
+    code = (
+        "import sys; sys.modules['markupsafe'] = None; from medstress.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "installed only in part" in done.stderr
+    assert done.stderr.endswith("complete it with: pip install medstress\n")
+
+
+def test_the_container_is_given_what_it_copies_and_nothing_else() -> None:
+    lines = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
+    copied = {
+        each
+        for line in lines
+        if line.startswith("COPY ") and "--from" not in line
+        for each in line.split()[1:-1]
+    }
+    allowed = {
+        line.removeprefix("!")
+        for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+        if line.startswith("!")
+    }
+    assert copied == allowed
+    assert all((ROOT / each).exists() for each in copied)
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert users == ["1000"]
+    pinned = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    for each in re.findall(r"\S+==[\d.]+\d", "\n".join(lines)):
+        assert each in pinned

@@ -67,8 +67,7 @@ def base_fault(error: BaseException) -> UsageError | None:
 
     None for any other error, and for modules that no dependency of medstress is to bring.
     """
-    lacking = lacking_of(BASE)
-    if not isinstance(error, ImportError) or not lacking:
+    if not isinstance(error, ImportError) or not (lacking := lacking_of(BASE)):
         return None
     return _half(f"{_PACKAGE} is", _PACKAGE, lacking, error)
 
