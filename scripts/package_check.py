@@ -90,7 +90,7 @@ FLOOR_TESTS = (
     "tests/cli/test_figures_and_recipes.py",
     "tests/cli/test_servers.py",
 )
-TESTING = ("pytest", "pytest-timeout", "hypothesis", "pillow")
+TESTING = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "pillow")
 """What these tests need beside the package."""
 MOCK = """\
 [experiment]

