@@ -108,9 +108,9 @@ PERFORMANCE = """## `performance` in `summary --json`
 All sessions of the run together. Only back ends that tokenise in this process count tokens:
 `tokens_forwarded` is what the model has read, padding and early work included, `tokens_naive` the
 lengths of all prompts. `benchmarks/prefix_sharing.py`
-counts what no way of asking could avoid. Only where a server or engine reports them: `tokens_cached`,
-tokens of prompts that replies call cached; `prefix_cache_queries` and `prefix_cache_hits`, tokens that
-vLLM looked up and found ([victims](victims.md#several-servers)).
+counts what no way of asking could avoid. Only where a server or engine reports them:
+`tokens_cached`, tokens of prompts that replies call cached; `prefix_cache_queries` and
+`prefix_cache_hits`, tokens that vLLM looked up and found ([victims](victims.md#several-servers)).
 `usd`, `spending` and `calls_from_cache`: [cost and cache](cost-and-cache.md#after-a-run).
 Of a run merged from shards also `bought_twice`, the calls that two shards both bought, which
 `calls` and `spending` contain, and `answered_otherwise`, those of them with different answers:
@@ -143,9 +143,10 @@ answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
 ## `summary --json`: format 2
 
-`"format": 2` is provisional until 0.2.0: fields may still be added. Format 1 is still read wherever
-summaries are read; [CHANGELOG](../CHANGELOG.md) says what changed. Run folders have another number:
-those of every earlier version open, and their summary is computed anew, in format 2.
+Within a format fields may be added; what is there keeps its name and meaning. Format 1 is still
+read wherever summaries are read; [CHANGELOG](../CHANGELOG.md) says what changed. Run folders have
+another number: those of every earlier version open, and their summary is computed anew, in format 2
+([compatibility](compatibility.md)).
 
 `root` is the digest of a complete run with its reviews: one for one experiment with the same
 answers ([the ledger](design/005-ledger.md)). It is null while a run goes on and for folders of

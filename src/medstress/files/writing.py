@@ -193,7 +193,11 @@ def set_access(folder: Path, access: Access) -> None:
                 each.chmod(access.file)
 
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Windows has neither flag: there O_EXCL refuses links, too, and no descriptor is inherited.
+_CLOSED = getattr(os, "O_CLOEXEC", 0)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | _CLOSED
+# Windows flushes only what may be written.
+_FLUSHED = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | _CLOSED
 
 
 def _refuse_other(path: Path) -> None:
@@ -207,7 +211,7 @@ def _refuse_other(path: Path) -> None:
 
 def _sync(path: Path) -> None:
     # A disk that writes late reports a full disk here, and the rename must not precede the content.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, _FLUSHED)
     try:
         os.fsync(descriptor)
     finally:

@@ -37,7 +37,7 @@ from medstress.metrics.validity import validity_fields
 from medstress.metrics.variants import consistency_net, variant_fields
 
 FORMAT = 2
-"""Format version of `summary --json` (docs: schema); provisional until 0.2.0."""
+"""Format version of `summary --json` (docs: schema, compatibility)."""
 
 RowKey: TypeAlias = tuple[str, str, str, str, int | None]
 """(dataset, group, victim, attack, seed) of one row of results; the seed of deterministic

@@ -93,13 +93,15 @@ def run_experiment(
                 prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
             )
     finally:
-        if not (folder / FILE).exists():
-            # Refused before its first trial: the lock alone is left.
-            (folder / LOCK).unlink(missing_ok=True)
-            if is_new:
-                with suppress(OSError):  # somebody has put a file there
-                    folder.rmdir()
+        # Refused before its first trial: the lock alone is left.
+        is_refused = not (folder / FILE).exists()
+        if is_refused:
+            with suppress(PermissionError):  # Windows keeps an open file, and removes it afterwards
+                (folder / LOCK).unlink(missing_ok=True)
         lock.release()
+        if is_refused and is_new:
+            with suppress(OSError):  # somebody has put a file there
+                folder.rmdir()
     return folder
 
 
