@@ -59,7 +59,7 @@ SECRET = re.compile(
     rb"|\bAKIA[0-9A-Z]{16}\b|\bghp_[A-Za-z0-9]{36}"
 )
 TOGETHER = (
-    "adapters,explain,figures,inspect-logs,llama-cpp,minilm,mlflow,notebooks,openai,pandas,"
+    "adapters,docs,explain,figures,inspect-logs,llama-cpp,minilm,mlflow,notebooks,openai,pandas,"
     "quantized,review,spacy,transformers,xlsx",
     "vllm",
     "lm-eval",

@@ -62,6 +62,7 @@ def test_a_half_finished_merge_is_completed_by_run_and_has_the_same_root(bench, 
     assert verify_folder(merged).holds
 
 
+@pytest.mark.release
 def test_calls_in_flight_of_a_shard_that_died_are_interrupted_in_the_merged_run(workbench, bench):
     bench.tables["victim"] = bench.tables["victim"][:1]
     folder, log = bench.root / "1", bench.root / "killed.jsonl"
@@ -149,6 +150,7 @@ def test_a_merge_that_was_killed_leaves_no_run_and_is_begun_again(bench, monkeyp
     assert sorted(path.name for path in merged.iterdir()) == ["run.lock", "run.sqlite"]
 
 
+@pytest.mark.release
 def test_a_merged_run_is_bundled_extended_and_read_like_any_other(workbench, bench, sharded):
     merged = sharded(3)
     bundle = bench.root / "run.zip"
@@ -188,7 +190,7 @@ def test_an_array_of_slurm_says_which_shard_this_is(bench, monkeypatch, capsys):
         assert str(shard.shard) == "3/4"
 
 
-@pytest.mark.parametrize("n", [2, 40])
+@pytest.mark.parametrize("n", [2, pytest.param(40, marks=pytest.mark.release)])
 def test_a_shard_without_items_is_finished_at_once(workbench, bench, n):
     bench.write_items(workbench.questions(1))
     folders = [bench.root / str(number) for number in range(1, n + 1)]
