@@ -420,3 +420,36 @@ def test_no_odd_log_is_more_than_one_sentence() -> None:
             for each in islice(changed(row), None, None, 5)
         ]
     assert min(read.count(True), read.count(False)) > 20
+
+
+def test_a_log_that_nothing_attacked_has_no_loss_and_judges_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write("made_up", clean())
+    wanted = (
+        ("accuracy", "min_low", 0.5),
+        ("asr", "max_high", 0.1),
+        ("asr_valid", "max_high", 0.6),
+    )
+    text = '[slices]\nby = ["ward"]\n' + "".join(
+        f'[[require]]\nmetric = "{name}"\n{end} = {limit}\n' for name, end, limit in wanted
+    )
+    text += 'vouched_by = "review"\n[[require]]\nmetric = "asr"\nmax_high = 0.9\n'
+    text += 'slice = {by = "ward"}\n'
+    Path("ask.toml").write_text(text, encoding="utf-8")
+    assert medstress_cli(["import", str(path), "--out", "run", "--experiment", "ask.toml"]) in (
+        0,
+        3,
+    )
+    capsys.readouterr()
+    assert medstress_cli(["summary", "run"]) == 3
+    told = " ".join(capsys.readouterr().out.split())
+    assert "3 of 4 criteria are not judged" in told
+    assert "saw no edit" not in told
+    summary = ms.Run("run").summary()
+    assert [each["met"] for each in summary["requirements"]] == [True, None, None, None]
+    assert {each["reason"] for each in summary["requirements"][1:]} == {
+        "nothing was attacked, so no loss was measured"
+    }
+    (row,) = summary["pooled"]
+    assert (row["asr"]["value"], row["asr"]["n"], row["asr_valid"]) == (None, 0, None)

@@ -12,6 +12,7 @@ from medstress.core.rows import TrialRow
 from medstress.core.validity import REVIEW
 from medstress.experiment.plan.slices import POST_HOC, slices_of
 from medstress.metrics.against import difference, paired
+from medstress.metrics.counts import is_unattacked
 from medstress.metrics.criteria import (
     NOT_COMPLETE,
     Evidence,
@@ -72,7 +73,9 @@ def _add_slices(
         item = items[row.dataset, row.item_id]
         return list(slices_of(item, described, row.dataset, row.group))
 
-    found["slices"] = rows = slice_rows(trials, of_trial, budgets, controls)
+    found["slices"] = slice_rows(trials, of_trial, budgets, controls)
+    attacked = {row.attack for row in trials if not is_unattacked(row)}
+    rows = [row for row in found["slices"] if row["attack"] in attacked]
     found["slicing"] = {
         "by": list(described["by"]),
         "label": described["label"],

@@ -238,7 +238,7 @@ def test_where_nothing_succeeded_nobody_has_to_vouch() -> None:
 
 
 def test_an_estimate_without_worst_ends_is_widened_by_the_open_answers(trial: Make) -> None:
-    trials = [trial(item_id=str(i), n_unreadable=i < 5) for i in range(100)]
+    trials = [trial(item_id=str(i), n_unreadable=i < 5, n_asked=8) for i in range(100)]
     found = estimate(10, 100)
     rows = [row(asr_decided=found)]
     asked = {"metric": "asr_decided", "max_high": 0.2}
