@@ -14,11 +14,17 @@ import zstandard
 
 import medstress as ms
 from medstress.audit.verify import verify_folder
+from medstress.card import pages
+from medstress.card.applied_model_card import applied_model_card
+from medstress.card.content import card_of
+from medstress.card.every_eval_ever import every_eval_ever
+from medstress.card.model_index import model_index
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import DataError, MedstressError, StoreError, UsageError
 from medstress.importing import inspect_logs, lm_eval
 from medstress.importing.log import LogOptions
 from medstress.importing.run import import_logs
+from medstress.results.load import open_run
 
 N = 40
 TIME = "2026-11-26T02-34-12.206734"
@@ -551,6 +557,34 @@ def test_no_odd_log_is_more_than_one_sentence() -> None:
             for each in islice(changed(row), None, None, 5)
         ]
     assert min(read.count(True), read.count(False)) > 20
+
+
+def test_the_card_of_a_log_says_that_criteria_are_post_hoc_and_nothing_was_attacked() -> None:
+    path = write("made_up", clean())
+    text = '[slices]\nby = ["ward"]\n[[require]]\nmetric = "accuracy"\nmin_low = 0.5\n'
+    Path("ask.toml").write_text(text, encoding="utf-8")
+    alas = write("alas", [sample(i, (i + 1) % 3, lead="Alas! ") for i in range(N)])
+    for out, others in (("idle", []), ("attacked", [alas])):
+        imported(out, path, perturbed=others, experiment=Path("ask.toml"))
+        with open_run(Path(out)) as run:
+            card = card_of(run)
+        page = pages.markdown(card)
+        assert "Fixed before the first query" not in page + applied_model_card(card)
+        assert "Chosen after the answers existed" in page
+        assert "pre-specified" not in page
+    told = applied_model_card(card) + model_index(card) + every_eval_ever(card)
+    assert "attack_success_rate" in told
+    with open_run(Path("idle")) as run:
+        idle = card_of(run)
+    told = applied_model_card(idle) + model_index(idle) + every_eval_ever(idle)
+    assert "attack_success_rate" not in told
+    assert "right answers lost" not in told
+    assert "accuracy" in told
+    assert "Nothing was attacked" in told
+    page = pages.markdown(idle)
+    assert "| nothing was attacked |" in page
+    assert "No control was asked" not in page
+    assert "no loss" not in page
 
 
 def test_a_log_that_nothing_attacked_has_no_loss_and_judges_none(

@@ -116,6 +116,9 @@ def _estimates(arm: Arm) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
     yield "control", arm.control_lost
     yield "net", arm.net
     yield "valid", arm.valid
+    if arm.valid_bounds is not None and arm.n_lost and None not in arm.valid_bounds:
+        low, high, _ = arm.valid_bounds
+        yield "valid_bounds", {"value": None, "low": low, "high": high}
 
 
 def _parameters(card: Card) -> Iterator[tuple[str, str]]:

@@ -226,7 +226,7 @@ def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
     """Return the acceptance criteria and whether each is met."""
     return Table(
         name="requirements",
-        caption="Acceptance criteria, fixed before the first query",
+        caption="Acceptance criteria",
         columns=(
             *columns(Format.TEXT, "Verdict", "Criterion"),
             *columns(Format.SHARE, "Estimate"),
