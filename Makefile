@@ -57,7 +57,7 @@ bench: $(VENV)/.run
 	$(BIN)/python benchmarks/bench.py
 
 # What must pass before a release and does not fit CI; some ten minutes on 2 cores. Needs pdflatex.
-release-check: $(VENV)/.notebooks
+release-check: $(VENV)/.notebooks wheel
 	$(BIN)/python scripts/release_check.py
 
 wheel: $(VENV)/.dev

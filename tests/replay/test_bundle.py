@@ -375,3 +375,23 @@ def test_judgements_of_a_room_that_is_open_are_packed(made, tmp_path):
         head = write_bundle(folder, tmp_path / "b.zip", report_of)
     with open_run(folder) as run:
         assert head["root"] == root_of(run)
+
+
+def test_a_redacted_bundle_holds_the_roots_of_before_its_reviews(made, tmp_path, capsys):
+    shutil.copytree(made.out, tmp_path / "reviewed")
+    before = head_of(made.root / "redacted.zip")["root"]
+    with ReviewStore(tmp_path / "reviewed") as store:
+        for name in ("A. B.", "C. D."):
+            answers = {"key_right": "yes"}
+            store.add([Review(trial_id="t", reviewer=name, answers=answers, time="now")])
+        to = tmp_path / "redacted.zip"
+        flags = ["--to", str(to), "--redact"]
+        assert medstress_cli(["bundle", str(tmp_path / "reviewed"), *flags]) == 0
+    capsys.readouterr()
+    assert medstress_cli(["verify", str(to), "--root", before]) == 0
+    told = capsys.readouterr().out
+    assert f"it had the root {before}; since then were added: 2 rows of reviews" in told
+    assert "verdicts on criteria" in told
+    with zipfile.ZipFile(to) as archive:
+        numbers = json.loads(archive.read("run/numbers.json"))
+    assert len(numbers["reviews_before"]) == 1
