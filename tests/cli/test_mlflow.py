@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections import namedtuple
 from dataclasses import replace
+from math import isnan
 from types import ModuleType, SimpleNamespace
 from typing import ClassVar
 
@@ -253,7 +254,7 @@ def test_without_mlflow_the_extra_is_named(medstress, finished, monkeypatch):
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="mlflow is not installed")
-def test_mlflow_itself_holds_the_run_in_a_local_folder(medstress, finished, tmp_path):
+def test_mlflow_itself_holds_the_run_in_a_local_folder(medstress, finished, tmp_path, monkeypatch):
     told = medstress("export", finished.out, "--mlflow", tmp_path / "mlruns")
     assert told.code == 0
     from mlflow.tracking import MlflowClient
@@ -266,3 +267,11 @@ def test_mlflow_itself_holds_the_run_in_a_local_folder(medstress, finished, tmp_
     assert (tmp_path / "mlruns").is_dir()
     names = [each.path for each in client.list_artifacts(run.info.run_id)]
     assert sorted(names) == ["cards", "summary.json"]
+    # Logged again, a number that fell is the one that is shown, and one that is gone is none.
+    monkeypatch.setattr(
+        tracking, "_estimates", lambda _: [("asr", {"value": -1, "low": None, "high": None})]
+    )
+    assert medstress("export", finished.out, "--mlflow", tmp_path / "mlruns").out == told.out
+    shown_now = client.get_run(run.info.run_id).data.metrics
+    assert shown_now[f"{place}/asr"] == -1
+    assert isnan(shown_now[f"{place}/accuracy"])
