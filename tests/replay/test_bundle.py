@@ -395,3 +395,19 @@ def test_a_redacted_bundle_holds_the_roots_of_before_its_reviews(made, tmp_path,
     with zipfile.ZipFile(to) as archive:
         numbers = json.loads(archive.read("run/numbers.json"))
     assert len(numbers["reviews_before"]) == 1
+
+
+def test_the_kept_summary_follows_reviews_that_a_room_left_behind(made, tmp_path, capsys):
+    folder, whole = tmp_path / "reviewed", tmp_path / "whole.zip"
+    shutil.copytree(made.out, folder)
+    with ReviewStore(folder) as store:
+        answers = {"key_right": "yes"}
+        store.add([Review(trial_id="t", reviewer="A. B.", answers=answers, time="now")])
+    assert medstress_cli(["bundle", str(folder), "--to", str(whole)]) == 0
+    with zipfile.ZipFile(whole) as archive:
+        assert json.loads(archive.read("run/summary.json"))["root"] == head_of(whole)["root"]
+    assert medstress_cli(["summary", str(folder)]) == 0
+    capsys.readouterr()
+    for each in (folder, whole):
+        assert medstress_cli(["verify", str(each)]) == 0
+        assert "not compared" not in capsys.readouterr().out
