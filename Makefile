@@ -63,7 +63,7 @@ bench: $(VENV)/.run
 
 # What must pass before a release and does not fit CI; an hour on 2 cores. Needs pdflatex, and an
 # index of packages.
-release-check: $(VENV)/.release $(VENV)/.docs
+release-check: $(VENV)/.release $(VENV)/.docs wheel
 	$(BIN)/python scripts/release_check.py
 
 wheel: $(VENV)/.dev

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from medstress.cli.verifying import verify_cli as verify_cli
 from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli
 from medstress.cli.watching import watch_cli as watch_cli
-from medstress.core.errors import UsageError
+from medstress.core.errors import StoreError, UsageError
 from medstress.experiment.file.sources import Source
 from medstress.figures.outputs import Made, Skipped
 from medstress.files.writing import Access, write_text
@@ -53,6 +54,7 @@ from medstress.results.rows import trial_rows
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.running.run import run_folder
+from medstress.summary.kept import renew_summary
 from medstress.summary.remarks import dry_run_remarks
 from medstress.summary.summary import summarise_run
 
@@ -176,7 +178,10 @@ def summary_cli(args: argparse.Namespace) -> int:
             if not args.wide:
                 print(f"all columns: medstress summary {args.folder} --wide")
         write_verdicts(stored, args)
-        return judged_code(stored)
+        code = judged_code(stored)
+    with suppress(StoreError):  # a folder that is only read
+        renew_summary(Path(args.folder))
+    return code
 
 
 def report_cli(args: argparse.Namespace) -> int:

@@ -308,13 +308,18 @@ def _remarks(row: Row, *, is_complete: bool) -> tuple[str, ...]:
         (unread, f"{plural(unread, 'clean answer')} unreadable"),
         (answers, f"{plural(answers, 'answer')} under attack unreadable"),
         (cut_off, f"{plural(cut_off, 'reply', 'replies')} cut off"),
-        (number(row, "n_never_asked"), _never_asked(row)),
+        *(((number(row, "n_never_asked"), _never_asked(row)),) if _has_loss(row) else ()),
     )
     found = [text for n, text in counts if n]
     # Until the end, the items that have been answered are no random part of all.
     if is_complete and chance is not None and low is not None and low <= chance:
         found.append("right no more often than by chance")
     return (*found, *at_worst(row.get("asr"), row.get("asr_bounds")))
+
+
+def _has_loss(row: Row) -> bool:
+    """Return whether there is a loss to which trials without an edit are counted."""
+    return (row.get("asr") or {}).get("value") is not None
 
 
 def _never_asked(row: Row) -> str:
