@@ -9,6 +9,9 @@ Beside it stand two corrections. *Same tables*: what the attack excluded by, whi
 that is left. *Panel*: judges with sensitivity .9 and specificity .7, measured on people's labels,
 corrected by Lang and Reiczigel; and the same panel where its specificity is .4 among the successes
 at hand, which the correction assumes not to be.
+
+`panels`: nobody labelled this row, and a panel that people measured elsewhere in the run vouches;
+its word taken as it is stands beside what `asr_valid` says.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from medstress.core.rows import TrialRow
 from medstress.core.validity import REVIEW, RULE
 from medstress.metrics.measured import KIND_OF, Measured
 from medstress.metrics.validity import validity_fields
+from medstress.stats.estimates import wilson
 
 SHARES = (0.05, 0.1, 0.2, 0.35, 0.5)
 """Of names that are synonyms of the key."""
@@ -79,6 +83,84 @@ class Cell:
     def as_json(self) -> dict[str, Any]:
         """Return its fields."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelCell:
+    """All runs of one panel that vouches alone."""
+
+    share: float
+    """Of names that are synonyms."""
+    sensitivity: float
+    specificity: float
+    runs: int
+    truth: float
+    vouched: float
+    """Share of runs in which it may vouch; the others have bounds."""
+    coverage: float | None
+    """How often `asr_valid` holds the truth then; None if it never vouches."""
+    width: float | None
+    """Mean width then."""
+    at_its_word: float
+    """Mean rate if what it says were true."""
+    at_its_word_covers: float
+    """How often Wilson's interval around that holds the truth."""
+    met_wrongly: float
+    """How often `asr_valid` meets an upper limit that the truth is .05 above."""
+    bounded: float
+    """How often `asr_valid_bounds` hold the rate of valid successes of the run."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its fields."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+PANELS = ((0.9, 0.7), (0.9, 0.2), (0.4, 0.7), (0.95, 0.1), (0.5, 0.5), (0.3, 0.4))
+"""Sensitivity and specificity of panels; the last two tell nothing."""
+
+
+def panels(runs: int) -> Iterator[PanelCell]:
+    """Simulate a panel that vouches alone, for each of `PANELS` and three shares of synonyms."""
+    for share in (0.05, 0.2, 0.5):
+        for sensitivity, specificity in PANELS:
+            yield panel_cell(share, sensitivity, specificity, runs)
+
+
+def panel_cell(
+    share: float, sensitivity: float, specificity: float, runs: int, seed: int = 0
+) -> PanelCell:
+    """Simulate one panel."""
+    drawn = [round(1000 * each) for each in (share, sensitivity, specificity)]
+    rng, maker, truth = np.random.default_rng([seed, *drawn]), _Maker(), truth_of(share)
+    widths, held, at_word, word_held, met, bounded = [], [], [], [], 0, []
+    for _ in range(runs):
+        flipped, valid = _searched(rng, np.full(N_ITEMS, share), np.full(N_ITEMS, FOOLED), 1)
+        says = _panel(rng, valid, specificity, sensitivity)
+        known = Measured(source="panel", cases=_gold(rng, specificity, sensitivity))
+        found = validity_fields(maker.rows(flipped, valid, set(), says), {"panel": known})
+        word = wilson(int((flipped & says).sum()), N_ITEMS)
+        at_word.append(word.value)
+        word_held.append(word.low <= truth <= word.high)
+        low, _, high = found["asr_valid_bounds"]
+        bounded.append(low <= (flipped & valid).mean() <= high)
+        if (ends := _ends(found["asr_valid"])) is not None:
+            widths.append(ends[1] - ends[0])
+            held.append(ends[0] <= truth <= ends[1])
+            met += ends[1] <= truth - 0.05
+    return PanelCell(
+        share=share,
+        sensitivity=sensitivity,
+        specificity=specificity,
+        runs=runs,
+        truth=truth,
+        vouched=len(held) / runs,
+        coverage=float(np.mean(held)) if held else None,
+        width=float(np.mean(widths)) if held else None,
+        at_its_word=float(np.mean(at_word)),
+        at_its_word_covers=float(np.mean(word_held)),
+        met_wrongly=met / runs,
+        bounded=float(np.mean(bounded)),
+    )
 
 
 def truth_of(share: float) -> float:
@@ -150,10 +232,7 @@ def _run(
     if alike:
         s = rng.beta(_ALIKE * share, _ALIKE * (1 - share), N_ITEMS)
         w = rng.beta(_ALIKE * FOOLED, _ALIKE * (1 - FOOLED), N_ITEMS)
-    draws = rng.random((BUDGET, trials, N_ITEMS)) < s
-    fooled = draws | (rng.random(draws.shape) < w)
-    flipped = fooled.any(axis=0)
-    valid = ~np.take_along_axis(draws, fooled.argmax(axis=0)[None], axis=0)[0]
+    flipped, valid = _searched(rng, s, w, trials)
     places = np.argwhere(flipped)
     n = min(n_labels, len(places))
     labelled = {tuple(places[i]) for i in rng.choice(len(places), n, replace=False)}
@@ -171,18 +250,29 @@ def _run(
     )
 
 
+def _searched(rng: np.random.Generator, s: Any, w: Any, trials: int) -> tuple[Any, Any]:
+    """Return which searches end in a success, and whether it is valid, shape (trials, n_items)."""
+    draws = rng.random((BUDGET, trials, N_ITEMS)) < s
+    fooled = draws | (rng.random(draws.shape) < w)
+    return fooled.any(axis=0), ~np.take_along_axis(draws, fooled.argmax(axis=0)[None], axis=0)[0]
+
+
 def _ends(found: dict[str, Any] | None) -> tuple[float, float] | None:
     return None if found is None else (found["low"], found["high"])
 
 
-def _panel(rng: np.random.Generator, valid: Any, specificity: float) -> Any:
-    return rng.random(valid.shape) < np.where(valid, SENSITIVITY, 1 - specificity)
+def _panel(
+    rng: np.random.Generator, valid: Any, specificity: float, sensitivity: float = SENSITIVITY
+) -> Any:
+    return rng.random(valid.shape) < np.where(valid, sensitivity, 1 - specificity)
 
 
-def _gold(rng: np.random.Generator) -> list[Any]:
+def _gold(
+    rng: np.random.Generator, specificity: float = SPECIFICITY, sensitivity: float = SENSITIVITY
+) -> list[Any]:
     """Return what people and the panel say of half valid, half invalid successes elsewhere."""
     valid = np.arange(N_GOLD) % 2 == 0
-    says = _panel(rng, valid, SPECIFICITY)
+    says = _panel(rng, valid, specificity, sensitivity)
     return [
         (("drugs", "different"), (f"g{i}",), bool(valid[i]), bool(says[i])) for i in range(N_GOLD)
     ]

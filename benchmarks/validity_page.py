@@ -1,6 +1,7 @@
 """Writes docs/results/validity.md: the simulated coverage of valid rates, and what of near is left.
 
     python benchmarks/validity_page.py --simulate 1000    # minutes on one core; kept as JSON
+    python benchmarks/validity_page.py --panels 400       # a minute; kept as JSON
     python benchmarks/validity_page.py --near RUN         # reads a run folder; kept as JSON
     python benchmarks/validity_page.py                    # the page again from what is kept
 
@@ -26,12 +27,15 @@ def main() -> None:
     """Run what is asked for, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--simulate", type=int, metavar="RUNS", help="runs a design")
+    parser.add_argument("--panels", type=int, metavar="RUNS", help="runs a panel that vouches")
     parser.add_argument("--near", type=Path, metavar="DIR", help="a run with a near arm")
     parser.add_argument("--name", default="run", help="what the page calls that run")
     args = parser.parse_args()
     KEPT.mkdir(parents=True, exist_ok=True)
     if args.simulate:
         _keep("coverage", [each.as_json() for each in simulated.cells(args.simulate)])
+    if args.panels:
+        _keep("panels", [each.as_json() for each in simulated.panels(args.panels)])
     if args.near:
         known = _kept("near") or {}
         _keep("near", {**known, args.name: survival_of_run(args.near)})
@@ -50,10 +54,13 @@ def _kept(name: str) -> Any:
 def _page() -> list[str]:
     text = (ROOT / "benchmarks" / "results" / "validity" / "page.md").read_text("utf-8")
     before, after = text.split("<!-- coverage -->\n")
+    panels, after = after.split("<!-- panels -->\n")
     middle, end = after.split("<!-- near -->\n")
     return [
         *before.splitlines(),
         *_coverage(_kept("coverage") or []),
+        *panels.splitlines(),
+        *_panels(_kept("panels") or []),
         *middle.splitlines(),
         *lines_of(_kept("near") or {}),
         *end.splitlines(),
@@ -77,6 +84,24 @@ def _coverage(cells: list[dict[str, Any]]) -> list[str]:
             f"{_three(each['corrected'])} | {_three(each['misled'])} |"
             for each in found
         ]
+    return lines
+
+
+def _panels(cells: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "| synonyms among names | sensitivity, specificity | truth | may vouch | covers | width | "
+        "met wrongly | at its word | at its word covers |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {each['share']:.0%} | {_two(each['sensitivity'])}, {_two(each['specificity'])} | "
+        f"{_two(each['truth'])} | {_two(each['vouched'])} | "
+        f"{'–' if each['coverage'] is None else _three(each['coverage'])} | "
+        f"{'–' if each['width'] is None else _two(each['width'])} | "
+        f"{_three(each['met_wrongly'])} | "
+        f"{_two(each['at_its_word'])} | {_three(each['at_its_word_covers'])} |"
+        for each in cells
+    ]
     return lines
 
 

@@ -119,23 +119,27 @@ Of a run merged from shards also `bought_twice`, the calls that two shards both 
 FORMAT_2 = """## Reviews in `summary --json` and exports
 
 `review`, where somebody judged: `n_raters`, `n_adjudicators`; `samples` (`mode`, `seed`, `drawn` of
-`population`, its `arms`, what was `planted`, `complete`, `time`); `judgements` (`judgement`,
+`population`, its `arms`, what was `planted`, `complete`, `time`, and `remark` where a sheet
+is hardly a random draw); `judgements` (`judgement`,
 `n_cases`, `n_split`, `n_decided`, `n_open`, `yes`, `agreement` with `n_raters`, `raw`, `cohen`,
 `fleiss`, `krippendorff`); `controls` (`rater`, `control`, `right`); `answers` (`n_items`; `people`,
 `raters`, `models`, each `clean` and `attacked`), null where nobody answered. [The review
 room](review.md).
 
-`asr_valid` of a row has `vouched_by`, `truth` (which truth it is of), `n_labels`, `n_disputed` and
-`settled_ends` beside the fields of an estimate. `validity`: `truth`; `why` there is no estimate,
+`asr_valid` of a row has `vouched_by`, `truth` (which truth it is of), `n_labels`, `n_disputed`,
+`n_unlabelled`, `settled_ends` and `assumes` beside the fields of an estimate. `validity`: `truth`; `why` there is no estimate,
 else null; `n_sampled`, successes in a random sample; `checkers`, a row for the panel and the
-checker that judged successes: `name`, `source`, `n_labels` (of people), `sensitivity`,
+checker that judged successes: `name`, `source`, `n_labels` (of people, or pairs), `sensitivity`,
 `specificity`, `asr_valid_corrected` (null with a reason in `why`), `assumes`. [Second right
 answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
 `perplexity`, after `medstress naturalness`: `model` and `hash` of the last scoring model, and
 `calls` of each by hash, which count nowhere else. `perplexity_ratio` of a row is absent before.
 
-`evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV).
+`checker`, after `medstress checker --run`: `name` and `hash` of the checker whose words count.
+
+`evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV), and so is
+`first_success_evidence`, null where the first success is the pick.
 
 `export --table reviews` has `trial_id` (null for planted cases), `reviewer`, `human_valid`,
 `answers` (JSON), `note`, `time`, the four judgements, `role` (`rater`, `adjudicator`), `case_id`,

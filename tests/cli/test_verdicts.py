@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from medstress.cli.app import medstress_cli
 from medstress.results.markdown import escape
 from medstress.summary.verdict import sentences_of
 
@@ -42,6 +45,26 @@ def test_the_verdict_comes_first_and_the_files_say_the_same(gate, medstress):
     found = medstress("summary", gate.out, "--json")
     assert found.code == 3
     assert [each["met"] for each in json.loads(found.out)["requirements"]] == [False, True]
+
+
+class ClosedPipe(io.StringIO):
+    """Standard output whose reader has gone."""
+
+    def write(self, text):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    def fileno(self):
+        raise io.UnsupportedOperation
+
+
+def test_a_verdict_survives_a_closed_pipe(gate, medstress, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", ClosedPipe())
+        assert medstress_cli(gate.arguments("--junit", str(gate.root / "v.xml"))) == 3
+        assert medstress_cli(["summary", str(gate.out)]) == 3
+        assert medstress_cli(["summary", str(gate.out), "--json"]) == 3
+        assert medstress_cli(["verify", str(gate.out), "--root", "0" * 32]) == 2
+    assert (gate.root / "v.xml").is_file()  # written after the pipe was closed
 
 
 def test_a_run_without_criteria_has_cases_for_its_faults(bench, medstress):

@@ -9,6 +9,7 @@ from medstress.api.run import Run, run
 from medstress.audit.bundle import verify_bundle, write_bundle
 from medstress.audit.verify import verify_folder
 from medstress.core.errors import UsageError
+from medstress.running.prepare import prepare
 
 VICTIM = '''
 """Wrong on changed prompts of a planted share of the questions; unreadable where they say so."""
@@ -334,6 +335,25 @@ def test_what_is_decided_of_one_attack_stops_it_and_the_other_goes_on(planted):
     n = {name: sum(row.attack == name for row in rows) for name in ("random", "nearest")}
     assert n["random"] < n["nearest"]
     assert [each["met"] for each in Run(bench.out).summary()["requirements"]] == [True, True]
+
+
+@pytest.mark.parametrize("attack", ["near", "near (n -5)", "near n=-5"])
+def test_an_attack_may_be_named_as_tables_show_it(planted, attack):
+    bench = planted(0.02, n=12)
+    bench.tables["attack"] = [bench.attack("pdws", n=[-5], label="near"), bench.attack("random")]
+    bench.tables["require"] = [{"metric": "asr", "max_high": 1.0, "where": {"attack": attack}}]
+    prepared = prepare(bench.write())
+    (criterion,) = prepared.experiment.require
+    assert criterion.where == {"attack": "near n=-5"}
+
+
+def test_a_name_that_several_attacks_have_is_refused(planted, said):
+    bench = planted(0.02, n=12)
+    bench.tables["attack"] = [bench.attack("pdws", n=[-5, -9], label="near")]
+    bench.tables["require"] = [{"metric": "asr", "max_high": 1.0, "where": {"attack": "near"}}]
+    with pytest.raises(UsageError) as caught:
+        prepare(bench.write())
+    said(str(caught.value), "near n=-5, near n=-9")
 
 
 def test_a_limit_leaves_an_early_stop_open(planted):

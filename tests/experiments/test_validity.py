@@ -129,7 +129,9 @@ def test_labels_fill_the_first_valid_success_and_the_rate(found: Run, tmp_path: 
     assert row["asr"]["value"] == 1
     # Somebody picked these three, so nothing follows for the others.
     assert row["asr_valid"] is None
-    assert row["validity"]["why"] == "3 of a review are of no random sample of the successes"
+    assert row["validity"]["why"] == (
+        "3 labels of reviewers are not of a random sample of the successes"
+    )
     assert row["asr_valid_bounds"] == pytest.approx([2 / 12, (n - 1) / 12, n / 12])
     assert (row["n_validity_unknown"], row["n_censored"]) == (n - m, 1)
     judge(found, tmp_path, dict.fromkeys(unknown[m:], "yes"))
@@ -149,10 +151,66 @@ def test_a_sheet_gives_an_estimate_if_its_maker_says_that_it_was_drawn_at_random
     row = row_of(found)
     assert (row["validity"]["n_sampled"], row["asr_valid"]["n_labels"]) == (10, 10)
     assert {each.sampled for each in Run(found.folder).rows()} == {True, False}
+    assert row["asr_valid"]["n_unlabelled"] == 0
     (sample,) = Run(found.folder).summary()["review"]["samples"]
     assert (sample["mode"], sample["seed"], sample["population"]) == ("sheet", 7, 12)
     assert medstress_cli(["review", str(found.folder), "--drawn-at-random", "7"]) == 2
     said(capsys.readouterr().err, "--import FILE.csv")
+
+
+def test_what_a_rater_left_blank_stays_in_a_random_sample(
+    found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Callable[..., None]
+) -> None:
+    trials = by_item(found)
+    unknown = [item for item, row in trials.items() if row.valid is None]
+    all_of_them = sorted(trials, key=lambda item: item not in unknown)
+    filled = dict.fromkeys(all_of_them[:10], "yes") | {all_of_them[0]: ""}
+    refused = medstress_cli(["review", str(found.folder), "--import", str(tmp_path / "sheet.csv")])
+    assert refused == 2  # no such sheet yet
+    capsys.readouterr()
+    with pytest.raises(AssertionError):
+        judge(found, tmp_path, dict.fromkeys(unknown, ""), "--drawn-at-random", "7")
+    said(capsys.readouterr().err, "got", "rows with none in the column 'human_valid'")
+    with pytest.raises(AssertionError):
+        judge(found, tmp_path, filled, "--drawn-at-random", "-1")
+    said(capsys.readouterr().err, "expected the seed of the draw, 0 or more")
+    assert "review" not in Run(found.folder).summary()
+    judge(found, tmp_path, filled, "--drawn-at-random", "7")
+    row = row_of(found)
+    assert row["validity"]["n_sampled"] == 10
+    assert row["asr_valid"] is None  # nine labels
+    judge(
+        found, tmp_path, dict.fromkeys(all_of_them[:11], "yes") | filled, "--drawn-at-random", "8"
+    )
+    valid = row_of(found)["asr_valid"]
+    assert (valid["n_labels"], valid["n_unlabelled"]) == (10, 1)
+    assert valid["settled_ends"][0] < valid["low"]
+
+
+def test_a_first_success_that_is_not_the_pick_has_its_evidence_and_is_no_failure_in_its_case(
+    found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = next(each for each in by_item(found).values() if each.valid is None)
+    assert row.first_success == 1 < int(row.first_unrefuted_success or 0)
+    pieces = [each.as_json() for each in read(row.first_success_evidence)]
+    assert pieces[0] == {"kind": "key_plus_words", "source": "rules", "valid": False}
+    assert all(each.kind != "key_plus_words" for each in read(row.evidence))
+    refuted = next(r for r in by_item(found).values() if r.valid is False)
+    assert refuted.first_success_evidence is None  # the pick is the first
+    capsys.readouterr()
+    assert medstress_cli(["case", str(found.folder), row.trial_id]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    name = str(row.first_success_replacement)
+    assert f"of the first success, {name}: key plus words (rules): the key is not right" in shown
+    assert "Tried before, without success or refuted" in shown
+    tried = shown.split("without success or refuted")[1]
+    first = tried.split(" 2. ")[0]
+    assert name in first
+    assert "a success that was refuted" in first
+    found.export("trials", tmp_path / "t.jsonl")
+    rows = map(json.loads, (tmp_path / "t.jsonl").read_text().splitlines())
+    (exported,) = [each for each in rows if each["trial_id"] == row.trial_id]
+    assert exported["first_success_evidence"] == pieces
 
 
 def test_every_success_carries_its_evidence_with_its_source(

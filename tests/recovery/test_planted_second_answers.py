@@ -51,3 +51,28 @@ def test_every_planted_share_and_number_of_labels_is_covered(simulated: ModuleTy
         error = (0.05 * 0.95 / found.runs) ** 0.5
         assert found.coverage >= LIMIT - 3 * error, found
         assert found.corrected >= LIMIT - 3 * error, found
+
+
+def test_a_panel_that_errs_vouches_by_the_corrected_rate_and_never_at_its_word(
+    simulated: ModuleType,
+) -> None:
+    """It misses six of ten valid successes: at its word .26 of .41, and no interval holds .41."""
+    found = simulated.panel_cell(0.2, 0.4, 0.7, runs=8)
+    assert found.at_its_word == pytest.approx(0.26, abs=0.03)
+    assert found.at_its_word_covers == 0
+    assert found.vouched > 0
+    assert found.coverage >= 0.8
+    assert (found.met_wrongly, found.bounded) == (0, 1)
+    useless = simulated.panel_cell(0.2, 0.3, 0.4, runs=2)
+    assert (useless.vouched, useless.bounded) == (0, 1)
+
+
+@pytest.mark.release
+@pytest.mark.timeout(1200)
+def test_every_panel_that_may_vouch_covers_the_truth(simulated: ModuleType) -> None:
+    for found in simulated.panels(100):
+        n = found.runs * found.vouched
+        if n >= 20:
+            assert found.coverage >= LIMIT - 3 * (0.05 * 0.95 / n) ** 0.5, found
+        assert found.met_wrongly <= 0.05, found
+        assert found.bounded == 1, found

@@ -11,7 +11,7 @@ from medstress.entities.names import normalise
 from medstress.results.formats import decimal
 from medstress.results.table import Column, Format, Table, as_row, columns
 from medstress.stats.estimates import Estimate
-from medstress.stats.shares import rate
+from medstress.stats.shares import design_effect_of, rate
 
 FORMAT = 1
 """Of `--json`."""
@@ -39,6 +39,8 @@ class Measured:
     """Share called the same, of the covered pairs that are."""
     specificity: Estimate
     """Share called different, of the covered pairs that are."""
+    design_effects: tuple[float, float] = (1.0, 1.0)
+    """Of both: how many pairs are worth one independent pair."""
 
     @property
     def corrects(self) -> bool | None:
@@ -56,6 +58,7 @@ class Measured:
             "sensitivity": self.sensitivity.as_json(),
             "specificity": self.specificity.as_json(),
             "corrects": self.corrects,
+            "design_effects": list(self.design_effects),
         }
 
 
@@ -85,14 +88,23 @@ def measure(pairs: Sequence[Pair], said: Sequence[bool | None]) -> list[Measured
 def _measured(by: str, name: str, pairs: Sequence[Pair], said: Sequence[bool | None]) -> Measured:
     judged = [(normalise(pair.a), pair.same, one) for pair, one in zip(pairs, said, strict=True)]
     covered = [(unit, truth, one) for unit, truth, one in judged if one is not None]
+    right = {
+        same: [(unit, one is same) for unit, truth, one in covered if truth is same]
+        for same in (True, False)
+    }
     return Measured(
         by=by,
         name=name,
         n_pairs=len(pairs),
         coverage=rate((unit, one is not None) for unit, _, one in judged),
-        sensitivity=rate((unit, one) for unit, truth, one in covered if truth),
-        specificity=rate((unit, not one) for unit, truth, one in covered if not truth),
+        sensitivity=rate(right[True]),
+        specificity=rate(right[False]),
+        design_effects=(_effect(right[True]), _effect(right[False])),
     )
+
+
+def _effect(observations: Sequence[tuple[str, bool]]) -> float:
+    return design_effect_of(observations) if observations else 1.0
 
 
 def _nearness(pair: Pair) -> tuple[bool, float]:
@@ -145,4 +157,11 @@ def checker_table(checker: str, rows: Sequence[Measured]) -> Table:
 def _unplaced(rows: Sequence[Measured]) -> list[str]:
     covered = rows[0].coverage.hits or 0
     n = rows[0].n_pairs - covered
-    return [f"{n:,} of {rows[0].n_pairs:,} pairs cannot be placed: neither right nor wrong"]
+    told = [f"{n:,} of {rows[0].n_pairs:,} pairs cannot be placed: neither right nor wrong"]
+    rates = {"sensitivity": rows[0].sensitivity, "specificity": rows[0].specificity}
+    if lost := [name for name, found in rates.items() if not found.n]:
+        told.append(
+            f"it places no pair that tells its {' and its '.join(lost)}, so no correction by it "
+            "exists; use bounds"
+        )
+    return told

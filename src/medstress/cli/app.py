@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from medstress.api.wording import flags_are_said
 from medstress.cli.next_commands import with_next_command
 from medstress.cli.parser import READING, build_parser
 from medstress.cli.stopping import INTERRUPTED, Stopping
-from medstress.cli.streams import visible_output
+from medstress.cli.streams import outlive_reader, visible_output
 from medstress.core.errors import MedstressError, UsageError, did_you_mean, reason
 from medstress.engine.progress import DRAIN_SECONDS
 
@@ -49,6 +49,10 @@ COMMANDS = (
     "new",
     "doctor",
 )
+
+
+_JUDGING = ("demo", "run", "tune", "train", "summary", "compare", "verify")
+"""Commands whose exit code is a verdict, which has to survive `| head`."""
 
 
 @visible_output()
@@ -121,6 +125,15 @@ def _dispatch(arguments: Sequence[str], stop: Stopping) -> int:
     from medstress.cli import commands
 
     handler = getattr(commands, f"{args.command}_cli")
+    if args.command in _JUDGING:
+        outlive_reader()
+        code = _handled(handler, args)
+        sys.stdout.flush()  # while a closed pipe can still be dealt with
+        return code
+    return _handled(handler, args)
+
+
+def _handled(handler: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
     if not getattr(args, "unverified", False):
         return int(handler(args))
     from medstress.store.unverified import unverified

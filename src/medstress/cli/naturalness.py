@@ -38,6 +38,7 @@ def naturalness_cli(args: argparse.Namespace) -> int:
     from medstress.backends.options import BackendOptions
     from medstress.cli.display import display
     from medstress.core import registry
+    from medstress.core.errors import UsageError
     from medstress.experiment.first.choices import Choices
     from medstress.experiment.first.victim import model_place
     from medstress.running.perplexity import check_scores, measure_perplexities
@@ -45,6 +46,11 @@ def naturalness_cli(args: argparse.Namespace) -> int:
 
     folder, base = Path(args.folder), Path.cwd()
     place = model_place(Choices(data="", model=args.model), base, "multiple_choice")
+    if place["backend"] == "mock":
+        raise UsageError(
+            f"--model {args.model}: the stand-in reads no text, so it has no perplexity; give a "
+            f"language model, such as {SHIPPED}"
+        ).with_flag("--model", SHIPPED)
     options = BackendOptions(base=base, **{k: v for k, v in place.items() if k != "backend"})
 
     def open_scorer() -> Backend:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from typing import Any, TextIO, cast
 
 _CONTROL = re.compile(
@@ -48,8 +49,20 @@ def visible_output() -> Iterator[None]:
         yield
 
 
+def outlive_reader() -> None:
+    """Let the command go on, in silence, when who reads its output closes the pipe.
+
+    So its exit code is its verdict, and its files are written, whoever has read enough.
+    """
+    if isinstance(sys.stdout, _Visible):
+        sys.stdout.outlives = True
+
+
 class _Visible:
     """A stream that passes text on through `visible`."""
+
+    outlives = False
+    """Whether a closed pipe ends the output and not the command."""
 
     def __init__(self, stream: TextIO) -> None:
         self.plain = plain_stream(stream)
@@ -59,8 +72,27 @@ class _Visible:
         shown, encoding = visible(text), getattr(self.plain, "encoding", None)
         if encoding:
             shown = shown.encode(encoding, "backslashreplace").decode(encoding)
-        self.plain.write(shown)
+        with self._unbroken():
+            self.plain.write(shown)
         return len(text)
+
+    def flush(self) -> None:
+        """Write out what is buffered."""
+        with self._unbroken():
+            self.plain.flush()
+
+    @contextmanager
+    def _unbroken(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            if not self.outlives:
+                raise
+            # What is buffered still goes somewhere: an error at the end would change the exit code.
+            with suppress(OSError, ValueError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self.plain.fileno())
+                os.close(nowhere)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.plain, name)

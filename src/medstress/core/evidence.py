@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -58,6 +58,13 @@ def of_reason(reason: str | None, valid: bool | None) -> tuple[Evidence, ...]:
         return (Evidence(kind=_OF_REVIEWERS[reason], source=reason, valid=valid),)
     kind = _OF_RULES.get(reason, reason)
     return (Evidence(kind=kind if kind in KINDS else "gate", source="rules", valid=valid),)
+
+
+def after_success(
+    pieces: Sequence[Evidence], reason: str | None, valid: bool | None
+) -> tuple[Evidence, ...]:
+    """Return pieces with what the reason of a validity adds: nothing to those that explain it."""
+    return tuple(pieces) if pieces and valid is False else (*pieces, *of_reason(reason, valid))
 
 
 def as_text(pieces: Iterable[Evidence]) -> str:

@@ -208,6 +208,10 @@ class TrialRow:
     evidence: str | None = None
     """What speaks for or against the key after the pick, each piece with `kind`, `source` and
     `valid`, as JSON; None without a success."""
+    first_success_evidence: str | None = None
+    """The same of the first success, with what refuted it; None where that is the pick."""
     perplexity_ratio: float | None = None
     """Perplexity of the edited options over that of the clean ones, by the model of `medstress
     naturalness`: of the first success, or of a control's first success or last edit."""
+    pick_perplexity_ratio: float | None = None
+    """The same of the pick; None where that is the first success."""

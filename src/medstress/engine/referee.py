@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Validity
+from medstress.core.evidence import after_success
 from medstress.core.items import Edited
 from medstress.core.outcomes import (
     Goal,
@@ -155,6 +156,7 @@ class Referee:
             result.first_pick, result.first_after = candidate, prediction
             result.variant_class = found.variant_class
             result.first_success_attempt = query.attempt
+            result.first_evidence = after_success(found.evidence, found.reason, found.valid)
         elif smaller:
             if result.pick is not None and len(candidate.edits) >= len(result.pick.edits):
                 return found

@@ -74,6 +74,9 @@ class TrialResult:
     """Who vouches for it or what refutes it; `rule` if rules do not refute it."""
     evidence: tuple[Evidence, ...] = ()
     """What else speaks for or against the key after it."""
+    first_evidence: tuple[Evidence, ...] = ()
+    """What speaks for or against the key after the first success, the rule that refutes it
+    included."""
     censored: bool = False
     """Whether the search ended at an invalid success before its budget was used."""
     first_success_attempt: int | None = None
@@ -155,7 +158,8 @@ class TrialResult:
             "variant_class": self.variant_class,
             "valid": self.valid,
             "validity_reason": self.validity_reason,
-            "evidence": [[e.kind, e.source, e.valid] for e in self.evidence] or None,
+            "evidence": _evidence(self.evidence),
+            "first_evidence": _evidence(self.first_evidence if first else ()),
             "censored": self.censored or None,
             "n_excluded": self.n_excluded,
             "first_success_attempt": self.first_success_attempt,
@@ -169,6 +173,10 @@ class TrialResult:
             "counted": self.counted,
         }
         return {name: value for name, value in record.items() if value not in (None, [])}
+
+
+def _evidence(pieces: tuple[Evidence, ...]) -> list[list[Any]]:
+    return [[each.kind, each.source, each.valid] for each in pieces]
 
 
 def _edits(candidate: Edited | None) -> list[list[Any]]:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from medstress.core.controls import BETWEEN, arm_label
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
-from medstress.core.validity import VOUCHERS
+from medstress.core.validity import CHECKER, VOUCHERS
 from medstress.metrics.bounds import asr_bounds, is_open_at_baseline, lacks_answers
 from medstress.metrics.counts import is_eligible, is_never_asked, is_unattacked
 from medstress.metrics.success import at_budget
@@ -274,7 +274,7 @@ def _found(
 ) -> Reading:
     """Read a metric and its worst ends from a row, a point of `asr_at` or a slice."""
     metric, place = criterion["metric"], place_of(row)
-    value, bounds = _field(holder, metric), holder.get(f"{metric}_bounds")
+    value, bounds, ends = _field(holder, metric), holder.get(f"{metric}_bounds"), None
     if isinstance(value, Mapping) and not is_estimate(value):
         # One estimate for each control.
         bounds = bounds or {}
@@ -289,15 +289,18 @@ def _found(
         reason = _unvouched(holder, criterion.get("vouched_by"))
         if reason is not None:
             return Reading(place=place, estimate=None, reason=reason, more=more)
-        # Its own bounds are shares without intervals. Open disputes count at their worst.
-        bounds = value.get("settled_ends") if value.get("n_disputed") else None
+        # Its own bounds are shares without intervals. Disputed and unlabelled successes count at
+        # their worst, and open answers beside them.
+        bounds, ends = None, value.get("settled_ends")
     if not is_estimate(value):
         reason = f"the row has no {metric}"
         return Reading(place=place, estimate=None, reason=reason, more=more)
     if bounds is not None:
         low, high = bounds
         return Reading(place=place, estimate=value, ends=(low, high), more=more)
-    return _by_open_answers(metric, place, value, more, evidence)
+    if ends is None:
+        ends = value["low"], value["high"]
+    return _by_open_answers(metric, place, value, ends, more, evidence)
 
 
 def _field(holder: Row, metric: str) -> Any:
@@ -334,7 +337,9 @@ def _unvouched(row: Row, wanted: str | None) -> str | None:
     """Return why valid successes are not vouched for as asked; None if they are."""
     value = row.get("asr_valid")
     if value is None:
-        return (row.get("validity") or {}).get("why") or NOTHING_VOUCHES
+        why = str((row.get("validity") or {}).get("why") or NOTHING_VOUCHES)
+        asked = why == NOTHING_VOUCHES and wanted == CHECKER
+        return f"{why} (a checker can: medstress checker --run DIR)" if asked else why
     trusted = VOUCHERS if wanted is None else VOUCHERS[: VOUCHERS.index(wanted) + 1]
     if value["vouched_by"] in trusted:
         return None
@@ -342,10 +347,10 @@ def _unvouched(row: Row, wanted: str | None) -> str | None:
 
 
 def _by_open_answers(
-    metric: str, place: Place, value: Row, more: Row, evidence: Evidence | None
+    metric: str, place: Place, value: Row, ends: Ends, more: Row, evidence: Evidence | None
 ) -> Reading:
-    """Widen an interval without worst ends of its own by the share of open answers."""
-    low, high = value["low"], value["high"]
+    """Widen ends that leave open answers out by the share of these."""
+    low, high = ends
     trials = () if evidence is None else evidence.trials[place]
     n_open = sum(
         is_open_at_baseline(row) or (is_eligible(row) and lacks_answers(row)) for row in trials

@@ -20,7 +20,7 @@ from medstress.metrics.confidence import confidence_fields
 from medstress.metrics.controls import control_fields, is_control, repaired, with_controls
 from medstress.metrics.counts import check_trial, count_verdicts, is_unattacked, seed_order
 from medstress.metrics.diversity import both_diversities
-from medstress.metrics.measured import Measured, measured
+from medstress.metrics.measured import Elsewhere, Source, measured
 from medstress.metrics.pairs import attack_tests
 from medstress.metrics.perplexity import perplexity_fields
 from medstress.metrics.similarity import prompt_similarity
@@ -75,6 +75,7 @@ def summarise(
     budgets: Mapping[str, int],
     roles: Mapping[RowKey, Roles] | None = None,
     without: Reasons | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> dict[str, Any]:
     """Compute the summary of a run, finished or not, in the shape of `summary --json`.
 
@@ -90,6 +91,7 @@ def summarise(
         budgets: perturbed queries per item, by attack label; the largest where it varies.
         roles: calls and tokens by role of the rows whose attack asks other roles.
         without: the controls that attacks have not.
+        elsewhere: the errors of the run's checker on labelled pairs.
 
     Returns:
         A dictionary that `json.dumps(..., allow_nan=False)` takes.
@@ -103,7 +105,7 @@ def summarise(
         rows[trial.dataset, trial.group, trial.victim, trial.attack, trial.seed].append(trial)
     _check_ledgers(rows, ledgers)
     keys = sorted(rows, key=lambda key: (key[:4], seed_order(key[4])))
-    sources = measured(trials)
+    sources = measured(trials, elsewhere)
     roles, without = roles or {}, without or {}
     results = {
         key: {
@@ -133,7 +135,7 @@ def _pooled(
     budgets: Mapping[str, int],
     roles: Mapping[RowKey, Roles],
     without: Reasons,
-    sources: Mapping[str, Measured],
+    sources: Mapping[str, Source],
 ) -> list[dict[str, Any]]:
     """Pool the seeds of each attack; a deterministic attack keeps a row of its own."""
     pools: dict[tuple[str, str, str, str, bool], list[RowKey]] = defaultdict(list)
@@ -202,7 +204,7 @@ def _row(
     trials: Sequence[TrialRow],
     ledger: Ledger,
     budget: int,
-    sources: Mapping[str, Measured],
+    sources: Mapping[str, Source],
 ) -> dict[str, Any]:
     """Compute one row of results or of pooled, the fields in the documented order."""
     dataset, group, victim, attack, seed = key

@@ -2,7 +2,8 @@
 
 A success is valid if the key still holds after the edit. Rules refute and never vouch, so what
 they let pass is of unknown validity (`medstress.core.validity`). An unknown rate is never reported
-as 0.
+as 0. A panel or a checker errs, so its word narrows no bound either way: what it says, for or
+against, leaves a success unknown here.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from medstress.core.rows import TrialRow
+from medstress.core.validity import CHECKER, PANEL
 from medstress.metrics.arms import EVERY_BUDGET
 from medstress.metrics.counts import (
     is_eligible,
     is_flipped,
     is_unrefuted_success,
-    is_valid_success,
     pick_success,
     unit_of,
 )
@@ -33,14 +34,20 @@ Reach: TypeAlias = tuple[int | None, int | None, int | None]
 def asr_unrefuted(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate the share of eligible trials with a success that nothing refutes.
 
-    It is the middle of `asr_valid_bounds`: every success of unknown validity counts.
+    Every success of unknown validity counts: it is the middle of `asr_valid_bounds`, unless a panel
+    refuted some.
     """
     return rate((unit_of(row), is_unrefuted_success(row)) for row in trials if is_eligible(row))
 
 
 def n_validity_unknown(trials: Sequence[TrialRow]) -> int:
-    """Count successes of unknown validity."""
-    return sum(is_flipped(row) and row.valid is None for row in trials)
+    """Count successes of unknown validity: neither people nor a rule settle it."""
+    return sum(is_flipped(row) and settled_validity(row) is None for row in trials)
+
+
+def settled_validity(trial: TrialRow) -> bool | None:
+    """Return what people or rules say of a success; None: unknown, or only a panel's word."""
+    return None if trial.validity_reason in (PANEL, CHECKER) else trial.valid
 
 
 def n_censored(trials: Sequence[TrialRow]) -> int:
@@ -75,10 +82,10 @@ def reach(trial: TrialRow) -> Reach:
     pick = pick_success(trial)
     if pick is None:
         return None, None, None
-    valid = trial.first_valid_success if is_valid_success(trial) else None
-    if is_unrefuted_success(trial):
-        return valid, pick, pick
-    return None, None, pick + 1 if trial.censored else None
+    valid = settled_validity(trial)
+    if valid is False:
+        return None, None, pick + 1 if trial.censored else None
+    return trial.first_valid_success if valid else None, pick, pick
 
 
 def shares(found: Sequence[Reach], within: int) -> Bounds | None:

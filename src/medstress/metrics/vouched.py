@@ -14,14 +14,13 @@ from typing import Any, TypeAlias
 from medstress.core.evidence import PEOPLE, word_of
 from medstress.core.rows import TrialRow
 from medstress.core.validity import PANEL, REVIEW, VOUCHERS
+from medstress.metrics.corrected import Part, corrected, product, worded
 from medstress.metrics.counts import is_eligible, is_flipped, unit_of
-from medstress.metrics.measured import LEAST_LABELS, Measured, measured, said_by
+from medstress.metrics.measured import LEAST_LABELS, Source, is_rule_refuted, measured, said_by
 from medstress.metrics.significance.judges import unjudged_items
 from medstress.stats.estimates import Estimate
 from medstress.stats.shares import rate
 
-Part: TypeAlias = tuple[float, float, float]
-"""A rate, and how far its interval reaches below and above it."""
 Label: TypeAlias = tuple[TrialRow, bool]
 """A success, and what is said of it."""
 _BOTH = (False, True)
@@ -47,8 +46,14 @@ class Vouched:
     """Number of successes that the source labelled."""
     n_disputed: int = 0
     """Number of sampled successes on which people disagree, or cannot say, and nobody decided."""
+    n_unlabelled: int = 0
+    """Number of sampled successes of which nobody said anything; of a panel or a checker, of
+    successes on which it has no word."""
     settled_ends: tuple[float | None, float | None]
-    """The lower end if all disputed successes were invalid, and the upper end if all were valid."""
+    """The lower end if all disputed and unlabelled ones were invalid, and the upper end if all were
+    valid."""
+    assumes: str | None = None
+    """What a correction of a panel's or a checker's words assumes; None for people's labels."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the estimate's fields, then the others."""
@@ -58,23 +63,27 @@ class Vouched:
             "truth": self.truth,
             "n_labels": self.n_labels,
             "n_disputed": self.n_disputed,
+            "n_unlabelled": self.n_unlabelled,
             "settled_ends": list(self.settled_ends),
+            "assumes": self.assumes,
         }
 
 
 def asr_valid(
-    trials: Sequence[TrialRow], sources: Mapping[str, Measured] | None = None
+    trials: Sequence[TrialRow], sources: Mapping[str, Source] | None = None
 ) -> Vouched | None:
     """Estimate the share of eligible trials whose pick is a success after which the key holds.
 
     The labels come from the most trusted source that can be believed: people (review), then a
     panel, then a checker. People's labels count if they are of a random sample of the successes
-    (`sampled`), or of all of them. A panel or a checker counts if it was itself measured on
-    people's labels (`Measured.why_not`). With v the valid share among the labels, asr_valid =
-    asr v, and with the ends of both
-    low = asr_valid - sqrt(((asr - asr_low) v)^2 + ((v - v_low) asr)^2); high likewise. Successes
-    that a rule refuted are a stratum of their own: without labels there, none of them is valid.
-    If people labelled every success, nothing is left to guess, and the rate is a plain share.
+    (`sampled`), or of all of them. With v the valid share among the labels, asr_valid = asr v, and
+    with the ends of both low = asr_valid - sqrt(((asr - asr_low) v)^2 + ((v - v_low) asr)^2); high
+    likewise. Successes that a rule refuted are a stratum of their own: without labels there, none
+    of them is valid. If people labelled every success, nothing is left to guess, and the rate is a
+    plain share.
+
+    What a panel or a checker says is never taken as it is: it counts if its errors were measured
+    (`Source.why_not`), and then corrected by them, their uncertainty included (`corrected`).
 
     If a panel vouches, items whose key no judge picks before any edit are left out, because its
     labels say nothing about them.
@@ -82,9 +91,9 @@ def asr_valid(
     Tuned prediction-powered inference (people's labels beside a checker's on all successes) is not
     implemented: if people have labelled successes, only their labels count.
 
-    Successes on which people disagree or cannot say are no random part of the sample: left out,
-    they may flatter either way. So the ends are also given for when all of them turn out invalid,
-    or valid.
+    Sampled successes on which people disagree, cannot say or said nothing are no random part of
+    the sample: left out, they may flatter either way. So the ends are also given for when all of
+    them turn out invalid, or valid (`Vouched.settled_ends`).
 
     Args:
         trials: of one row.
@@ -103,49 +112,71 @@ def asr_valid(
     return found if isinstance(found, Vouched) else None
 
 
-def vouched_or_why(trials: Sequence[TrialRow], sources: Mapping[str, Measured]) -> Vouched | str:
+def vouched_or_why(trials: Sequence[TrialRow], sources: Mapping[str, Source]) -> Vouched | str:
     """Return the rate of `asr_valid`, or why there is none."""
     missing: list[str] = []
     for source in VOUCHERS:
-        found = _by(trials, source, sources.get(source))
+        if not any(is_flipped(row) and said_by(row, source) is not None for row in trials):
+            continue
+        found = _by_people(trials) if source == REVIEW else _by_errors(trials, sources[source])
         if isinstance(found, Vouched):
             return found
-        missing += [found] if found else []
+        missing.append(found)
     return "; ".join(missing) or NOTHING_VOUCHES
 
 
-def _by(trials: Sequence[TrialRow], source: str, known: Measured | None) -> Vouched | str | None:
-    """Estimate by the labels of one source; return why that is impossible, None without any."""
-    if not any(is_flipped(row) and said_by(row, source) is not None for row in trials):
-        return None
-    if source != REVIEW and known is not None and (why := known.why_not):
-        return why
-    unjudged = unjudged_items(trials) if source == PANEL else set()
-    found = _Labels([row for row in trials if row.item_id not in unjudged], source)
+def _by_people(trials: Sequence[TrialRow]) -> Vouched | str:
+    """Estimate by people's labels; return why that is impossible."""
+    found = _Labels(trials)
     if found.is_census:
         return found.counted()
-    if len(found.labels) < LEAST_LABELS:
-        return found.too_few()
-    apart = f"; items that no judge knows are left out ({len(unjudged)})" if unjudged else ""
-    return found.estimated(apart)
+    return found.too_few() if len(found.labels) < LEAST_LABELS else found.estimated()
+
+
+def _by_errors(trials: Sequence[TrialRow], known: Source) -> Vouched | str:
+    """Estimate by a panel's or a checker's words, corrected; return why that is impossible."""
+    if why := known.why_not:
+        return why
+    unjudged = unjudged_items(trials) if known.source == PANEL else set()
+    trials = [row for row in trials if row.item_id not in unjudged]
+    met, left = worded(trials, known.source)
+    if len(met) < LEAST_LABELS:
+        return f"{_labels_of(len(met), known.source)}, and an estimate needs {LEAST_LABELS}"
+    estimate = corrected(trials, known)
+    if unjudged:
+        apart = f"; items that no judge knows are left out ({len(unjudged)})"
+        estimate = replace(estimate, method=estimate.method + apart)
+    return Vouched(
+        estimate=estimate,
+        vouched_by=known.source,
+        truth=truth_of([*met, *left]),
+        n_labels=len(met),
+        n_unlabelled=len(left),
+        settled_ends=(estimate.low, estimate.high),
+        assumes=known.assumes,
+    )
+
+
+def _labels_of(n: int, source: str) -> str:
+    who = "reviewers" if source == REVIEW else f"the {source}"
+    return f"{n} label{'' if n == 1 else 's'} of {who}"
 
 
 class _Labels:
-    """What one source says of the successes of a row."""
+    """What people say of the successes of a row."""
 
-    def __init__(self, trials: Sequence[TrialRow], source: str) -> None:
-        self._trials, self._source = trials, source
+    def __init__(self, trials: Sequence[TrialRow]) -> None:
+        self._trials = trials
         self._successes = [row for row in trials if is_flipped(row)]
-        said = [(row, said_by(row, source)) for row in self._successes]
+        said = [(row, said_by(row, REVIEW)) for row in self._successes]
         of_all = [(row, word) for row, word in said if word is not None]
-        self.is_census = source == REVIEW and self._is_census({id(row) for row, _ in of_all})
-        is_counted = _is_any if self.is_census or source != REVIEW else _is_sampled
+        self.is_census = self._is_census({id(row) for row, _ in of_all})
+        is_counted = _is_any if self.is_census else _is_sampled
         self.labels: list[Label] = [(row, word) for row, word in of_all if is_counted(row)]
-        self._disputed = [
-            row
-            for row, word in said
-            if word is None and source == REVIEW and is_disputed(row) and is_counted(row)
-        ]
+        open_ = [row for row, word in said if word is None and is_counted(row)]
+        self._disputed = [row for row in open_ if is_disputed(row)]
+        # What a rule refuted stays so until people say otherwise.
+        self._blank = [row for row in open_ if not (is_disputed(row) or is_rule_refuted(row))]
         self._n_outside = len(of_all) - len(self.labels)
 
     def _is_census(self, labelled: set[int]) -> bool:
@@ -157,17 +188,16 @@ class _Labels:
         return all(by_stratum[False]) and (all(refuted) or not any(refuted))
 
     def _of(self, refuted: bool) -> list[TrialRow]:
-        return [row for row in self._successes if is_refuted(row, self._source) is refuted]
+        return [row for row in self._successes if is_rule_refuted(row) is refuted]
 
     def too_few(self) -> str:
         """Say why the labels give no number."""
         n, out = len(self.labels), self._n_outside
         verb = "is" if out == 1 else "are"
-        outside = f"{out} of a {self._source} {verb} of no random sample of the successes"
         if not n and out:
-            return outside
-        told = f"{n} label{'' if n == 1 else 's'} of a {self._source}, and an estimate needs "
-        return f"{told}{LEAST_LABELS}" + (f"; {outside}" if out else "")
+            return f"{_labels_of(out, REVIEW)} {verb} not of a random sample of the successes"
+        outside = f"; {out} more {verb} not of a random sample of the successes" if out else ""
+        return f"{_labels_of(n, REVIEW)}, and an estimate needs {LEAST_LABELS}{outside}"
 
     def counted(self) -> Vouched:
         """Return the share of valid successes where people labelled all of them."""
@@ -179,15 +209,15 @@ class _Labels:
             replace(estimate, method=f"{estimate.method}; every success was judged", hits=None)
         )
 
-    def estimated(self, apart: str) -> Vouched | str:
+    def estimated(self) -> Vouched | str:
         """Return the rate, ASR times the valid share of the labels."""
-        estimate = self._estimate(self.labels, apart)
+        estimate = self._estimate(self.labels)
         return estimate if isinstance(estimate, str) else self._vouched(estimate)
 
-    def _estimate(self, labels: Sequence[Label], apart: str = "") -> Estimate | str:
+    def _estimate(self, labels: Sequence[Label]) -> Estimate | str:
         parts: list[Part] = []
         for refuted in _BOTH:
-            there = [each for each in labels if is_refuted(each[0], self._source) is refuted]
+            there = [each for each in labels if is_rule_refuted(each[0]) is refuted]
             if there:
                 share = self._share(refuted)
                 parts.append(product(share, rate((unit_of(row), word) for row, word in there)))
@@ -200,13 +230,13 @@ class _Labels:
             low=max(0.0, sum(values) - hypot(*below)),
             high=min(1.0, sum(values) + hypot(*above)),
             method=f"ASR times the valid share of {len(labels)} labelled successes, the ends of "
-            f"both 95 % intervals combined (Zou and Donner){apart}",
+            "both 95 % intervals combined (Zou and Donner)",
         )
 
     def _share(self, refuted: bool) -> Estimate:
         """Return the share of eligible trials with a success in one stratum."""
         return rate(
-            (unit_of(row), is_flipped(row) and is_refuted(row, self._source) is refuted)
+            (unit_of(row), is_flipped(row) and is_rule_refuted(row) is refuted)
             for row in self._trials
             if is_eligible(row)
         )
@@ -214,19 +244,21 @@ class _Labels:
     def _vouched(self, estimate: Estimate) -> Vouched:
         return Vouched(
             estimate=estimate,
-            vouched_by=self._source,
+            vouched_by=REVIEW,
             truth=truth_of(self._successes),
             n_labels=len(self.labels),
             n_disputed=len(self._disputed),
+            n_unlabelled=len(self._blank),
             settled_ends=self._settled_ends(estimate),
         )
 
     def _settled_ends(self, estimate: Estimate) -> tuple[float | None, float | None]:
-        """Return the ends if every disputed success were invalid, and if every one were valid."""
-        if not self._disputed:
+        """Return the ends if every open sampled success were invalid, and if all were valid."""
+        open_ = [*self._disputed, *self._blank]
+        if not open_:
             return estimate.low, estimate.high
         worst, best = (
-            self._estimate([*self.labels, *((row, valid) for row in self._disputed)])
+            self._estimate([*self.labels, *((row, valid) for row in open_)])
             for valid in (False, True)
         )
         if isinstance(worst, str) or isinstance(best, str):
@@ -252,30 +284,3 @@ def is_disputed(row: TrialRow) -> bool:
     """Return whether people looked at a success and nothing came of it."""
     looked, word = word_of(row.evidence, PEOPLE)
     return (row.validity_reason == REVIEW and row.valid is None) or (looked and word is None)
-
-
-def is_refuted(row: TrialRow, source: str) -> bool:
-    """Return True if something less trusted than the source refuted all successes of a search."""
-    if source != REVIEW and said_by(row, source) is not None:
-        return False  # the panel's own refutation is a label
-    return row.first_unrefuted_success is None
-
-
-def product(share: Estimate, part: Estimate) -> Part:
-    """Multiply two shares, the second within the first; see `asr_valid`.
-
-    >>> from medstress.stats.estimates import wilson
-    >>> [round(number, 3) for number in product(wilson(40, 100), wilson(15, 20))]
-    [0.3, 0.111, 0.092]
-    """
-    p, p_low, p_high = _numbers(share)
-    v, v_low, v_high = _numbers(part)
-    below = hypot((p - p_low) * v, (v - v_low) * p)
-    return p * v, below, hypot((p_high - p) * v, (v_high - v) * p)
-
-
-def _numbers(estimate: Estimate) -> tuple[float, float, float]:
-    value, low, high = estimate.value, estimate.low, estimate.high
-    if value is None or low is None or high is None:
-        raise ValueError("there is nothing to estimate a share from")
-    return value, low, high

@@ -148,7 +148,10 @@ def _ends_said(judged: Row, estimate: Row) -> Iterator[str]:
     if judged.get("judged_by") or None in own or (low >= own[0] and high <= own[1]):
         yield ends
     else:
-        yield f"{ends} if every unreadable or failed answer went the worst way"
+        open_ = "unreadable or failed answer"
+        if judged["metric"] == "asr_valid":
+            open_ += " and every open label"
+        yield f"{ends} if every {open_} went the worst way"
 
 
 def _end_missed(judged: Row) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from medstress.metrics.vouched import NOTHING_VOUCHES
 from medstress.report.labels import Row, number
@@ -36,8 +36,28 @@ def valid_cell(row: Row) -> Cell:
         return Cell(value="unknown", lines=told + bounds + notes)
     flipped = count(number(row, "n_flipped"))
     labels = f"{valid['vouched_by']}: {count(valid['n_labels'])} of {flipped} successes"
-    corrected = tuple(map(_corrected, (row.get("validity") or {}).get("checkers") or ()))
-    return Cell(value=read_score(valid), lines=(labels, *filter(None, corrected), *bounds, *notes))
+    checkers = (row.get("validity") or {}).get("checkers") or ()
+    beside = (_corrected(each) for each in checkers if each["name"] != valid["vouched_by"])
+    lines = (labels, *_open(valid), *beside, *bounds, _wider(valid, row), *notes)
+    return Cell(value=read_score(valid), lines=tuple(filter(None, lines)))
+
+
+def _open(valid: Row) -> Iterator[str]:
+    """Say how many successes nobody settled, and what a correction assumes."""
+    if n := (valid.get("n_disputed") or 0) + (valid.get("n_unlabelled") or 0):
+        low, high = map(decimal, valid["settled_ends"])
+        yield f"{count(n)} without a settled label: {low} to {high} with all invalid or all valid"
+    if valid.get("assumes"):
+        yield f"corrected for its errors, assuming {valid['assumes']}"
+
+
+def _wider(valid: Row, row: Row) -> str:
+    """Say why an interval may reach beyond bounds that assume nothing."""
+    bounds = row.get("asr_valid_bounds")
+    if not bounds or None in (valid["low"], valid["high"]):
+        return ""
+    is_within = bounds[0] <= valid["low"] and valid["high"] <= bounds[2]
+    return "" if is_within else "the interval is for items like these, the bounds for these alone"
 
 
 def _corrected(checker: Row) -> str:

@@ -84,7 +84,7 @@ ESTIMANDS = (
         number="`asr_valid`: the first success is valid",
         names="those drawn: items that share names are taken as independent",
         only=_RIGHT,
-        missing="no success; disputed labels: invalid or valid in `settled_ends`",
+        missing="no success; disputed and missing labels: invalid or valid in `settled_ends`",
         fields=("asr_valid",),
     ),
     Estimand(

@@ -55,6 +55,7 @@ _PARSED: dict[str, Callable[[str], Any]] = {
     "continuations": json.loads,
     "scores": _scores,
     "evidence": json.loads,
+    "first_success_evidence": json.loads,
     "values": json.loads,
 }
 """Columns that are objects or arrays in JSONL and parquet, and JSON text in CSV."""

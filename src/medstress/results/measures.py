@@ -42,9 +42,9 @@ VALID = Measure(
     name="asr_valid",
     label="ASR, valid successes",
     meaning="ASR that counts a success only where the key still holds after the edit, for which "
-    "people (review) vouch by a random labelled sample, or a panel of judges or a checker that was "
-    "measured on people's labels; rules can only refute it. Without them it is unknown and lies "
-    "between its bounds: no unknown success is valid, or all are, or all are and the censored "
+    "people (review) vouch by a random labelled sample, or a panel of judges or a checker, "
+    "corrected for its measured errors; rules can only refute it. Without them it is unknown and "
+    "lies between its bounds: no unknown success is valid, or all are, or all are and the censored "
     "trials would have been flipped validly with more budget",
 )
 """Not a share of counts: ASR times the valid share of the labelled successes."""
@@ -148,7 +148,7 @@ ANSWERS = _defined(
     (
         "n_validity_unknown",
         "Of unknown validity",
-        "successes for which nobody vouches and that nothing refutes",
+        "successes that neither people nor a rule settle; a panel's or checker's word does not",
     ),
     (
         "n_censored",

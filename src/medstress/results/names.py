@@ -125,7 +125,7 @@ def names_of(manifest: Mapping[str, Any]) -> Names:
     specs: Mapping[str, Any] = manifest.get("attacks") or {}
     given = {str(table["label"]) for table in config.get("attack") or () if table.get("label")}
     return Names(
-        attacks=_attack_names(specs, given),
+        attacks=attack_names(specs, given),
         victims=_unique(_victim_names(list(manifest.get("victims") or {}))),
         datasets=_unique((label, label) for label in manifest.get("datasets") or {}),
         groups=_unique((label, label) for label in manifest.get("groups") or {}),
@@ -187,7 +187,13 @@ def _kept(label: str, given: Iterable[str]) -> str | None:
     return None
 
 
-def _attack_names(specs: Mapping[str, Any], given: Collection[str]) -> dict[str, str]:
+def attack_names(specs: Mapping[str, Any], given: Collection[str]) -> dict[str, str]:
+    """Return label -> what people call an attack.
+
+    Args:
+        specs: label -> its spec.
+        given: the labels that the user wrote.
+    """
     arms = {label: spec for label, spec in specs.items() if "control_of" not in spec}
     words = [(label, _kept(label, given) or attack_words(arms[label])) for label in arms]
     twice = {name for name, n in Counter(name for _, name in words).items() if n > 1}

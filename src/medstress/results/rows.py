@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from medstress.core.clusters import clusters_by_dataset, document_of
 from medstress.core.errors import StoreError
-from medstress.core.evidence import Evidence, as_text, of_reason
+from medstress.core.evidence import Evidence, after_success, as_text, read
 from medstress.core.items import FOLLOW_UP, Edited, Item, Question
 from medstress.core.outcomes import Verdict, key_margin
 from medstress.core.rows import TrialRow
@@ -21,11 +21,12 @@ from medstress.core.validity import known_validity
 from medstress.engine.requests import Purpose
 from medstress.kinds import kind_of
 from medstress.metrics.counts import pick_success
+from medstress.results.checks import counted, evidence_of
 from medstress.results.load import StoredRun, reviews_of
 from medstress.results.review_rows import with_review, with_samples
 from medstress.results.reviewed import settled
 from medstress.results.stored_prompts import Prompts, stored_prompt
-from medstress.store.formats import PERPLEXITIES
+from medstress.store.formats import CHECKS, PERPLEXITIES
 from medstress.store.reader import StoredTrial
 from medstress.store.review_store import stored_rooms
 from medstress.store.reviews import KEY_RIGHT
@@ -43,6 +44,7 @@ _FIRST = (
     "first_success_edits",
     "first_success_score",
     "first_success_confidence",
+    "first_success_evidence",
 )
 _SHOWN = (
     *("prompt_before", "listing_before", "prompt_after", "listing_after", "first_success_prompt"),
@@ -66,7 +68,7 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
     clusters = clusters_by_dataset(items.values())
     name = manifest["config"]["experiment"]["name"]
     embedder = manifest.get("similarity", {}).get("hash")
-    scorer = manifest.get(SCORER, {}).get("hash")
+    scorer, checker = manifest.get(SCORER, {}).get("hash"), counted(manifest)
     reviewed = settled(run.once(reviews_of), KEY_RIGHT)
     rows, room = [], _most_shown(run.folder)
     for trial in run.trials():
@@ -83,7 +85,9 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
         row = replace(
             row,
             prompt_similarity=prompt_similarity(trial, embedder),
-            perplexity_ratio=_perplexity_ratio(trial, scorer),
+            perplexity_ratio=_perplexity_ratio(trial, scorer, 0),
+            pick_perplexity_ratio=_perplexity_ratio(trial, scorer, 2),
+            evidence=_with_checks(row, trial, checker),
         )
         rows.append(with_review(row, reviewed.get(row.trial_id)))
     return with_samples(rows, stored_rooms(run.folder).values())
@@ -98,10 +102,16 @@ def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
     return None
 
 
-def _perplexity_ratio(trial: StoredTrial, scorer: str | None) -> float | None:
+def _perplexity_ratio(trial: StoredTrial, scorer: str | None, at: int) -> float | None:
     """Return exp(edited - clean), of mean negative log-likelihoods by a scoring model's hash."""
-    found = trial.result.get(PERPLEXITIES, {}).get(scorer)
-    return None if found is None else math.exp(found[1] - found[0])
+    logs = trial.result.get(PERPLEXITIES, {}).get(scorer, ())[at : at + 2]
+    return math.exp(logs[1] - logs[0]) if logs else None
+
+
+def _with_checks(row: TrialRow, trial: StoredTrial, checker: str | None) -> str | None:
+    """Return the evidence of a success with what the run's checker says of it."""
+    more = evidence_of(trial.result.get(CHECKS, {}).get(checker))
+    return as_text([*read(row.evidence), *more]) if more else row.evidence
 
 
 def _most_shown(folder: Path) -> int:
@@ -223,13 +233,15 @@ def _evidence(trial: StoredTrial) -> str | None:
     if trial.verdict != Verdict.FLIPPED.value:
         return None
     result = trial.result
-    stored = tuple(
-        Evidence(kind=kind, source=source, valid=valid)
-        for kind, source, valid in result.get("evidence") or ()
-    )
     reason = result.get("validity_reason")
     valid = known_validity(result.get("valid"), reason)
-    return as_text(stored if stored and valid is False else (*stored, *of_reason(reason, valid)))
+    return as_text(after_success(_pieces(result.get("evidence")), reason, valid))
+
+
+def _pieces(stored: Sequence[Any] | None) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(kind=kind, source=source, valid=valid) for kind, source, valid in stored or ()
+    )
 
 
 def _last(item: Item, last: list[Any] | None) -> dict[str, Any]:
@@ -334,6 +346,7 @@ def _first_successes(item: Item, result: Mapping[str, Any]) -> dict[str, Any]:
     is_refuted = result.get("valid") is False
     unrefuted = result.get("first_unrefuted_success", None if is_refuted else claimed)
     valid = known_validity(result.get("valid"), result.get("validity_reason"))
+    found = _pieces(result.get("first_evidence"))
     return {
         "first_success": first,
         "first_unrefuted_success": unrefuted,
@@ -344,6 +357,7 @@ def _first_successes(item: Item, result: Mapping[str, Any]) -> dict[str, Any]:
         "first_success_edits": json.dumps(edits, ensure_ascii=False) if edits else None,
         "first_success_score": _score(item, answer),
         "first_success_confidence": _confidence(item, answer),
+        "first_success_evidence": as_text(found) if found else None,
     }
 
 

@@ -95,7 +95,8 @@ def import_sheet(
 ) -> tuple[int, int]:
     """Store experts' judgements from a CSV sheet; return how many it has, and how many are new.
 
-    A row without answers is not reviewed yet and is left out. A reviewer who judges a case again
+    A row without answers is not reviewed yet: it is left out, but stays one of a random sample. A
+    reviewer who judges a case again
     replaces the earlier judgement; the same sheet read twice adds nothing.
 
     Args:
@@ -106,12 +107,19 @@ def import_sheet(
             they are of no random sample.
 
     Raises:
-        UsageError: a wrong cell; the message names file, row and column.
+        UsageError: a wrong cell; the message names file, row and column. Or a random sample of
+            which nothing is judged.
     """
     latest = {place(one): one for one in store.reviews()}
-    found = list(_read(path, {trial_id for trial_id, _ in run.trial_numbers().values()}))
+    rows = list(_read(path, {trial_id for trial_id, _ in run.trial_numbers().values()}))
+    found = [one for _, one in rows if one is not None]
     if drawn_with is not None:
-        keep_told_sample(run, store, found, drawn_with)
+        if not any(KEY_RIGHT in one.answers for one in found):
+            raise UsageError(
+                f"--import {path}: expected labels of a random sample, got {len(rows)} rows with "
+                f"none in the column {HUMAN_VALID!r}; fill in yes, no or cannot say"
+            )
+        keep_told_sample(run, store, [trial for trial, _ in rows], drawn_with)
     new = [one for one in found if not _is_known(one, latest)]
     store.add(new)
     return len(found), len(new)
@@ -167,7 +175,8 @@ def _csv_row(case: Case) -> dict[str, Any]:
     }
 
 
-def _read(path: Path, known: set[str]) -> Iterator[Review]:
+def _read(path: Path, known: set[str]) -> Iterator[tuple[str, Review | None]]:
+    """Yield the trial of each row, and what it says; None if nothing is filled in."""
     try:
         text = path.read_text("utf-8-sig")
     except OSError as error:
@@ -196,16 +205,16 @@ def _read(path: Path, known: set[str]) -> Iterator[Review]:
     for number, row in enumerate(given, start=2):
         if is_named:
             row = {**row, HUMAN_VALID: row[KEY_RIGHT]}
-        review = _review(row, f"--import {path}, row {number}", known)
-        if review is not None:
-            yield review
+        trial = row["trial_id"].strip()
+        review = _review(row, trial, f"--import {path}, row {number}", known)
+        if review is not None or trial:
+            yield trial, review
 
 
-def _review(row: Mapping[str, str], where: str, known: set[str]) -> Review | None:
+def _review(row: Mapping[str, str], trial: str, where: str, known: set[str]) -> Review | None:
     given = {column: row.get(column, "").strip() for column, *_ in FORM}
     if not any(value for column, value in given.items() if column != "reviewer"):
         return None
-    trial = row["trial_id"].strip()
     if trial not in known:
         raise UsageError(f"{where}, column 'trial_id': the run has no trial {trial!r}")
     answers = {

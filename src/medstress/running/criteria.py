@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -17,6 +18,7 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.slices import check_slices, describe_slices
 from medstress.metrics.criteria import Place
 from medstress.metrics.watching import WATCHED
+from medstress.results.names import attack_names
 from medstress.running.baselines import describe_baseline
 from medstress.running.criterion_metrics import check_metric
 from medstress.store.run_store import RunStore
@@ -33,7 +35,10 @@ def checked(prepared: Prepared) -> Prepared:
             `stop_when` has nothing to decide; one sentence.
     """
     check_slices(prepared)
-    criteria = prepared.experiment.require
+    criteria = _with_labels(prepared)
+    if criteria != prepared.experiment.require:
+        experiment = prepared.experiment.model_copy(update={"require": criteria})
+        prepared = replace(prepared, experiment=experiment)
     if prepared.experiment.experiment.stop_when and not criteria:
         raise UsageError(
             "[experiment] stop_when = 'decided' needs a [[require]] table: without a criterion "
@@ -44,6 +49,28 @@ def checked(prepared: Prepared) -> Prepared:
     for number, criterion in enumerate(criteria, 1):
         _check(prepared, criterion, f"[[require]] {number} ({criterion.metric})")
     return prepared
+
+
+def _with_labels(prepared: Prepared) -> tuple[RequireTable, ...]:
+    """Return the criteria with the attack's label where `where` has what tables call it.
+
+    So `near` and `near (n -20)` stand for `near n=-20`, if they fit one attack alone.
+    """
+    specs = {part.label: part.attack.spec() for part in prepared.attacks}
+    written = {table.label for table in prepared.experiment.attack if table.label}
+    names = attack_names(specs, written)
+    found = []
+    for criterion in prepared.experiment.require:
+        wanted = criterion.where.get("attack")
+        if wanted is not None and wanted not in specs:
+            fitting = [label for label in specs if names[label] == wanted] or [
+                label for label in specs if BETWEEN not in label and label.startswith(f"{wanted} ")
+            ]
+            if len(fitting) == 1:
+                where = {**criterion.where, "attack": fitting[0]}
+                criterion = criterion.model_copy(update={"where": where})
+        found.append(criterion)
+    return tuple(found)
 
 
 def _check_watched(criteria: Sequence[RequireTable]) -> None:

@@ -29,12 +29,15 @@ def validity(row: Row, review: Mapping[str, Any] | None = None) -> Iterator[str]
         return
     if valid.get("vouched_by") and valid.get("value") is not None:
         who = _VOUCHERS.get(valid["vouched_by"], valid["vouched_by"])
+        verb = "judged"
+        if valid.get("assumes"):
+            verb = f"judged, corrected for its measured errors (assuming {valid['assumes']})"
         is_review = valid["vouched_by"] == "review"
         if is_review and review is not None:
             who = plural(review["n_raters"], "reviewer")
         judged = f"{valid['n_labels']:,} of these {row['n_flipped']:,}" if is_review else ""
-        yield f"Lost with the key still right, as {who} judged{_of(judged)}: {between(valid)}."
-        yield from _disputed(valid)
+        yield f"Lost with the key still right, as {who} {verb}{_of(judged)}: {between(valid)}."
+        yield from _open(valid, is_review=is_review)
     elif not row["n_validity_unknown"] and not max(row["asr_valid_bounds"] or (1,)):
         yield "Rules refute every one of these losses: the edits changed what the key rests on."
     elif review is not None and any(each["n_open"] for each in review["judgements"][:1]):
@@ -74,14 +77,23 @@ def _of(part: str) -> str:
     return f" ({part})" if part else ""
 
 
-def _disputed(valid: Row) -> Iterator[str]:
-    """Say how many losses reviewers disagree on, and what these could change."""
-    n = valid.get("n_disputed")
-    if n:
+def _open(valid: Row, *, is_review: bool) -> Iterator[str]:
+    """Say how many losses nobody settled, and what these could change."""
+    disputed, blank = valid.get("n_disputed") or 0, valid.get("n_unlabelled") or 0
+    if not is_review and blank:
+        yield (
+            f"On {blank:,} more it has no word: the interval takes them all as invalid at its "
+            "lower end and as valid at its upper end."
+        )
+    elif disputed or blank:
+        told = [f"On {disputed:,} more they disagree or cannot say"] * bool(disputed)
+        told += [f"{blank:,} more of the sample {'is' if blank == 1 else 'are'} not judged"] * bool(
+            blank
+        )
         low, high = (per_cent(end) for end in valid["settled_ends"])
         yield (
-            f"On {n:,} more they disagree or cannot say: with all of these invalid or all valid, "
-            f"the interval reaches from {low} to {high}."
+            f"{', and '.join(told)}: with all of these invalid or all valid, the interval reaches "
+            f"from {low} to {high}."
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from medstress.metrics.criteria import (
     place_of,
 )
 from medstress.metrics.slices import WIDE, is_too_small, slice_rows, worst_slices
+from medstress.metrics.vouched import FIRST
 from medstress.results.formats import plural, shorten
 from medstress.results.imported import KEY as IMPORTED
 from medstress.results.load import StoredRun
@@ -138,8 +139,8 @@ def _requirements(
 def _with_caution(judged: dict[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
     """Add why the word of the reviewers who decide a criterion may be worth little.
 
-    And, of an upper limit, that it is on the first success: a search that ended at an invalid one
-    might have found a valid one.
+    And what labels were missing or assumed; and, of an upper limit, which success it is of: a
+    search that ended at an invalid one might have found a valid one.
     """
     if judged["metric"] != "asr_valid":
         return judged
@@ -149,14 +150,32 @@ def _with_caution(judged: dict[str, Any], found: Mapping[str, Any]) -> dict[str,
     by = [(row["asr_valid"] or {}).get("vouched_by") for row in rows]
     review = found.get("review")
     lines = rater_lines(review) if review and REVIEW in by else []
+    lines += [line for row in rows for line in _open_labels(row["asr_valid"] or {})]
     n_censored = sum(row["n_censored"] for row in rows)
     if "max_high" in judged["bound"] and n_censored:
         lines.append(
             f"{plural(n_censored, 'search', 'searches')} ended at a success that is not valid and "
-            "might have found a valid one: the rate is of the first success, and only "
+            f"might have found a valid one: the rate is that {_truth(rows)}, and only "
             "asr_valid_bounds is of any within the budget"
         )
     return {**judged, "caution": "; ".join(lines)} if lines else judged
+
+
+def _truth(rows: Sequence[Row]) -> str:
+    """Return what the rates of rows are of, in words."""
+    said = [(row.get("validity") or {}).get("truth") or FIRST for row in rows]
+    return " and ".join(dict.fromkeys(said))
+
+
+def _open_labels(valid: Row) -> Iterator[str]:
+    """Say how many labels are missing that were asked for, and what a correction assumes."""
+    if n := valid.get("n_unlabelled"):
+        by = valid["vouched_by"]
+        what = plural(n, "success", "successes")
+        where = "of the sample without a label" if by == REVIEW else f"without a word of the {by}"
+        yield f"{what} {where}: invalid or valid, whichever is worse"
+    if valid.get("assumes"):
+        yield f"the {valid['vouched_by']}'s words are corrected, assuming {valid['assumes']}"
 
 
 class _Baselines:

@@ -10,6 +10,7 @@ from typing import Any
 
 from medstress.core.controls import left_out_sentences
 from medstress.core.rows import TrialRow
+from medstress.core.validity import CHECKER
 from medstress.experiment.plan.spending import describe_spending
 from medstress.metrics.arms import largest_budget
 from medstress.metrics.clean_answers import clean_answers
@@ -17,6 +18,7 @@ from medstress.metrics.controls import attacks_only
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.metrics.variance import variance_rows
 from medstress.results.answer_warnings import about_answers
+from medstress.results.checks import ENTRY, elsewhere
 from medstress.results.formats import plural
 from medstress.results.imported import imported_lines
 from medstress.results.load import StoredRun, kind_of_run
@@ -95,6 +97,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         budgets,
         run.role_counts(),
         (manifest.get("controls") or {}).get("left_out"),
+        elsewhere(manifest),
     )
     found |= describe_root(run)
     doubts = [f"unverified: {run.doubt}"] if run.doubt else []
@@ -118,6 +121,8 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     if training is not None:
         found["training"] = training
         found["warnings"] += training["cautions"]
+    if ENTRY in manifest:
+        found["checker"] = {name: manifest[ENTRY][CHECKER][name] for name in ("name", "hash")}
     if SCORER in manifest:
         found[SCORER] = manifest[SCORER]
     if "surrogates" in manifest:

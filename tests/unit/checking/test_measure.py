@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from medstress.checking.checkers import Combined, Judge, Rules
+from medstress.checking.checkers import Combined, Judge, Rules, UnansweredError
 from medstress.checking.measure import NO_CORRECTION, checker_table, measure
 from medstress.checking.pairs import Pair, read_pairs
 from medstress.cli.app import medstress_cli
-from medstress.core.calls import Generated
+from medstress.core.calls import Failure, Generated
 from medstress.core.errors import DataError
 
+Said = Callable[..., None]
 ROWS = (
     {"a": "paracetamol", "b": "Tylenol", "same": True, "type": "drugs", "distance": 0.9},
     {"a": "paracetamol", "b": "Tegretol", "same": False, "type": "drugs", "distance": 0.7},
@@ -105,12 +107,49 @@ class Scripted:
     class traits:  # noqa: N801
         batch_size = 2
 
-    def __init__(self, *replies: str) -> None:
+    def __init__(self, *replies: str | None) -> None:
         self._replies = list(replies)
 
-    def answer(self, calls: Any) -> list[Generated]:
+    def answer(self, calls: Any) -> list[Generated | Failure]:
         assert len(calls) <= self.traits.batch_size
-        return [Generated(text=self._replies.pop(0)) for _ in calls]
+        said = [self._replies.pop(0) for _ in calls]
+        return [Failure(error="503") if each is None else Generated(text=each) for each in said]
+
+
+def test_what_a_judge_said_beside_a_failed_call_is_told() -> None:
+    replies = Scripted("yes", "no", None, "yes")
+    with pytest.raises(UnansweredError, match="judge scripted: 503") as caught:
+        Judge("scripted", replies).check([("a", str(i)) for i in range(4)])  # type: ignore[arg-type]
+    assert caught.value.found == {("a", "0"): True, ("a", "1"): False, ("a", "3"): True}
+
+
+def test_a_checker_that_places_nothing_says_that_no_correction_exists() -> None:
+    pairs = [Pair(a="x", b=str(i), same=i < 3) for i in range(6)]
+    notes = checker_table("x", measure(pairs, [None] * 6)).notes
+    assert notes[1] == (
+        "it places no pair that tells its sensitivity and its specificity, so no correction by it "
+        "exists; use bounds"
+    )
+    notes = checker_table("x", measure(pairs, [True] * 3 + [None] * 3)).notes
+    assert "tells its specificity, so" in notes[1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "flag"),
+    [
+        (["--threshold", "0.3"], "--threshold"),
+        (["--model", "foo"], "--model"),
+        (["--checker", "embedding", "--synonyms", "default"], "--synonyms"),
+        (["--checker", "judge", "--model", "mock", "--embedding", "ngram"], "--embedding"),
+        (["--checker", "combined", "--model", "mock", "--threshold", "0.1"], "--threshold"),
+        (["--base-url", "http://localhost"], "--base-url"),
+    ],
+)
+def test_a_flag_that_the_checker_does_not_read_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], flag: str, said: Said
+) -> None:
+    assert medstress_cli(["checker", str(written(tmp_path, *ROWS)), *flags]) == 2
+    said(capsys.readouterr().err, f"{flag} has no effect on --checker")
 
 
 def test_a_judge_is_read_by_its_first_yes_or_no() -> None:

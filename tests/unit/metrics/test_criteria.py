@@ -71,9 +71,29 @@ def test_open_answers_count_at_their_worst() -> None:
 @pytest.mark.parametrize(("n_disputed", "met"), [(0, True), (3, False)])
 def test_disputes_among_reviewers_count_at_their_worst(n_disputed: int, met: bool) -> None:
     valid = estimate(30, 100) | {"vouched_by": "review", "n_labels": 10}
-    valid |= {"n_disputed": n_disputed, "settled_ends": [0.1, 0.5]}
+    valid |= {"n_disputed": n_disputed}
+    valid |= {"settled_ends": [0.1, 0.5] if n_disputed else [valid["low"], valid["high"]]}
     found = judge({"metric": "asr_valid", "min_low": 0.2}, evidence([row(asr_valid=valid)]))
     assert found["met"] is met
+
+
+def test_open_answers_and_disputes_count_at_their_worst_together(trial: Make) -> None:
+    """One more rater who disagrees cannot make a criterion easier to meet."""
+    valid = estimate(30, 100) | {"vouched_by": "review", "n_labels": 10, "n_disputed": 0}
+    valid |= {"settled_ends": [valid["low"], valid["high"]]}
+    disputed = valid | {
+        "n_disputed": 2,
+        "settled_ends": [valid["low"] - 0.02, valid["high"] + 0.02],
+    }
+    trials = [trial(item_id=f"u{i}", **UNREADABLE) for i in range(24)]
+    ends = [
+        judge(
+            {"metric": "asr_valid", "max_high": 0.9}, evidence([row(asr_valid=each)], (), trials)
+        )["bounds"]
+        for each in (valid, disputed)
+    ]
+    assert ends[0] == pytest.approx([0.0, valid["high"] + 0.24])
+    assert ends[1] == pytest.approx([0.0, valid["high"] + 0.26])
 
 
 def test_every_row_must_meet_it_and_the_worst_is_told() -> None:
@@ -214,7 +234,7 @@ def test_valid_successes_need_someone_who_vouches() -> None:
         False,
         "nothing vouches for the validity of successes yet",
     )
-    few = "4 labels of a review, and an estimate needs 10"
+    few = "4 labels of reviewers, and an estimate needs 10"
     told = judge(asked, evidence([row(asr_valid=None, n_flipped=9, validity={"why": few})]))
     assert (told["met"], told["reason"]) == (False, few)
     panel = row(asr_valid={**estimate(5, 100), "vouched_by": "panel", "n_labels": 5})

@@ -14,7 +14,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics import asr, asr_unrefuted, asr_valid, asr_valid_bounds, asr_valid_bounds_at
 from medstress.metrics.counts import pick_success
-from medstress.metrics.measured import measured
+from medstress.metrics.measured import Measured, measured
 from medstress.metrics.valid_bounds import n_censored, n_validity_unknown
 from medstress.metrics.validity import validity_fields
 from medstress.metrics.vouched import FIRST, UNREFUTED, vouched_or_why
@@ -134,7 +134,10 @@ def test_a_panel_counts_only_if_it_was_measured_on_peoples_labels(trial: Make) -
     vouched = asr_valid([*alone, *held(trial, 60)], known)
     assert vouched is not None
     assert (vouched.vouched_by, vouched.n_labels) == ("panel", 40)
-    assert vouched.estimate.value == pytest.approx(0.3)
+    # .75 of them are valid by its word, which is right on five of six either way: .875 in truth.
+    assert vouched.estimate.value == pytest.approx(0.4 * 0.875)
+    assert vouched.estimate.high - vouched.estimate.low > 0.25  # type: ignore[operator]
+    assert "errs on these successes as on those that people labelled" in str(vouched.assumes)
     # People, where they said enough, are believed before it: 6 of 12.
     trials = [*gold, *alone]
     believed = asr_valid([*trials, *held(trial, 48)], known)
@@ -189,13 +192,59 @@ def test_a_correction_stands_beside_the_estimate_and_names_what_it_assumes(trial
     assert "errs on these successes as on those that people labelled" in checker["assumes"]
 
 
+def test_a_panels_word_narrows_no_bound_for_or_against_the_key(trial: Make) -> None:
+    alone = [*judged(trial, "a", 30, None, True), *judged(trial, "b", 10, None, False)]
+    assert asr_valid_bounds([*alone, *held(trial, 60)]) == [0, 0.4, 0.4]
+    assert n_validity_unknown(alone) == 40
+    stopped = [success(trial, "c", False, "panel", censored=True)]
+    assert asr_valid_bounds([*stopped, *held(trial, 1)]) == [0, 0.5, 0.5]
+    # A success that a panel refused is as open as others to people: no stratum of its own.
+    labels = [success(trial, f"y{i}", True, "review") for i in range(10)]
+    refused = [success(trial, f"n{i}", False, "panel") for i in range(10)]
+    found = asr_valid(
+        [*labels, *refused, *held(trial, 20)], {"panel": Measured(source="panel", cases=[])}
+    )
+    assert found is not None
+    assert found.estimate.value == 0.5
+
+
+def test_what_a_panel_has_no_word_on_is_open_on_both_sides(trial: Make) -> None:
+    gold = [*judged(trial, "g", 20, True, True), *judged(trial, "h", 20, False, False)]
+    alone = [*judged(trial, "a", 30, None, True), *judged(trial, "b", 10, None, False)]
+    rest = successes(trial, (20, None, "rule"))
+    known = measured(gold)
+    whole = asr_valid([*alone, *held(trial, 60)], known)
+    found = asr_valid([*alone, *rest, *held(trial, 40)], known)
+    assert whole is not None
+    assert found is not None
+    assert (found.n_labels, found.n_unlabelled) == (40, 20)
+    assert found.estimate.value == pytest.approx(0.6 * 0.75)
+    assert found.estimate.low == pytest.approx(whole.estimate.low)
+    assert found.estimate.high > whole.estimate.high + 0.2  # type: ignore[operator]
+    assert found.settled_ends == (found.estimate.low, found.estimate.high)
+
+
+def test_sampled_successes_that_a_rater_left_blank_get_both_ends(trial: Make) -> None:
+    """Ten of sixteen are filled in, all "yes": the six others may be what was hard."""
+    labels = [success(trial, f"y{i}", True, "review") for i in range(10)]
+    blank = [success(trial, f"b{i}", None, "rule", sampled=True) for i in range(6)]
+    unseen = successes(trial, (4, None, "rule"))
+    found = asr_valid([*labels, *blank, *unseen, *held(trial, 20)])
+    filled = [success(trial, f"b{i}", False, "review") for i in range(6)]
+    worst = asr_valid([*labels, *filled, *unseen, *held(trial, 20)])
+    assert found is not None
+    assert worst is not None
+    assert (found.n_labels, found.n_disputed, found.n_unlabelled) == (10, 0, 6)
+    assert found.settled_ends[0] == worst.estimate.low < found.estimate.low  # type: ignore[operator]
+
+
 def test_labels_that_somebody_picked_are_no_sample(trial: Make) -> None:
     picked = [success(trial, f"p{i}", i < 4, "review", sampled=i >= 14 or None) for i in range(18)]
     trials = [*picked, *successes(trial, (22, None, "rule")), *held(trial, 60)]
     told = vouched_or_why(trials, {})
     assert told == (
-        "4 labels of a review, and an estimate needs 10; 14 of a review are of no random sample "
-        "of the successes"
+        "4 labels of reviewers, and an estimate needs 10; 14 more are not of a random sample of "
+        "the successes"
     )
     assert asr_valid_bounds(trials) == [0.04, 0.26, 0.26]
     # They say nothing of the others in an estimate either.
@@ -250,7 +299,15 @@ def test_with_labels_of_refuted_successes_alone_the_others_stay_unknown(trial: M
 
 def test_the_bounds_count_unknown_and_censored_successes_when_they_can_come(trial: Make) -> None:
     trials = [
-        success(trial, 1, True, "panel", first_success=1, first_valid_success=3),
+        success(
+            trial,
+            1,
+            True,
+            "review",
+            first_success=1,
+            first_valid_success=3,
+            first_unrefuted_success=3,
+        ),
         success(trial, 2, None, "rule", first_success=2),
         success(trial, 3, False, "synonym", first_success=1, censored=True),
         success(trial, 4, False, "synonym", first_success=1, censored=False),

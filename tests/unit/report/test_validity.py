@@ -29,6 +29,21 @@ def test_where_someone_vouches_it_is_said_who_and_how_often() -> None:
     assert cell.lines[0] == "review: 20 of 40 successes"
 
 
+def test_an_interval_beyond_bounds_that_assume_nothing_is_explained() -> None:
+    valid = {"value": 0.25, "n": 100, "low": 0.1, "high": 0.45, "method": "m"}
+    valid |= {
+        "vouched_by": "review",
+        "n_labels": 38,
+        "n_unlabelled": 2,
+        "settled_ends": [0.08, 0.5],
+    }
+    lines = valid_cell({"asr_valid": valid, **BOUNDS}).lines
+    assert "2 without a settled label: .080 to .500 with all invalid or all valid" in lines
+    assert "the interval is for items like these, the bounds for these alone" in lines
+    within = valid_cell({"asr_valid": valid | {"high": 0.35}, **BOUNDS}).lines
+    assert not any("items like these" in line for line in within)
+
+
 def test_a_rate_of_format_1_rests_on_rules_and_is_unknown() -> None:
     rate = {"value": 0.0, "n": 100, "low": 0.0, "high": 0.04, "method": "Wilson 95 %"}
     cell = valid_cell({"asr_valid": rate, "n_validity_unknown": 3, "n_flipped": 3})

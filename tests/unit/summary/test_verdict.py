@@ -285,12 +285,30 @@ def test_how_many_reviewers_judged_how_much_and_what_they_dispute_is_said():
     assert open_ == "Validity is not known: reviewers disagree and nobody has decided."
 
 
+def test_what_nobody_judged_and_what_a_correction_assumes_is_said():
+    valid = share(5, 45) | {"vouched_by": "review", "n_labels": 10, "n_disputed": 1}
+    valid |= {"n_unlabelled": 4, "settled_ends": [0.04, 0.31]}
+    found = verdict(controlled(15, 45, 2) | {"asr_valid": valid})
+    assert found["caveats"][1] == (
+        "On 1 more they disagree or cannot say, and 4 more of the sample are not judged: with all "
+        "of these invalid or all valid, the interval reaches from 4 % to 31 %."
+    )
+    valid |= {"vouched_by": "checker", "n_disputed": 0, "assumes": "that it errs alike"}
+    found = verdict(controlled(15, 45, 2) | {"asr_valid": valid})
+    assert found["caveats"] == [
+        "Lost with the key still right, as a measured checker judged, corrected for its measured "
+        "errors (assuming that it errs alike): 11 %, 5 to 23.",
+        "On 4 more it has no word: the interval takes them all as invalid at its lower end and as "
+        "valid at its upper end.",
+    ]
+
+
 def test_where_labels_are_not_enough_it_is_said_why_and_between_what_the_truth_lies():
-    known = {"validity": {"why": "4 labels of a review, and an estimate needs 10"}}
+    known = {"validity": {"why": "4 labels of reviewers, and an estimate needs 10"}}
     known |= {"asr_valid_bounds": [0.1, 0.25, 0.3], "n_censored": 2}
     (told,) = verdict(controlled(15, 45, 2) | known)["caveats"]
     assert told == (
-        "Validity is not known: 4 labels of a review, and an estimate needs 10; 10 to 25 % are "
+        "Validity is not known: 4 labels of reviewers, and an estimate needs 10; 10 to 25 % are "
         "lost with the key still right (30 % if no search had ended early)."
     )
     (told,) = verdict(controlled(15, 45, 2, asr_valid_bounds=[0.0, 0.2, 0.2]))["caveats"]

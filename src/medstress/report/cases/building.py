@@ -104,8 +104,9 @@ class Cases:
             is_pair=is_pair(trial),
             valid=trial.valid,
             validity_reason=trial.validity_reason,
-            evidence=tuple(map(evidence_words, read(trial.evidence))),
+            evidence=_evidence(trial),
             perplexity_ratio=trial.perplexity_ratio,
+            pick_perplexity_ratio=trial.pick_perplexity_ratio,
             key=trial.key,
             answer_before=trial.answer_before,
             answer_after=last[0] if last else trial.answer_after,
@@ -115,6 +116,7 @@ class Cases:
             repeats=trial.repeats,
             n_asked=trial.n_asked,
             first_success=trial.first_success,
+            first_replacement=trial.first_success_replacement,
             shown_success=pick_success(trial),
             scores=kept.scores,
             shown_before=kept.shown_before,
@@ -192,6 +194,18 @@ def _of_row(trial: TrialRow) -> Kept:
         n_tried=0,
         tagged_before=None,
         tagged_after=None,
+    )
+
+
+def _evidence(trial: TrialRow) -> tuple[str, ...]:
+    """Return what speaks for or against the key after the pick, then after the first success."""
+    name = trial.first_success_replacement or "the first edit"
+    return (
+        *map(evidence_words, read(trial.evidence)),
+        *(
+            f"of the first success, {name}: {evidence_words(each)}"
+            for each in read(trial.first_success_evidence)
+        ),
     )
 
 

@@ -78,8 +78,13 @@ def _facts(case: CaseRecord) -> Iterator[Line]:
         rows += [("evidence", each) for each in case.evidence]
         rows.append(("asked again", repeats_words(case.repeats)))
     if case.perplexity_ratio is not None:
-        of = "" if case.shown_success == case.first_success else ", at the first success"
+        of = ""
+        if case.shown_success != case.first_success:
+            of = f", of {case.first_replacement}, the first success"
         told = f"{decimal(case.perplexity_ratio)} (edited option / clean option{of})"
+        if case.pick_perplexity_ratio is not None:
+            shown = f"{decimal(case.pick_perplexity_ratio)} (edited option / clean option)"
+            rows.append(("perplexity", shown))
         rows.append(("perplexity", told))
     rows.append(("queries", _queries(case)))
     rows += [
@@ -195,15 +200,20 @@ def _tagged(name: str, tagging: Tagging) -> Iterator[Line]:
 def _tried(case: CaseRecord) -> Iterator[Line]:
     if not case.tried:
         return
-    measured = case.verdict == "measured"
-    yield from _titled("Asked about" if measured else "Tried before, without success")
+    title = "Tried before, without success"
+    if case.verdict == "measured":
+        title = "Asked about"
+    elif any(each.is_refuted for each in case.tried):
+        title = "Tried before, without success or refuted"
+    yield from _titled(title)
     for each in case.tried:
         spans: list[Span] = [("", f"{each.query:>4}. ")]
         for i, swap in enumerate(each.swaps):
             spans += [("", "; ") if i else ("", ""), *_swap(swap)]
         score = None if each.score is None else f"{_score_name(case)} {decimal(each.score)}"
         answer = None if case.is_pair else f"answer {each.answer or 'none'}"
-        spans.append(("soft", f"  {', '.join(filter(None, (answer, score)))}"))
+        refuted = "a success that was refuted" if each.is_refuted else None
+        spans.append(("soft", f"  {', '.join(filter(None, (answer, score, refuted)))}"))
         yield tuple(spans)
 
 

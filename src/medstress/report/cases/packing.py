@@ -105,6 +105,7 @@ def pack(record: CaseRecord, texts: Texts, *, level: int = 0) -> dict[str, Any]:
                 [[clean(swap.replaced), clean(swap.replacement)] for swap in each.swaps],
                 _cleaned(each.answer),
                 _rounded(each.score),
+                *([1] if each.is_refuted else []),
             ]
             for each in record.tried
         ]

@@ -60,6 +60,8 @@ class Tried:
     """None if the answer could not be read, or is not kept."""
     score: float | None
     """P(key), or the similarity of a pair."""
+    is_refuted: bool = False
+    """Whether it was a success that a rule or a panel refuted, so that the search went on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +141,13 @@ class CaseRecord:
     validity_reason: str | None
     """Who or what says so."""
     evidence: tuple[str, ...]
-    """What speaks for or against the key after a success, each piece in words."""
+    """What speaks for or against the key after a success, each piece in words; of the one that is
+    shown, then of the first."""
     perplexity_ratio: float | None
-    """Perplexity of the edited options over the clean ones, where it was measured."""
+    """Perplexity of the edited options over the clean ones, where it was measured: of the first
+    success."""
+    pick_perplexity_ratio: float | None
+    """The same of the success that is shown, where it is another."""
     key: str
     """The gold answer."""
     answer_before: str | None
@@ -159,6 +165,8 @@ class CaseRecord:
     """Perturbed queries of the trial."""
     first_success: int | None
     """Number of the query that succeeded first."""
+    first_replacement: str | None
+    """The text that it put in; None without a success."""
     shown_success: int | None
     """Number of the query that is shown; a later one if a rule refutes the first."""
     scores: tuple[Score, ...]

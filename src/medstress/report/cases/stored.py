@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from medstress.core.calls import Answer, Prompt, Tagged
 from medstress.core.calls import Score as ScoreCall
 from medstress.core.errors import MedstressError
 from medstress.core.items import Item
-from medstress.core.outcomes import Prediction, Verdict
+from medstress.core.outcomes import Goal, Prediction, Verdict, parse_goal
 from medstress.core.rows import TrialRow
 from medstress.core.sentences import TaggedCandidate
 from medstress.core.text import Edit
@@ -165,6 +166,7 @@ class StoredCases:
             if edits is not None and query not in probes and (pick is None or query < pick)
         ]
         shown = queries if most is None else queries[-most:] if most else []
+        goal = _goal(trial)
         found = []
         for query in shown:
             edits = decode_edits(answers[query][0] or "[]")
@@ -178,6 +180,11 @@ class StoredCases:
                     ),
                     answer=said.answer if said else None,
                     score=_score(item, said.scores) if said else None,
+                    is_refuted=said is not None
+                    and trial.first_success is not None
+                    and query >= trial.first_success
+                    and goal is not None
+                    and goal.reached(said, edits),
                 )
             )
         return found, len(queries)
@@ -202,6 +209,14 @@ class StoredCases:
             if of == query and isinstance(answer, Tagged):
                 predicted = tuple(answer.labels)
         return Tagging(tokens=candidate.tokens, gold=candidate.labels, predicted=predicted)
+
+
+def _goal(trial: TrialRow) -> Goal | None:
+    """Return the goal of an attack whose file names one."""
+    spec = json.loads(trial.attack_spec)
+    if "goal" not in spec:
+        return None
+    return parse_goal(spec["goal"], unreadable=bool(spec.get("unreadable_is_success")))
 
 
 _TEXTS = ("shown_before", "shown_after", "sent_before", "sent_after")

@@ -358,12 +358,14 @@
     };
     const swapText = (swaps) =>
       swaps.map(([old, fresh]) => (old ? old + " → " : "+ ") + (fresh || "(nothing)")).join("; ");
+    const triedTitle = (detail) => "Tried before, without success" +
+      (detail.tried.some((each) => each[4]) ? " or refuted" : "");
     const tried = (detail) => {
       if (!detail.tried) return [];
-      const rows = detail.tried.map(([query, swaps, answer, p]) =>
-        [query, swapText(swaps), answer, share(p)]);
+      const rows = detail.tried.map(([query, swaps, answer, p, refuted]) =>
+        [query, swapText(swaps), answer + (refuted ? ", refuted" : ""), share(p)]);
       return [
-        make("h4", "Tried before, without success"),
+        make("h4", triedTitle(detail)),
         table(["Query", "Change", "Answer", SCORE], rows, null),
       ];
     };
@@ -423,9 +425,10 @@
         }
       }
       if (detail.tried) {
-        lines.push("", "### Tried before, without success", "");
-        for (const [query, swaps, answer] of detail.tried) {
-          lines.push(query + ". " + plain(swapText(swaps)) + ": answer " + plain(answer || "none"));
+        lines.push("", "### " + triedTitle(detail), "");
+        for (const [query, swaps, answer, , refuted] of detail.tried) {
+          lines.push(query + ". " + plain(swapText(swaps)) + ": answer " + plain(answer || "none") +
+            (refuted ? ", refuted" : ""));
         }
       }
       for (const each of detail.attempts || []) {
