@@ -116,8 +116,8 @@ is hardly a random draw); `judgements` (`judgement`,
 room](review.md).
 
 `asr_valid` of a row has `vouched_by`, `truth` (which truth it is of), `n_labels`, `n_disputed`,
-`n_unlabelled`, `settled_ends` and `assumes` beside the fields of an estimate. `validity`: `truth`; `why` there is no estimate,
-else null; `n_sampled`, successes in a random sample; `checkers`, a row for the panel and the
+`n_unlabelled`, `settled_ends` and `assumes` beside the fields of an estimate. `validity`: `truth`;
+`why` there is no estimate, else null; `n_sampled`, successes in a random sample; `checkers`, a row for the panel and the
 checker that judged successes: `name`, `source`, `n_labels` (of people, or pairs), `sensitivity`,
 `specificity`, `asr_valid_corrected` (null with a reason in `why`), `assumes`. [Second right
 answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
