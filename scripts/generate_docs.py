@@ -128,11 +128,10 @@ room](review.md).
 
 `asr_valid` of a row has `vouched_by`, `truth` (which truth it is of), `n_labels`, `n_disputed`,
 `n_unlabelled`, `settled_ends` and `assumes` beside the fields of an estimate. `validity`: `truth`;
-`why` there is no estimate, else null; `n_sampled`, successes in a random sample; `checkers`, a row
-for the panel and the checker that judged successes: `name`, `source`, `n_labels` (of people, or
-pairs), `sensitivity`,
-`specificity`, `asr_valid_corrected` (null with a reason in `why`), `assumes`. [Second right
-answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
+`why` there is no estimate, else null; `n_sampled`, successes in a random sample; `checkers`,
+a row for the panel and the checker that judged successes: `name`, `source`, `n_labels` (of people,
+or pairs), `sensitivity`, `specificity`, `asr_valid_corrected` (null with a reason in `why`),
+`assumes`. [Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
 `perplexity`, after `medstress naturalness`: `model` and `hash` of the last scoring model, and
 `calls` of each by hash, which count nowhere else. `perplexity_ratio` of a row is absent before.
