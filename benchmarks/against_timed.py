@@ -53,6 +53,10 @@ class Tokens:
         self.n = 0
         """Places of all batches so far, padding included."""
 
+    def restart(self) -> None:
+        """Count from 0."""
+        self.n = 0
+
     def __call__(self, module: Any, arguments: Sequence[Any]) -> None:
         """As torch calls a hook before a module's forward."""
         if isinstance(module, self._kind):
@@ -195,15 +199,12 @@ def by_medstress(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         tables["victim"][0] |= {"prompt": DATASETS[name][2], "model": asked.model}
         os.chdir(folder)
         with recorded() as letters, counted() as tokens:
-            before: list[int] = []
-            ready = lambda: before.append(tokens.n)  # noqa: E731
-            _, spent = run_tables(tables, folder / "run", ready)
-            n_tokens = tokens.n - before[0]
+            _, spent = run_tables(tables, folder / "run", ready=tokens.restart)
         items = write_set(folder, consumed_calls(folder / "run"), letters)
         yield {
             "dataset": name,
             "seconds": spent["wall_seconds"],
-            "tokens_forwarded": n_tokens,
+            "tokens_forwarded": tokens.n,
             "tokens_in_ledger": spent["tokens_forwarded"],
             "letters": {prompt: letters[prompt] for item in items for prompt in item["prompts"]},
             **tokens_needed(items, given["model"]),
