@@ -101,7 +101,12 @@ PARTS = (
         full="--prompts 1400 600 --rounded-prompts 24",
         missing=no_data,
     ),
-    Part(name="against", quick="--items 4", full="--items 16", missing=no_data),
+    Part(
+        name="against",
+        quick="--items 4 --datasets medqa",
+        full="--items 16",
+        missing=no_data,
+    ),
     Part(name="gpu", missing=no_gpu),
 )
 NAMES = tuple(part.name for part in PARTS)

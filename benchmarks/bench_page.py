@@ -288,8 +288,8 @@ def _of_a_shape(line: Mapping[str, Any]) -> str:
         f"{line['dtype']} on {line['device']}: {line['queries']:,} prompts of {line['items']} "
         f"items. *Sharing* went by the path `{line['sharing_path']}`; *transformers* are its own "
         "padded batches, sorted by length; *bare* forwards random tokens. Tokens a second are "
-        "those of the prompts answered; work is counted in tokens that have to be read, so sharing is "
-        "credited with distinct ones only.",
+        "those of the prompts answered; work is counted in tokens that have to be read, so sharing "
+        "is credited with distinct ones only.",
         table(["", "queries a second", "tokens a second", "TFLOP/s", "of peak"], rows),
         told,
     )

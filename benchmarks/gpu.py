@@ -210,7 +210,9 @@ def by_vllm(
             return {"vllm_could_not": f"its interpreter does not start: {error.strerror}"}
     if done.returncode:
         return {"vllm_could_not": f"it ended with {done.returncode}"}
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    # vLLM prints as well.
+    told = [line for line in done.stdout.splitlines() if line.startswith('{"vllm_seconds"')]
+    return dict(json.loads(told[-1]))
 
 
 def measure(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import doctest
 import tomllib
@@ -109,3 +110,54 @@ def test_the_page_says_who_is_ahead_and_what_could_not_be_had(script: Script) ->
 def test_where_none_is_ahead_the_page_says_so(script: Script) -> None:
     told = script("bench_against").against([line("medstress"), line("hf", lines_of_code=25)])
     assert "* Ahead of us: none, in queries a second, tokens or lines." in told
+
+
+def test_tools_that_were_measured_are_kept_and_absent_ones_told(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    against, ran = script("against"), []
+
+    def run_tool(python: str, told: Any, work: Path) -> list[dict[str, Any]]:
+        ran.append(told["tool"])
+        if told["tool"] == "lm_eval" and ran.count("lm_eval") == 1:
+            return [{"could_not": "it ended with 1: no such module"}]
+        line = {"dataset": "medqa", "version": "1", "seconds": 2.0, "tokens_forwarded": 8}
+        needed = {"tokens_unique": 5, "tokens_of_all_prompts": 9}
+        return [{**line, **needed, "letters": {"p": "A", "q": "B"}}]
+
+    monkeypatch.setattr(against, "run_tool", run_tool)
+    monkeypatch.setattr(against, "model_folder", lambda *_: tmp_path / "model")
+    monkeypatch.setattr(against, "gguf_of", lambda _: "m.gguf")
+    monkeypatch.setattr(against, "find_spec", lambda _: None)
+    plain = dict.fromkeys(("batch_size", "dtype", "answer_by", "early_stop", "model"), "x")
+    given = argparse.Namespace(
+        **plain, data=tmp_path, items=2, budget=8, datasets=["medqa"], threads=1
+    )
+    given.lm_eval, given.textattack = "lm/bin/python", None
+    first = {one["tool"]: one for one in against.measured(given, tmp_path)}
+    assert ran == ["medstress", "hf", "lm_eval"]
+    assert first["hf"]["letters_agree"] == 2
+    assert first["lm_eval"]["could_not"] == "it ended with 1: no such module"
+    assert "MEDSTRESS_TEXTATTACK_PYTHON" in first["textattack"]["could_not"]
+    assert first["llama_cpp"]["could_not"] == "xllamacpp is not installed: pip install xllamacpp"
+    again = {one["tool"]: one for one in against.measured(given, tmp_path)}
+    assert ran == ["medstress", "hf", "lm_eval", "lm_eval"]
+    assert again["lm_eval"]["queries_per_second"] == 1.0
+    # Another set: all are asked anew.
+    given.items = 3
+    list(against.measured(given, tmp_path))
+    assert ran[4:] == ["medstress", "hf", "lm_eval"]
+
+
+def test_an_interpreter_that_fails_is_told_with_its_last_line(
+    script: Script, tmp_path: Path
+) -> None:
+    told = {"tool": "textattack", "threads": 1, "sets": {}}
+    against = script("against")
+    (absent,) = against.run_tool(str(tmp_path / "none"), told, tmp_path)
+    assert absent["could_not"] == "its interpreter does not start: No such file or directory"
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'ModuleNotFoundError: textattack' >&2\nexit 1\n", "utf-8")
+    python.chmod(0o755)
+    (failed,) = against.run_tool(str(python), told, tmp_path)
+    assert failed["could_not"] == "it ended with 1: ModuleNotFoundError: textattack"
