@@ -66,13 +66,21 @@ def n_lines(text: str, is_python: bool) -> int:
 def beside(
     lines: Sequence[Mapping[str, Any]], ours: Mapping[str, Any], tool: str, threads: int
 ) -> Iterator[dict[str, Any]]:
-    """What is printed of a tool: rates, tokens, and the letters that agree with ours."""
+    """What is printed of a tool: rates, tokens, and the letters that agree with ours.
+
+    `apart`: by how much our log probability of our letter is above that of theirs, at most.
+    """
     for line in lines:
         if "could_not" in line:
             yield {"tool": tool, **line}
             continue
         known, letters = ours[line["dataset"]], line["letters"]
         agree = sum(letters[prompt] == known["letters"].get(prompt) for prompt in letters)
+        scored = [(known["scores"].get(prompt, {}), letter) for prompt, letter in letters.items()]
+        apart = max(
+            (max(one.values()) - one[letter] for one, letter in scored if letter in one),
+            default=0.0,
+        )
         yield {
             "tool": tool,
             "version": line["version"],
@@ -84,6 +92,7 @@ def beside(
             "tokens_unique": known["tokens_unique"],
             "tokens_of_all_prompts": known["tokens_of_all_prompts"],
             "letters_agree": agree,
+            "apart": round(apart, 3),
             "lines_of_code": TOOLS[tool].lines,
             "threads": threads,
         }

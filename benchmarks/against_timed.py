@@ -198,36 +198,42 @@ def by_medstress(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         tables = tomllib.loads((EXAMPLES / "medstress.toml").read_text("utf-8"))
         tables["victim"][0] |= {"prompt": DATASETS[name][2], "model": asked.model}
         os.chdir(folder)
-        with recorded() as letters, counted() as tokens:
+        with recorded() as scores, counted() as tokens:
             _, spent = run_tables(tables, folder / "run", ready=tokens.restart)
+        letters: Letters = {
+            prompt: max(one, key=lambda x: one[x]) for prompt, one in scores.items()
+        }
         items = write_set(folder, consumed_calls(folder / "run"), letters)
+        prompts = [prompt for item in items for prompt in item["prompts"]]
         yield {
             "dataset": name,
             "seconds": spent["wall_seconds"],
             "tokens_forwarded": tokens.n,
             "tokens_in_ledger": spent["tokens_forwarded"],
-            "letters": {prompt: letters[prompt] for item in items for prompt in item["prompts"]},
+            "letters": {prompt: letters[prompt] for prompt in prompts},
+            "scores": {prompt: scores[prompt] for prompt in prompts},
             **tokens_needed(items, given["model"]),
         }
 
 
 @contextmanager
-def recorded() -> Iterator[Letters]:
-    """The letter of each prompt that the back end answers."""
+def recorded() -> Iterator[dict[str, dict[str, float]]]:
+    """The log probability of each letter, by prompt, that the back end answers."""
     from medstress.backends.local.transformers import TransformersBackend
 
-    answer, letters = TransformersBackend.answer, Letters()
+    answer = TransformersBackend.answer
+    scores: dict[str, dict[str, float]] = {}
 
     def both(backend: Any, calls: Sequence[Any]) -> Any:
         replies = answer(backend, calls)
         for call, reply in zip(calls, replies, strict=True):
-            best = reply.log_probs.index(max(reply.log_probs))
-            letters[call.prompt] = call.continuations[best].strip()
+            letters = map(str.strip, call.continuations)
+            scores[call.prompt] = dict(zip(letters, reply.log_probs, strict=True))
         return replies
 
     TransformersBackend.answer = both  # type: ignore[method-assign]
     try:
-        yield letters
+        yield scores
     finally:
         TransformersBackend.answer = answer  # type: ignore[method-assign]
 

@@ -63,7 +63,7 @@ MEASURES = (
 )
 HEADS = (
     *("", "data", "queries", "queries a second", "ours / it", "tokens forwarded"),
-    *("forwarded / needed", "letters that agree", "lines the user writes", "threads"),
+    *("forwarded / needed", "letters that agree", "apart", "lines the user writes", "threads"),
 )
 
 
@@ -107,6 +107,7 @@ def _row(line: Line, ours: Line) -> list[Any]:
         line["tokens_forwarded"],
         round(line["tokens_forwarded"] / line["tokens_unique"], 2),
         f"{line['letters_agree']} of {line['queries']}",
+        line["apart"],
         line["lines_of_code"],
         line["threads"],
     ]

@@ -29,6 +29,7 @@ def line(tool: str, dataset: str = "medqa", **more: Any) -> dict[str, Any]:
         "tokens_unique": 4_000,
         "tokens_of_all_prompts": 20_000,
         "letters_agree": 100,
+        "apart": 0.0,
         "lines_of_code": 24,
         "threads": 2,
         **more,
@@ -70,6 +71,7 @@ def test_letters_agree_prompt_by_prompt_and_rates_are_of_what_was_asked(script: 
     ours = {
         "medqa": {
             "letters": {"p": "A", "q": "B", "r": "C"},
+            "scores": {"p": {"A": -0.5, "B": -1.5}, "q": {"A": -1.25, "B": -1.0}},
             "tokens_unique": 9,
             "tokens_of_all_prompts": 30,
         }
@@ -77,7 +79,9 @@ def test_letters_agree_prompt_by_prompt_and_rates_are_of_what_was_asked(script: 
     told = {"dataset": "medqa", "version": "3", "seconds": 4.0, "tokens_forwarded": 40}
     (found,) = beside([{**told, "letters": {"p": "A", "q": None}}], ours, "hf", 2)
     assert (found["queries"], found["letters_agree"]) == (2, 1)
-    assert found["queries_per_second"] == 0.5
+    assert (found["queries_per_second"], found["apart"]) == (0.5, 0.0)
+    (close,) = beside([{**told, "letters": {"p": "A", "q": "A"}}], ours, "hf", 2)
+    assert (close["letters_agree"], close["apart"]) == (1, 0.25)
     assert (found["tokens_forwarded"], found["tokens_unique"]) == (40, 9)
     (absent,) = beside([{"could_not": "no interpreter"}], ours, "hf", 2)
     assert absent == {"tool": "hf", "could_not": "no interpreter"}
@@ -123,7 +127,7 @@ def test_tools_that_were_measured_are_kept_and_absent_ones_told(
             return [{"could_not": "it ended with 1: no such module"}]
         line = {"dataset": "medqa", "version": "1", "seconds": 2.0, "tokens_forwarded": 8}
         needed = {"tokens_unique": 5, "tokens_of_all_prompts": 9}
-        return [{**line, **needed, "letters": {"p": "A", "q": "B"}}]
+        return [{**line, **needed, "letters": {"p": "A", "q": "B"}, "scores": {}}]
 
     monkeypatch.setattr(against, "run_tool", run_tool)
     monkeypatch.setattr(against, "model_folder", lambda *_: tmp_path / "model")
