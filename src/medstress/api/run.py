@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from medstress.api.given import tables_of
 from medstress.api.progress import watching
 from medstress.api.results import Run
 from medstress.core.errors import UsageError
+from medstress.core.shards import Shard, parse_shard
 from medstress.experiment.file.config import DatasetTable, Experiment
 from medstress.experiment.file.sources import Source
 from medstress.running.prepare import Watcher
@@ -63,8 +65,9 @@ def run(
     overrides: Sequence[str] = (),
     quiet: bool | None = None,
     watcher: Watcher | None = None,
+    shard: Shard | str | None = None,
 ) -> Run:
-    """Run, resume or extend an experiment.
+    """Run, resume or extend an experiment, or a shard of it.
 
     Args:
         experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
@@ -92,6 +95,7 @@ def run(
         quiet: True for no progress, False for lines on stderr outside notebooks too; by default a
             notebook shows a bar.
         watcher: callbacks for progress, in place of the bar.
+        shard: "K/N" runs the trials of part K of N, for `merge`.
 
     Raises:
         UsageError, DataError, StoreError: one sentence; nothing stored is lost.
@@ -123,6 +127,7 @@ def run(
             limit=limit,
             overrides=overrides,
             watcher=watched,
+            shard=parse_shard(shard, os.environ) if isinstance(shard, str) else shard,
         )
     keep_summary(folder)
     return Run(folder)

@@ -18,6 +18,7 @@ COMMANDS = (
     "demo",
     "check",
     "run",
+    "merge",
     "init",
     "tune",
     "train",

@@ -21,6 +21,8 @@ from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.flags import check_limit
 from medstress.cli.freezing import freeze_cli as freeze_cli
 from medstress.cli.importing import import_cli as import_cli
+from medstress.cli.merging import given_shard, told_shard
+from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.scaffolding import new_cli as new_cli
 from medstress.cli.screen import screen
@@ -42,6 +44,7 @@ from medstress.cli.viewing import view_cli as view_cli
 from medstress.cli.watching import watch_cli as watch_cli
 from medstress.core.errors import UsageError
 from medstress.experiment.file.sources import Source
+from medstress.experiment.plan.sharding import take_shard
 from medstress.figures.outputs import Made, Skipped
 from medstress.files.writing import Access, write_text
 from medstress.papers.write import INDEX
@@ -70,6 +73,7 @@ def demo_cli(args: argparse.Namespace) -> int:
 def run_cli(args: argparse.Namespace) -> int:
     """Run `medstress run`."""
     check_limit(args)
+    shard = given_shard(args)
     if args.dry_run:
         return _dry_run(args)
     experiment = given_experiment(args)
@@ -82,7 +86,10 @@ def run_cli(args: argparse.Namespace) -> int:
             limit=args.limit,
             overrides=args.set,
             watcher=watcher,
+            shard=shard,
         )
+    if shard is not None:
+        return told_shard(finished.folder, shard)
     with finished.opened() as stored:
         code = show(stored)
         write_verdicts(stored, args)
@@ -323,9 +330,12 @@ def _dry_run(args: argparse.Namespace) -> int:
             formats=True,
         )
         check_arms(prepared)
-        folder = run_folder(prepared, args.out)
+        shard = given_shard(args)
+        folder = run_folder(prepared, args.out, shard)
         with opened_victims(prepared, watcher.note):
             check_factor(prepared)
+            if shard is not None:
+                take_shard(prepared, shard)
             costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
             lines = [*costs, *dry_run_remarks(prepared)]
     for line in lines:

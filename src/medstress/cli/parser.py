@@ -19,6 +19,7 @@ from medstress.cli.flags import (
     verdict_flags,
 )
 from medstress.cli.importing import add_import
+from medstress.cli.merging import add_merge, shard_flag
 from medstress.cli.scaffolding import add_new
 from medstress.cli.verifying import add_bundle, add_verify
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
@@ -69,6 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
     _demo(commands)
     add_check(commands)
     _run(commands)
+    add_merge(commands)
     _init(commands)
     _tune(commands)
     _train(commands)
@@ -129,6 +131,7 @@ def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     choice_flags(run)
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
+    shard_flag(run)
     run_flags(run)
     verdict_flags(run)
 

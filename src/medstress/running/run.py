@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from medstress.comparison.primary import fixed_primary
 from medstress.core.errors import StoreError, UsageError
+from medstress.core.shards import Shard
 from medstress.engine.scheduler import Scheduler
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.sources import Source
@@ -20,7 +21,8 @@ from medstress.experiment.plan.controls import (
 from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
 from medstress.experiment.plan.old_synonyms import keep_synonyms
 from medstress.experiment.plan.parts import used_tables
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.plan import Caps, Prepared
+from medstress.experiment.plan.sharding import check_shard, take_shard
 from medstress.experiment.plan.spending import Usage, limits_of, usage_of
 from medstress.experiment.plan.targets import (
     check_same_targets,
@@ -51,8 +53,10 @@ def run_experiment(
     limit: int | None = None,
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
+    shard: Shard | None = None,
+    caps: Caps | None = None,
 ) -> Path:
-    """Run, resume or extend an experiment, and return the folder of the run.
+    """Run, resume or extend an experiment or a shard of it, and return the folder of the run.
 
     Args:
         experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
@@ -63,6 +67,9 @@ def run_experiment(
         limit: most items of each data set.
         overrides: as the command line's --set.
         watcher: callbacks for progress.
+        shard: the part of the plan to run, trials only; the default folder is then
+            ``runs/<name>-shards/<number>``.
+        caps: what this shard may use up; default: its part of the experiment's limits.
 
     Raises:
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
@@ -70,7 +77,7 @@ def run_experiment(
     watcher = watcher or Watcher()
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher, formats=True)
     check_arms(prepared)
-    folder = run_folder(prepared, out)
+    folder = run_folder(prepared, out, shard)
     is_new = not folder.exists()
     if fresh and not is_new and not (folder / FILE).is_file() and _holds_anything(folder):
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
@@ -78,6 +85,8 @@ def run_experiment(
     try:
         # Victims come before the store: if one cannot be opened, --fresh has deleted nothing.
         with opened_victims(prepared, watcher.note):
+            if shard is not None:
+                take_shard(prepared, shard, caps)
             run_prepared(
                 prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
             )
@@ -97,13 +106,18 @@ def _holds_anything(folder: Path) -> bool:
     return any(path.name != LOCK for path in folder.iterdir())
 
 
-def run_folder(prepared: Prepared, out: str | Path | None, suffix: str = "") -> Path:
-    """Return the folder of a run; default ``runs/<name><suffix>``.
+def run_folder(
+    prepared: Prepared, out: str | Path | None, shard: Shard | None = None, suffix: str = ""
+) -> Path:
+    """Return the folder of a run; default ``runs/<name><suffix>``, of a shard
+    ``runs/<name>-shards/<number>``.
 
     Raises:
         UsageError: the path is empty, which would mean the working folder.
     """
     if out is None:
+        if shard is not None:
+            suffix = f"-shards/{shard.number}"
         return Path("runs") / f"{prepared.experiment.experiment.name}{suffix}"
     if not str(out).strip():
         raise UsageError("--out: expected a folder, got an empty text")
@@ -154,6 +168,7 @@ def run_prepared(
 def _start(store: RunStore, prepared: Prepared) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
     known = store.manifest()
+    check_shard(store.folder, known, prepared, store.item_hashes)
     if known and store.is_unanswered():
         known = _begun_again(store, prepared, known)
     if known:
@@ -214,7 +229,8 @@ def _begun_again(store: RunStore, prepared: Prepared, known: dict[str, Any]) -> 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     settings = prepared.experiment.experiment
     prepared.started, prepared.drain_seconds = time.monotonic(), watcher.drain_seconds
-    encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
+    is_shard = prepared.portion.shard is not None
+    encoder = None if is_shard else prompt_encoder(prepared.experiment.analysis, prepared.base)
     roles = {part.name: part.backend for part in prepared.roles}
     scheduler = Scheduler(
         store,
@@ -225,12 +241,13 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     )
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(backend.counters) for backend in prepared.backends]
-    decider = Decider(store, prepared) if settings.stop_when else None
+    decider = Decider(store, prepared) if settings.stop_when and not is_shard else None
     try:
         progress = scheduler.run((decider or prepared).trials(), n_planned)
         if decider is not None:
             store.write_manifest(decider.entry(is_limited=progress.stopped))
-        done = progress.n_done + progress.n_skipped == n_planned and finish(
+        done = progress.n_done + progress.n_skipped == n_planned and not is_shard
+        done = done and finish(
             store, prepared, encoder, watcher.note, watcher.announce, watcher.progress
         )
     finally:

@@ -83,7 +83,7 @@ def train_experiment(
     watcher = watcher or Watcher()
     plan_by = partial(plan_training, experiment, limit=limit, overrides=overrides, watcher=watcher)
     plan = plan_by()
-    folder = run_folder(plan.prepared, out, "-trained")
+    folder = run_folder(plan.prepared, out, suffix="-trained")
     if old := _old_settings(plan, folder):
         given = [*overrides, *old]
         plan = plan_training(experiment, limit=limit, overrides=given, watcher=watcher)

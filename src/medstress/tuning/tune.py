@@ -113,7 +113,7 @@ def tune_experiment(
     watcher = watcher or Watcher()
     plan = plan_tuning(experiment, limit=limit, overrides=overrides, watcher=watcher)
     prepared = plan.prepared
-    folder = run_folder(prepared, out, "-tuned")
+    folder = run_folder(prepared, out, suffix="-tuned")
     if fresh:
         _check_is_run(folder)
     access = prepared.experiment.experiment.access

@@ -12,6 +12,7 @@ from typing import Any
 from medstress.attacks.controls.arm import ControlArm
 from medstress.core.calls import Backend
 from medstress.core.hashing import content_hash
+from medstress.core.shards import Shard
 from medstress.engine.progress import DRAIN_SECONDS
 from medstress.engine.trial import Trial
 from medstress.experiment.file.config import Experiment
@@ -25,6 +26,20 @@ from medstress.experiment.plan.sentence_groups import SentenceGroupPart
 from medstress.kinds import KINDS, Kind
 from medstress.store.shared_cache import SharedCache
 from medstress.tasks.victim import Victim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """What a run may use up, over all its processes; None is no limit."""
+
+    max_queries: int | None = None
+    """Computed calls."""
+    max_tokens: int | None = None
+    """Tokens read and written."""
+    max_usd: float | None = None
+    """US dollars."""
+    max_seconds: float | None = None
+    """Seconds of asking."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +60,10 @@ class Portion:
     """More entries of the manifest."""
     may_lack: frozenset[str] = frozenset()
     """Victims that may be in the folder but no longer in the experiment."""
+    shard: Shard | None = None
+    """The shard that runs: its trials only; what is about all trials belongs to the merged run."""
+    caps: Caps | None = None
+    """Limits in place of the experiment's."""
     is_judged: bool = True
     """Whether the criteria of `[[require]]` are about it."""
     n_queries: int = 0

@@ -10,9 +10,9 @@ from typing import Any
 from medstress.core.calls import Answer, Backend
 from medstress.core.errors import UsageError
 from medstress.engine.progress import Limits
-from medstress.experiment.file.config import Experiment, VictimTable
+from medstress.experiment.file.config import LIMITS, Experiment, VictimTable
 from medstress.experiment.file.labels import victim_labels
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.plan import Caps, Prepared
 from medstress.experiment.plan.roles import tables_of
 from medstress.store.run_store import RunStore
 from medstress.store.spending import Spending
@@ -115,6 +115,7 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     """Return when the run must stop, given what it and other runs of the command have used."""
     settings = prepared.experiment.experiment
     so_far, elsewhere = usage_of(store, prepared), prepared.portion
+    caps = elsewhere.caps or Caps(**{name: getattr(settings, name) for name in LIMITS})
     prices = all_prices(prepared.experiment)
     # A role that shares a victim's back end has the victim's price during the run.
     backends = {part.label: part.backend for part in prepared.roles}
@@ -125,15 +126,15 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
         price = of_backend.get(id(backend))
         return 0.0 if price is None else price.usd(answer.tokens_in, answer.tokens_out)
 
-    left = (settings.max_seconds or math.inf) - so_far.seconds - elsewhere.seconds
+    left = (caps.max_seconds or math.inf) - so_far.seconds - elsewhere.seconds
     return Limits(
-        until=None if settings.max_seconds is None else prepared.started + left,
+        until=None if caps.max_seconds is None else prepared.started + left,
         trial_seconds=settings.trial_seconds,
         in_order=settings.stop_when is not None,
         drain_seconds=prepared.drain_seconds,
-        max_queries=settings.max_queries,
-        max_tokens=settings.max_tokens,
-        max_usd=settings.max_usd,
+        max_queries=caps.max_queries,
+        max_tokens=caps.max_tokens,
+        max_usd=caps.max_usd,
         n_queries=so_far.n_queries + elsewhere.n_queries,
         n_tokens=so_far.n_tokens + elsewhere.n_tokens,
         n_usd=so_far.usd + elsewhere.usd,

@@ -1,0 +1,93 @@
+"""`medstress merge`, and `medstress run --shard`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from medstress.cli.flags import Parser
+
+if TYPE_CHECKING:
+    from medstress.core.shards import Shard
+
+
+def add_merge(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add `medstress merge`."""
+    merge = commands.add_parser(
+        "merge",
+        help="join the shards of one experiment to one run",
+        description="Join run folders that `medstress run --shard` wrote to a new one, in the "
+        "order of the plan. Then `medstress run EXPERIMENT.toml --out DIR` completes it: tests, "
+        "analyses, criteria and the root. Shards of other experiments, given twice, missing or "
+        "unfinished are refused. Asks no model and changes no shard.",
+    )
+    merge.add_argument("folders", metavar="DIR", nargs="+", help="the folders of all shards")
+    merge.add_argument("--out", required=True, metavar="DIR", help="a new folder")
+    merge.add_argument(
+        "--partial",
+        action="store_true",
+        help="shards may be missing or unfinished; `medstress run` asks the rest",
+    )
+    merge.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def shard_flag(run: argparse.ArgumentParser) -> None:
+    """Add --shard."""
+    run.add_argument(
+        "--shard",
+        metavar="K/N",
+        help="run the trials of part K of N, for `medstress merge`; auto/N: K is the place in a "
+        "job array of Slurm (default of --out: runs/<name>-shards/K)",
+    )
+
+
+def given_shard(args: argparse.Namespace) -> Shard | None:
+    """Return the shard that --shard names; None without it.
+
+    Raises:
+        UsageError: it names none.
+    """
+    if args.shard is None:
+        return None
+    from medstress.core.shards import parse_shard
+
+    return parse_shard(args.shard, os.environ)
+
+
+def merge_cli(args: argparse.Namespace) -> int:
+    """Run `medstress merge`."""
+    from medstress.cli.display import display
+    from medstress.running.merging import merge_shards
+
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
+        merged = merge_shards(args.folders, args.out, partial=args.partial, note=watcher.note)
+    for line in (*merged.notes, *merged.left):
+        print(f"! {line}")
+    counts = merged.counts
+    print(
+        f"merged {merged.n_shards} shards: {counts.n_trials:,} of {merged.n_planned:,} trials, "
+        f"{counts.n_answers:,} answers"
+    )
+    if counts.bought_twice:
+        otherwise = counts.answered_otherwise
+        print(
+            f"{counts.bought_twice:,} calls were bought by two shards"
+            + (f", {otherwise:,} of them with different answers" if otherwise else "")
+        )
+    print(f"run: {merged.folder}   next: medstress run EXPERIMENT.toml --out {merged.folder}")
+    return 0
+
+
+def told_shard(folder: object, shard: Shard) -> int:
+    """Print what a shard holds, and return the exit code."""
+    from pathlib import Path
+
+    from medstress.store.shards import opened_shard
+
+    with opened_shard(Path(str(folder))) as stored:
+        n, planned = stored.n_ended, stored.n_planned
+    more = "merge it with the others" if n == planned else "the same command goes on"
+    print(f"shard {shard}: {n:,} of {planned:,} trials; {more}")
+    print(f"run: {folder}   next: medstress merge DIR... --out DIR")
+    return 0

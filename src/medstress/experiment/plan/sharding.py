@@ -1,0 +1,105 @@
+"""The part of a plan that one shard runs; the plan, and so the fingerprint, is that of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from medstress.core.errors import OtherRunError
+from medstress.core.shards import Shard, cut
+from medstress.experiment.file.config import LIMITS
+from medstress.experiment.plan.plan import Caps, Prepared
+from medstress.store.shards import KEY, shard_of
+
+
+def take_shard(prepared: Prepared, shard: Shard, caps: Caps | None = None) -> None:
+    """Let a prepared experiment with open victims run one shard.
+
+    Args:
+        prepared: the whole plan, with passages fitted to the victims.
+        shard: which part.
+        caps: what this shard may use up; default: its part of each limit of the experiment.
+    """
+    whole = prepared.portion
+    shards = cut([part.questions for part in prepared.datasets], shard.of)
+    positions = {
+        part.label: {
+            item.id: position
+            for position, (item, number) in enumerate(zip(part.questions, numbers, strict=True))
+            if number == shard.number
+        }
+        for part, numbers in zip(prepared.datasets, shards, strict=True)
+    }
+    own = {
+        (item.id, item.hash)
+        for part, numbers in zip(prepared.datasets, shards, strict=True)
+        for item, number in zip(part.questions, numbers, strict=True)
+        if number == shard.number
+    }
+    told = {
+        "number": shard.number,
+        "of": shard.of,
+        "n_trials": prepared.n_trials(len(prepared.victims)),
+        "positions": positions,
+    }
+    prepared.portion = replace(
+        whole,
+        shard=shard,
+        asks=lambda _, item: (item.id, item.hash) in own,
+        notes={**whole.notes, KEY: told},
+        caps=caps or part_of_limits(prepared, shard),
+    )
+
+
+def part_of_limits(prepared: Prepared, shard: Shard) -> Caps:
+    """Return a shard's part of the experiment's limits; the parts of all shards sum to them."""
+    settings = prepared.experiment.experiment
+    parts: dict[str, Any] = {}
+    for name in LIMITS:
+        whole = getattr(settings, name)
+        if whole is None:
+            continue
+        parts[name] = shard.share(whole) if isinstance(whole, int) else whole / shard.of
+    return Caps(**parts)
+
+
+def check_shard(
+    folder: Path,
+    known: Mapping[str, Any],
+    prepared: Prepared,
+    begun: Callable[[], Iterable[tuple[str, str, str]]],
+) -> None:
+    """Check that a folder holds the shard that is to run, and that none of its items left it.
+
+    Args:
+        folder: the run folder.
+        known: its manifest; empty if it is new.
+        prepared: the experiment.
+        begun: gives data set, id and hash of the items whose trials have begun.
+
+    Raises:
+        OtherRunError: the folder holds another shard, or a whole run.
+    """
+    if not known:
+        return
+    held, wanted = shard_of(known), prepared.portion.shard
+    if held != wanted:
+        holds = "a whole run" if held is None else f"shard {held}"
+        asked = "no --shard was given" if wanted is None else f"--shard is {wanted}"
+        hint = "" if held is None else f" give --shard {held}, or merge all shards first;"
+        raise OtherRunError(
+            f"{folder} holds {holds}, but {asked};{hint} choose another folder with --out", folder
+        )
+    if wanted is None:
+        return
+    positions = prepared.portion.notes[KEY]["positions"]
+    left = [item for dataset, item, _ in begun() if item not in positions.get(dataset, {})]
+    if left:
+        raise OtherRunError(
+            f"{folder} holds {len(left)} items, such as {left[0]!r}, that belong to other shards "
+            "now that the plan has grown; merge the shards as they were and extend the merged "
+            "folder, or choose another folder with --out",
+            folder,
+        )

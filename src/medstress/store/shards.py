@@ -1,0 +1,92 @@
+"""What the folder of a shard says about itself."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medstress.core.errors import StoreError
+from medstress.core.shards import Shard
+from medstress.store.formats import make_views
+from medstress.store.known_schema import FORMAT
+from medstress.store.missing import never_began, no_run
+from medstress.store.odd_rows import interpreting
+from medstress.store.opening import open_for_reading, restrict
+from medstress.store.run_store import FILE
+
+KEY = "shard"
+"""Manifest entry of a shard: number, of how many, trials of the whole plan, and the positions of
+its items in the plan by data set."""
+SHARDS = "shards"
+"""Manifest entry of a merged run: how many shards it joins, and what they bought twice."""
+_ENDED = "SELECT COUNT(*) FROM trials WHERE verdict IS NOT NULL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredShard:
+    """A shard as its folder holds it, open for reading."""
+
+    folder: Path
+    """Of the shard."""
+    db: sqlite3.Connection
+    """Checked, with today's views, in one snapshot."""
+    manifest: Mapping[str, Any]
+    """Of the whole plan, but for what is the shard's own."""
+    shard: Shard
+    """Which part of the plan it is."""
+    n_ended: int
+    """Trials that ended."""
+
+    @property
+    def n_planned(self) -> int:
+        """Trials of the shard."""
+        return int(self.manifest["n_planned"])
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all its trials ended."""
+        return self.n_ended == self.n_planned
+
+
+def shard_of(manifest: Mapping[str, Any]) -> Shard | None:
+    """Return which shard a folder holds; None for a whole run."""
+    told = manifest.get(KEY)
+    return None if told is None else Shard(int(told["of"]), int(told["number"]))
+
+
+@contextmanager
+def opened_shard(folder: Path) -> Iterator[StoredShard]:
+    """Open the folder of a shard, with all checks that a reader makes.
+
+    Raises:
+        StoreError: it holds no run, no shard, or does not agree with its chain.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise no_run(folder)
+    with interpreting(path):
+        opened = open_for_reading(path)
+        with closing(opened.db) as db:
+            if opened.format == 0:
+                raise never_began(folder)
+            if opened.format == FORMAT:
+                make_views(db)
+            restrict(db, opened.format)
+            manifest = {
+                key: json.loads(value) for key, value in db.execute("SELECT * FROM manifest")
+            }
+            shard = shard_of(manifest)
+            if shard is None:
+                raise StoreError(
+                    f"{folder} holds a whole run and no shard; give the folders that "
+                    "`medstress run --shard` wrote"
+                )
+            (n_ended,) = db.execute(_ENDED).fetchone()
+            yield StoredShard(
+                folder=folder, db=db, manifest=manifest, shard=shard, n_ended=int(n_ended)
+            )
