@@ -21,6 +21,7 @@ from medstress.cli.flags import (
 from medstress.cli.importing import add_import
 from medstress.cli.merging import add_merge, shard_flag
 from medstress.cli.scaffolding import add_new
+from medstress.cli.spreading import spread_flags
 from medstress.cli.verifying import add_bundle, add_verify
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
@@ -133,6 +134,7 @@ def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
     shard_flag(run)
     run_flags(run)
+    spread_flags(run)
     verdict_flags(run)
 
 

@@ -24,6 +24,7 @@ _IDLE_SECONDS = 0.5
 _GATHER_SECONDS = 60.0
 """How long the first shard waits until every worker has said its versions. Those that a cluster has
 no room for are compared when they come."""
+_NOTE_SECONDS = 5.0
 _MOST_DEATHS = 5
 """Workers that may end one after the other on a shard, or before they begin."""
 
@@ -116,9 +117,10 @@ class Driver:
         self._alive: dict[str, str] = {}  # owner -> its name in messages
         self._greeted: set[str] = set()
         self._n_started = self._n_unready_deaths = 0
-        self._is_ending = self._has_announced = self._is_stopped = False
+        self._is_ending = self._has_announced = False
         self._n_when_opened = -1.0
         self._started = time.monotonic()
+        self._seconds_before = self._noted = 0.0
 
     def run(self, reported: Iterable[tuple[int, Mapping[str, Any]]], n_shards_left: int) -> Outcome:
         """Run until every shard has ended, or a cap ends the run.
@@ -132,12 +134,14 @@ class Driver:
             KeyboardInterrupt: raised once the workers have shipped what came in time.
         """
         self._total.of_shard.update(reported)
-        self._total.before = self._keeper.ask("overview")[0]["used"]
+        told = self._keeper.ask("overview")[0]
+        self._total.before, self._seconds_before = told["used"], told["seconds"]
         try:
             for _ in range(min(self._n_workers, n_shards_left)):
                 self._start()
             while self._alive:
                 self._round(_ROUND_SECONDS)
+                self._note_time()
                 self._watcher.progress(self._total.progress())
         except KeyboardInterrupt:
             self._stop()
@@ -166,6 +170,13 @@ class Driver:
                 self._workers.send(owner, NOTHING)
             elif (answer := self._answer(owner, message)) is not None:
                 self._workers.send(owner, answer)
+
+    def _note_time(self) -> None:
+        """Keep how long the run has asked, for its limit of seconds."""
+        seconds = time.monotonic() - self._started
+        if seconds - self._noted >= _NOTE_SECONDS:
+            self._noted = seconds
+            self._keeper.ask("overview", seconds=self._seconds_before + seconds)
 
     def _start(self) -> None:
         owner = token_hex(8)
