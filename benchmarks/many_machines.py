@@ -2,10 +2,10 @@
 
     python benchmarks/many_machines.py --to many_machines.json [--parts leases exports ...]
 
-Parts: `leases` (the lease table alone), `exports` (1, 2 and 4 workers, 8 and 64 shards, against the
-run of one process), `speed` (one worker and two), `kills` (SIGKILLs of workers, of the keeper and of
-the driver at moments drawn by lot), `owners` (two owners of a shard), `caps`. All but `leases` and
-`owners` need the extra `ray`.
+Parts: `leases` (the lease table alone), `exports` (1, 2 and 4 workers, 8 and 64 shards,
+against the run of one process), `speed` (one worker and two), `kills` (SIGKILLs of workers, of the
+keeper and of the driver at moments drawn by lot), `owners` (two owners of a shard), `caps`. All but
+`leases` and `owners` need the extra `ray`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 
 from medstress.api.results import Run
 from medstress.core.calls import Choose, ModelIdentity, Request
-from medstress.fleet.leases import Lease, LeaseTable, Shipped, StaleLeaseError, State
+from medstress.fleet.leases import LeaseTable, Shipped, StaleLeaseError, State
 
 VICTIM = '''
 """Takes one call at a time, for 5 ms, and writes down when and what it was asked."""
@@ -88,7 +88,18 @@ budget = {budget}
 """
 KINDS = ("worker", "keeper", "driver")
 _SYLLABLES = ("abi", "bela", "cori", "dana", "evo", "fluda", "gra", "hepi", "ivo", "jura")
-_ENDINGS = ("mycin", "prazole", "statin", "olol", "pril", "sartan", "azole", "cillin", "tide", "mab")
+_ENDINGS = (
+    "mycin",
+    "prazole",
+    "statin",
+    "olol",
+    "pril",
+    "sartan",
+    "azole",
+    "cillin",
+    "tide",
+    "mab",
+)
 
 
 def make(root: Path, n_items: int, budget: int, limits: str = "", price: str = "") -> None:
@@ -146,13 +157,16 @@ def asked(root: Path, out: str) -> list[tuple[float, int, str]]:
 
 
 def identity(folder: Path) -> dict[str, str]:
-    """Return what must be the same however a run was spread."""
+    """Return what must be the same however a run was spread: all but times."""
     with tempfile.TemporaryDirectory() as scratch:
         digests = {}
-        for table in ("trials", "queries"):
+        for table in ("trials", "items", "exchanges"):
             file = Path(scratch) / f"{table}.jsonl"
             Run(folder).export(table, file)
-            digests[table] = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+            rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+            for row in rows:
+                row.pop("seconds", None)
+            digests[table] = _digest(rows)
     summary = json.loads(json.dumps(Run(folder).summary()))
     root = str(summary.get("root") or Run(folder).manifest().get("root") or "")
     for key in ("performance", "root"):
@@ -162,8 +176,11 @@ def identity(folder: Path) -> dict[str, str]:
     for row in [*summary["results"], *summary["pooled"]]:
         for key in ("interrupted", "ahead"):
             row["queries"].pop(key)
-    text = json.dumps(summary, sort_keys=True)
-    return {**digests, "summary": hashlib.sha256(text.encode()).hexdigest()[:16], "root": root}
+    return {**digests, "summary": _digest(summary), "root": root}
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def leases(root: Path, n: int = 100_000) -> dict[str, Any]:
@@ -278,7 +295,10 @@ class History:
         file = self._own / "leases.sqlite"
         if not file.exists():
             return
-        with suppress(sqlite3.Error), closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as db:
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as db,
+        ):
             names = [name for (name,) in db.execute("SELECT ledger FROM shards WHERE ledger > ''")]
             for name in names:
                 if name not in self.seen:
@@ -424,7 +444,11 @@ def caps(root: Path) -> dict[str, Any]:
     """Reach each cap with four workers."""
     found: dict[str, Any] = {}
     price = "price_in = 1000\nprice_out = 1000"
-    for name, cap, cost in (("max_queries", 700, ""), ("max_tokens", 9000, ""), ("max_usd", 9, price)):
+    for name, cap, cost in (
+        ("max_queries", 700, ""),
+        ("max_tokens", 9000, ""),
+        ("max_usd", 9, price),
+    ):
         folder = root / name
         make(folder, n_items=100, budget=30, limits=f"{name} = {cap}", price=cost)
         run(folder, "capped", *ray(4, 16))
@@ -458,7 +482,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="many-") as folder:
             found[name] = PARTS[name](Path(folder))
         args.to.write_text(json.dumps(found, indent=1) + "\n")
-        print(name, json.dumps({k: v for k, v in found[name].items() if k != "moments"}), flush=True)
+        print(
+            name, json.dumps({k: v for k, v in found[name].items() if k != "moments"}), flush=True
+        )
 
 
 if __name__ == "__main__":

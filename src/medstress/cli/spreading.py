@@ -86,9 +86,7 @@ def check_spread(args: argparse.Namespace) -> None:
             raise UsageError(f"{flags[name]}: expected at least {least}, got {value:g}")
 
 
-def spread_run(
-    args: argparse.Namespace, experiment: Path | Source, watcher: Watcher
-) -> Run | None:
+def spread_run(args: argparse.Namespace, experiment: Path | Source, watcher: Watcher) -> Run | None:
     """Run an experiment on a cluster.
 
     Returns:

@@ -26,6 +26,8 @@ CREATE TABLE IF NOT EXISTS grants (
 """
 _PARTS = 4
 """A chunk is what is left, divided by so many times the number of workers."""
+_MOST_CHUNKS = 1000
+"""No chunk of tokens or dollars is a smaller part of the cap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,8 @@ class Grants:
         with self._leases.transaction():
             for name, cap in caps.as_json().items():
                 self._db.execute(
-                    "INSERT INTO pool VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET cap = excluded.cap",
+                    "INSERT INTO pool VALUES (?, ?, 0) "
+                    "ON CONFLICT DO UPDATE SET cap = excluded.cap",
                     (name, cap),
                 )
 
@@ -92,7 +95,9 @@ class Grants:
                 # It may have been asked for the sake of another cap.
                 is_used_up = used[name] + reserve > before or used[name] >= before
                 left = max(0.0, cap - charged)
-                more = _chunk(name, left, n_workers, at_least) if is_used_up else 0.0
+                over = max(0.0, used[name] - before)  # by what was in flight
+                chunk = _chunk(name, cap, left - over, n_workers, at_least)
+                more = min(left, over + chunk) if is_used_up else 0.0
                 granted[name] = before + more
                 self._set(lease, name, before + more, used[name])
                 self._charge(name, more)
@@ -152,8 +157,8 @@ class Grants:
         self._db.execute("UPDATE pool SET charged = charged + ? WHERE name = ?", (more, name))
 
 
-def _chunk(name: str, left: float, n_workers: int, at_least: int) -> float:
+def _chunk(name: str, cap: float, left: float, n_workers: int, at_least: int) -> float:
     part = left / (_PARTS * max(n_workers, 1))
     if name == "queries":
-        return min(math.floor(left), max(math.floor(part), at_least))
-    return part
+        return max(0, min(math.floor(left), max(math.floor(part), at_least)))
+    return max(0.0, min(left, max(part, cap / _MOST_CHUNKS)))

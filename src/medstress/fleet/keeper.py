@@ -7,6 +7,7 @@ come twice.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -20,13 +21,14 @@ from medstress.core.errors import MedstressError, StoreError, reason
 from medstress.files.writing import Access, make_folder
 from medstress.fleet.grants import Amounts, Grants
 from medstress.fleet.leases import Lease, LeaseTable, Shipped, StaleLeaseError, State
-from medstress.fleet.ledgers import FolderStore, checked, digest_of
+from medstress.fleet.ledgers import FolderStore, checked
 from medstress.fleet.messages import pack, read_frame, unpack, write_frame
 
 LEASE_SECONDS = 60.0
 """A worker that was silent for so long has lost its shard once another asks for one."""
 _LOCK_SECONDS = 10.0
 """Time for the keeper of a killed driver to notice and end."""
+_LOCK_VARIABLE = "MEDSTRESS_KEEPER_LOCK_SECONDS"
 
 
 class Keeper:
@@ -75,9 +77,7 @@ class Keeper:
             return pack({"lease": None, "counts": self._leases.counts()})
         lease, shipped = taken
         found = None if shipped is None else _as_json(shipped)
-        return pack(
-            {"lease": {"shard": lease.shard, "epoch": lease.epoch}, "shipped": found}
-        )
+        return pack({"lease": {"shard": lease.shard, "epoch": lease.epoch}, "shipped": found})
 
     def _renew(self, asked: dict[str, Any], _: bytes) -> bytes:
         lease = _lease_of(asked)
@@ -156,7 +156,7 @@ def main(folder: Path, lease_seconds: float) -> None:
     streams = sys.stdin.buffer, sys.stdout.buffer
     lock = FileLock(folder / "keeper.lock")
     try:
-        lock.acquire(timeout=_LOCK_SECONDS)
+        lock.acquire(timeout=float(os.environ.get(_LOCK_VARIABLE, _LOCK_SECONDS)))
     except Timeout:
         sentence = (
             f"another medstress process shares out the run in {folder}; wait for it, stop it, or "

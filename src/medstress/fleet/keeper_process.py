@@ -108,8 +108,10 @@ def checked_answer(data: bytes) -> tuple[dict[str, Any], bytes]:
 def error_of(told: dict[str, Any]) -> Exception:
     """Return the error that another process tells of."""
     kind = getattr(errors, str(told["kind"]), None)
-    if isinstance(kind, type) and issubclass(kind, MedstressError) and kind.__init__ is (
-        MedstressError.__init__
+    if (
+        isinstance(kind, type)
+        and issubclass(kind, MedstressError)
+        and kind.__init__ is (MedstressError.__init__)
     ):
         return kind(told["error"])
     return RuntimeError(f"{told['kind']}: {told['error']}")

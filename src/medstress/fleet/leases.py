@@ -208,7 +208,8 @@ class LeaseTable:
             ends = state is not State.LEASED
             self.db.execute(
                 "UPDATE shards SET ledger = ?, digest = ?, calls = ?, state = ?, until = ?, "
-                "reported = ?, in_a_row = 0, owner = CASE WHEN ? THEN NULL ELSE owner END WHERE shard = ?",
+                "reported = ?, in_a_row = 0, owner = CASE WHEN ? THEN NULL ELSE owner END "
+                "WHERE shard = ?",
                 (
                     *(shipped.name, shipped.digest, shipped.calls, state.value),
                     None if ends else self._clock() + seconds,

@@ -1,8 +1,8 @@
 """Workers as actors of Ray; the only module that knows it.
 
 Ray places processes and carries bytes. It restarts nothing (`max_restarts=0`): a lost worker's
-shard is leased again. No object of ours is pickled: arguments and results are bytes, and the actor's
-class is found by its name, in the medstress that is installed on the worker's machine.
+shard is leased again. No object of ours is pickled: arguments and results are bytes, and the class
+of the actors is found by its name, in the medstress that is installed on the worker's machine.
 """
 
 from __future__ import annotations
@@ -123,9 +123,7 @@ def ray_workers(
         try:
             if address == LOCAL:
                 n = n_workers or os.cpu_count() or 1
-                ray.init(
-                    address=LOCAL, num_cpus=max(n, 1), include_dashboard=False, **quiet
-                )
+                ray.init(address=LOCAL, num_cpus=max(n, 1), include_dashboard=False, **quiet)
             else:
                 ray.init(address=address, **quiet)
         except Exception as error:

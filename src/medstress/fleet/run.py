@@ -191,9 +191,7 @@ class _Spreading:
                 if (value := getattr(settings, name)) is not None and name != "max_seconds"
             }
         )
-        told, _ = keeper.ask(
-            "begin", shards=self._order.n_shards, facts=facts, caps=caps.as_json()
-        )
+        told, _ = keeper.ask("begin", shards=self._order.n_shards, facts=facts, caps=caps.as_json())
         self._check_same(told["facts"], facts)
         overview = keeper.ask("overview")[0]
         left = self._order.n_shards - overview["counts"]["done"]

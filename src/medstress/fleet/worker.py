@@ -228,9 +228,7 @@ class LeasedShard:
             self._is_asked_to_stop = bool(answer.get("stop"))
 
     def _ask_for_more(self, used: dict[str, float]) -> Amounts:
-        answer, _ = self._channel.ask(
-            ask="grant", **self._lease, used=used, at_least=self._n_held
-        )
+        answer, _ = self._channel.ask(ask="grant", **self._lease, used=used, at_least=self._n_held)
         return Amounts.read(answer["granted"])
 
     def _report(self) -> dict[str, Any]:
