@@ -78,7 +78,6 @@ name = "careful"
 backend = "python"
 target = "victim.py:answer"
 batch_size = 1
-{price}
 
 [[attack]]
 name = "entity_substitution"
@@ -86,7 +85,18 @@ label = "random"
 sampler = "random"
 budget = {budget}
 """
-KINDS = ("worker", "keeper", "driver")
+PYTHON = """backend = "python"
+target = "victim.py:answer"
+batch_size = 1
+"""
+SERVER = """backend = "openai"
+model = "{model}"
+base_url = "{url}"
+max_in_flight = 4
+price_in = 100
+price_out = 100
+"""
+KILLS = {"worker": 8, "keeper": 7, "driver": 5}
 _SYLLABLES = ("abi", "bela", "cori", "dana", "evo", "fluda", "gra", "hepi", "ivo", "jura")
 _ENDINGS = (
     "mycin",
@@ -102,7 +112,7 @@ _ENDINGS = (
 )
 
 
-def make(root: Path, n_items: int, budget: int, limits: str = "", price: str = "") -> None:
+def make(root: Path, n_items: int, budget: int, limits: str = "") -> None:
     """Write an experiment of about n_items x (budget + 1) calls."""
     root.mkdir(parents=True, exist_ok=True)
     names = [a + b + c for a in _SYLLABLES for b in _SYLLABLES[:3] for c in _ENDINGS]
@@ -118,14 +128,16 @@ def make(root: Path, n_items: int, budget: int, limits: str = "", price: str = "
             row = {"id": f"q{i}", "stem": f"What treats case {i}?", "options": options}
             stream.write(json.dumps({**row, "answer_idx": "ABCD"[i % 4], "mentions": mentions}))
             stream.write("\n")
-    text = EXPERIMENT.format(limits=limits, price=price, budget=budget)
+    text = EXPERIMENT.format(limits=limits, budget=budget)
     (root / "experiment.toml").write_text(text, "utf-8")
 
 
 def start(root: Path, out: str, *extra: str) -> subprocess.Popen[bytes]:
     """Start `medstress run` in a session of its own; its victims log to OUT.log."""
     cache = tempfile.mkdtemp(prefix="cache-", dir=root)  # nothing known from other runs
-    environment = {**os.environ, "VICTIM_LOG": str(root / f"{out}.log"), "MEDSTRESS_CACHE": cache}
+    own = {"VICTIM_LOG": str(root / f"{out}.log"), "MEDSTRESS_CACHE": cache}
+    # Else Ray's workers give way to whatever else the machine does.
+    environment = {**os.environ, **own, "RAY_worker_niceness": "0"}
     with (root / f"{out}.err").open("ab") as errors:
         return subprocess.Popen(
             [*(sys.executable, "-m", "medstress", "run", "experiment.toml"), "--out", out, *extra],
@@ -316,11 +328,11 @@ class History:
         return first
 
 
-def kills(root: Path, n_each: int = 7) -> dict[str, Any]:
+def kills(root: Path) -> dict[str, Any]:
     """Kill each kind of process several times, and count what was asked twice."""
     make(root, n_items=500, budget=80)
     rng = random.Random(38)
-    kinds = [kind for kind in KINDS for _ in range(n_each)]
+    kinds = [kind for kind, n in KILLS.items() for _ in range(n)]
     rng.shuffle(kinds)
     flags = ray(4, 64, "--ship-every", "100")
     history = History(root / "killed-shards", root / "history")
@@ -356,7 +368,7 @@ def kills(root: Path, n_each: int = 7) -> dict[str, Any]:
         sys.exit(f"kills: exit {code}\n{(root / 'killed.err').read_text()[-3000:]}")
     run(root, "alone")
     return {
-        "kills": {kind: sum(each["kind"] == kind for each in done) for kind in KINDS},
+        "kills": {kind: sum(each["kind"] == kind for each in done) for kind in KILLS},
         "moments": done,
         "identical": identity(root / "killed") == identity(root / "alone"),
         **_repeated(root, history),
@@ -430,33 +442,43 @@ def _one_of(kind: str, driver: int, rng: random.Random) -> int | None:
 def _wait_for_end_of(session: int) -> None:
     """Wait until what a killed driver started has ended by itself; end what has not."""
     for _ in range(200):
-        left = [pid for pid, _, its, words in _processes() if its == session and "ray" in words]
-        if not left:
-            return
+        left = {pid: words for pid, _, its, words in _processes() if its == session and words}
+        if not any("ray::Actor" in words for words in left.values()):
+            break
         time.sleep(0.1)
-    print("ended by hand:", len(left), flush=True)
+    # Helpers of Ray's that take longer.
+    print("ended by hand:", sorted(words[:40] for words in left.values()), flush=True)
     for pid in left:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def caps(root: Path) -> dict[str, Any]:
-    """Reach each cap with four workers."""
+    """Reach each cap with four workers; tokens and dollars at a server that counts them."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "servers"))
+    from fault_server import FaultServer
+
     found: dict[str, Any] = {}
-    price = "price_in = 1000\nprice_out = 1000"
-    for name, cap, cost in (
-        ("max_queries", 700, ""),
-        ("max_tokens", 9000, ""),
-        ("max_usd", 9, price),
-    ):
+    for name, cap in (("max_queries", 700), ("max_tokens", 9000), ("max_usd", 0.9)):
         folder = root / name
-        make(folder, n_items=100, budget=30, limits=f"{name} = {cap}", price=cost)
-        run(folder, "capped", *ray(4, 16))
-        with closing(sqlite3.connect(folder / "capped-shards" / ".fleet" / "leases.sqlite")) as db:
-            used = dict(db.execute("SELECT name, TOTAL(used) FROM grants GROUP BY 1").fetchall())
-        found[name] = {"cap": cap, "calls": len(asked(folder, "capped")), **used}
+        make(folder, n_items=100, budget=30, limits=f"{name} = {cap}")
+        with FaultServer(answer=lambda prompt: "A", seconds=0.005) as server:
+            if name != "max_queries":
+                file = folder / "experiment.toml"
+                asked_there = SERVER.format(url=server.url, model=server.model)
+                file.write_text(file.read_text().replace(PYTHON, asked_there))
+            run(folder, "capped", *ray(4, 16))
+            tokens = [each.tokens for each in server.log]
         said = (folder / "capped.err").read_text().splitlines()
-        found[name]["said"] = [line for line in said if "never exceeded" in line or "limit" in line]
+        n_calls = len(tokens) if tokens else len(asked(folder, "capped"))
+        spent = {"max_queries": n_calls, "max_tokens": sum(tokens), "max_usd": sum(tokens) / 10_000}
+        found[name] = {
+            "cap": cap,
+            "spent": spent[name],
+            "calls": n_calls,
+            "largest_call": max(tokens, default=0),
+            "said": [line for line in said if "never exceeded" in line or "limit" in line],
+        }
         print(found[name], flush=True)
     return found
 

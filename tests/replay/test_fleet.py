@@ -6,7 +6,6 @@ import json
 import os
 import queue
 import signal
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -16,8 +15,9 @@ from medstress.api.run import Run
 from medstress.core.errors import OtherRunError, StoreError, UsageError
 from medstress.fleet import driver as drivers
 from medstress.fleet import order as orders
+from medstress.fleet import run as runs
 from medstress.fleet.keeper import Keeper
-from medstress.fleet.keeper_process import KeeperProcess
+from medstress.fleet.keeper_process import KeeperProcess, checked_answer
 from medstress.fleet.messages import pack, unpack
 from medstress.fleet.run import Fleet, run_on_workers
 from medstress.fleet.worker import Worker
@@ -79,15 +79,48 @@ def _refuse(worker):
             return
 
 
-@pytest.fixture
-def alone(bench):
-    """The run of one process, and how many calls it made."""
+class KeeperHere:
+    """A keeper in this process: starting one takes a third of a second."""
+
+    n_restarts = 0
+
+    def __init__(self, folder, lease_seconds):
+        self._keeper = Keeper(folder, lease_seconds=lease_seconds)
+
+    def ask(self, ask, ledger=b"", **values):
+        return checked_answer(self.pass_on(pack({"ask": ask, **values}, ledger)))
+
+    def pass_on(self, data):
+        return self._keeper.answer(data)
+
+    def close(self):
+        self._keeper.close()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """No other process, and no worker that waits for long."""
+    monkeypatch.setattr(runs, "KeeperProcess", KeeperHere)
+    monkeypatch.setattr(drivers, "_IDLE_SECONDS", 0.02)
+
+
+@pytest.fixture(scope="module")
+def unbroken(workbench, tmp_path_factory):
+    """The tables of the run of one process, and how many calls it made."""
+    bench = workbench.Bench(tmp_path_factory.mktemp("alone"))
     bench.tables["victim"][0]["batch_size"] = 1
-    out = bench.root / "alone"
-    assert bench.run(out=out) == 0
-    n = len(bench.received())
-    bench.log.unlink()
-    return out, n
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in bench.environment().items():
+            patch.setenv(name, value)
+        assert bench.run() == 0
+    return exported(bench.out), len(bench.received())
+
+
+@pytest.fixture
+def alone(bench, unbroken):
+    """The same, for an experiment that asks call by call."""
+    bench.tables["victim"][0]["batch_size"] = 1
+    return unbroken
 
 
 def fleet(threads, n_workers=2, n_shards=5, **keys):
@@ -122,7 +155,7 @@ def exported(folder):
 @pytest.mark.parametrize(("n_workers", "n_shards"), [(1, 2), (3, 16)])
 def test_the_run_is_that_of_one_process(bench, alone, n_workers, n_shards):
     one = spread(bench, Threads(), n_workers=n_workers, n_shards=n_shards)
-    assert exported(one.folder) == exported(alone[0])
+    assert exported(one.folder) == alone[0]
     assert Run(one.folder).manifest()["complete"]
     assert len(bench.received()) == alone[1]
     assert one.outcome.n_done == n_shards
@@ -135,7 +168,7 @@ def test_ledgers_may_travel_to_a_store(bench, alone, store):
         pytest.importorskip("fsspec")
     place = store if "://" in store else str(bench.root / store)
     one = spread(bench, Threads(), store=place, ship_every=7)
-    assert exported(one.folder) == exported(alone[0])
+    assert exported(one.folder) == alone[0]
 
 
 def test_of_lost_workers_nothing_shipped_is_asked_again(bench, alone):
@@ -151,7 +184,7 @@ def test_of_lost_workers_nothing_shipped_is_asked_again(bench, alone):
     one = spread(bench, threads, ship_every=5)
     assert len(threads.lost) == 3
     assert shipped
-    assert exported(one.folder) == exported(alone[0])
+    assert exported(one.folder) == alone[0]
     repeated = len(bench.received()) - alone[1]
     # Each lost worker had at most what it computed since it shipped, and one call in flight.
     assert 0 <= repeated <= 3 * (5 + 1)
@@ -168,9 +201,10 @@ def test_a_killed_keeper_is_started_again(bench, alone, monkeypatch):
         return passed_on(self, data)
 
     monkeypatch.setattr(KeeperProcess, "pass_on", kill_first)
+    monkeypatch.setattr(runs, "KeeperProcess", KeeperProcess)
     one = spread(bench, Threads(), ship_every=10)
     assert one.outcome.n_keepers == 2
-    assert exported(one.folder) == exported(alone[0])
+    assert exported(one.folder) == alone[0]
     assert len(bench.received()) == alone[1]
 
 
@@ -190,7 +224,7 @@ def test_another_driver_goes_on_from_what_was_shipped(bench, alone):
     before = len(bench.received())
     assert 0 < before < alone[1]
     one = spread(bench, Threads(), ship_every=5)
-    assert exported(one.folder) == exported(alone[0])
+    assert exported(one.folder) == alone[0]
     assert len(bench.received()) - alone[1] <= 2 * (5 + 1)
 
 
@@ -202,7 +236,7 @@ def test_an_interrupted_driver_lets_its_workers_ship(bench, alone):
     with pytest.raises(KeyboardInterrupt):
         spread(bench, Threads(), watcher=Watcher(progress=progress))
     one = spread(bench, Threads())
-    assert exported(one.folder) == exported(alone[0])
+    assert exported(one.folder) == alone[0]
     assert len(bench.received()) == alone[1]  # nothing twice, though no shard had shipped
 
 
@@ -216,7 +250,7 @@ def test_calls_never_exceed_max_queries_and_a_raised_cap_goes_on(bench, alone):
     bench.tables["experiment"]["max_queries"] = 10 * alone[1]
     one = spread(bench, Threads(), n_workers=3)
     assert one.is_merged
-    assert exported(one.folder) == exported(alone[0])
+    assert exported(one.folder) == alone[0]
     assert len(bench.received()) == alone[1]
 
 
@@ -274,9 +308,10 @@ def _stop_at_once(counts):
     raise Stop
 
 
-def test_a_folder_that_one_machine_began_is_refused(bench, alone, said):
+def test_a_folder_that_one_machine_began_is_refused(bench, said):
+    assert bench.run("--limit", "1") == 0
     with pytest.raises(OtherRunError) as error:
-        spread(bench, Threads(), out="alone")
+        spread(bench, Threads(), out="run")
     said(str(error.value), "without --ray")
 
 
@@ -360,9 +395,3 @@ def test_the_display_counts_all_shards_together(bench, alone):
     done = [counts.n_done + counts.n_skipped for counts in seen]
     assert done[-1] == seen[-1].n_planned
     assert max(counts.n_computed for counts in seen) == alone[1]
-
-
-def test_the_driver_waits_no_longer_than_it_must(bench):
-    began = time.monotonic()
-    spread(bench, Threads(), n_workers=1, n_shards=1)
-    assert time.monotonic() - began < 20

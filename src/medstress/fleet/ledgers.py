@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from medstress.core.errors import StoreError, missing_extra, reason
-from medstress.files.writing import Access, make_folder, write_bytes
-from medstress.store.run_store import FILE
+from medstress.files.writing import DATABASE, Access, make_folder, write_bytes
 
 _COPY = "ledger.part"
 
@@ -29,7 +28,7 @@ def copy_of(folder: Path) -> bytes:
     copy.unlink(missing_ok=True)
     try:
         with (
-            closing(sqlite3.connect(f"{(folder / FILE).as_uri()}?mode=ro", uri=True)) as db,
+            closing(sqlite3.connect(f"{(folder / DATABASE).as_uri()}?mode=ro", uri=True)) as db,
             closing(sqlite3.connect(copy)) as into,
         ):
             db.backup(into)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import orjson
 
@@ -31,14 +31,14 @@ def unpack(data: bytes) -> tuple[dict[str, Any], bytes]:
     return message, ledger
 
 
-def write_frame(stream: BinaryIO, data: bytes) -> None:
+def write_frame(stream: IO[bytes], data: bytes) -> None:
     """Write a message to a pipe, after its length."""
     stream.write(_LENGTH.pack(len(data)))
     stream.write(data)
     stream.flush()
 
 
-def read_frame(stream: BinaryIO) -> bytes | None:
+def read_frame(stream: IO[bytes]) -> bytes | None:
     """Read a message from a pipe; None once the writer is gone, also in the middle of one."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:

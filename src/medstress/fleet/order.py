@@ -36,6 +36,8 @@ class Order:
     """Calls after which a shard's ledger travels."""
     store: str | None
     """Where ledgers travel to; None: to the driver."""
+    lease_seconds: float
+    """A worker that gets no answer for so long stops: another may have its shard."""
     renew_seconds: float
     """Seconds between a worker's reports."""
 

@@ -19,12 +19,12 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from medstress.core.errors import UsageError, missing_extra, reason
+from medstress.core.errors import StoreError, UsageError, missing_extra, reason
 from medstress.fleet.worker import Worker
 
 _CONNECT_SECONDS = 5.0
 """Time for a machine to take a connection."""
-_PROBE_SECONDS = 30.0
+_PROBE_SECONDS = 20.0
 """Time for a cluster to answer."""
 _PLACE = re.compile(r"(?:ray://)?(?P<host>[^/:\s]+|\[[0-9a-fA-F:]+\]):(?P<port>[0-9]{1,5})")
 _PROBE = (
@@ -71,17 +71,25 @@ class RayWorkers:
 
     def receive(self, seconds: float) -> Iterable[tuple[str, bytes | None]]:
         """See `Workers`."""
-        awaited = list(self._awaited)
-        ready, others = self._ray.wait(awaited, num_returns=1, timeout=seconds)
-        if ready and others:
-            ready += self._ray.wait(others, num_returns=len(others), timeout=0)[0]
-        for one in ready:
+        for one in self._ready(seconds):
             owner = self._awaited.pop(one)
             try:
                 yield owner, self._ray.get(one)
             except self._ray.exceptions.RayError:
                 self.actors.pop(owner, None)
                 yield owner, None
+
+    def _ready(self, seconds: float) -> list[Any]:
+        try:
+            ready, others = self._ray.wait(list(self._awaited), num_returns=1, timeout=seconds)
+            if ready and others:
+                ready += self._ray.wait(others, num_returns=len(others), timeout=0)[0]
+        except Exception as error:
+            raise StoreError(
+                f"the Ray cluster is gone ({reason(error)}); what was shipped is kept, and the "
+                "same command goes on"
+            ) from error
+        return list(ready)
 
     def end(self, owner: str) -> None:
         """See `Workers`."""

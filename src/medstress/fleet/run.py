@@ -113,6 +113,7 @@ def run_on_workers(
         n_shards=fleet.n_shards,
         ship_every=fleet.ship_every,
         store=None if fleet.store is None else _absolute(fleet.store),
+        lease_seconds=fleet.lease_seconds,
         renew_seconds=min(RENEW_SECONDS, fleet.lease_seconds / 4),
     )
     prepared = order.prepared(watcher)

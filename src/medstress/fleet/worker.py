@@ -10,6 +10,7 @@ import queue
 import shutil
 import tempfile
 import threading
+import time
 import traceback
 from pathlib import Path
 from secrets import token_hex
@@ -140,6 +141,7 @@ class LeasedShard:
         self._counts = Progress()
         self._is_over = threading.Event()
         self._is_stale = self._is_asked_to_stop = False
+        self._renewed = time.monotonic()
 
     def run(self, prepared: Prepared, folder: Path) -> None:
         """Run the shard to its end, a cap, the driver's word or the loss of the lease."""
@@ -182,7 +184,7 @@ class LeasedShard:
     def _watch(self, counts: Progress) -> None:
         """Called between batches, when all answers so far are committed."""
         self._counts = counts
-        if self._is_stale:
+        if self._is_stale or time.monotonic() - self._renewed > self._order.lease_seconds:
             raise StaleLeaseError(f"shard {self._lease['shard']}: its lease has ended")
         if self._is_asked_to_stop:
             raise KeyboardInterrupt
@@ -220,12 +222,13 @@ class LeasedShard:
     def _renew(self) -> None:
         """Renew the lease until the shard is over, also while a model takes long to answer."""
         while not self._is_over.wait(self._order.renew_seconds):
+            began = time.monotonic()
             try:
                 answer, _ = self._channel.ask(ask="renew", **self._lease, **self._report())
             except StaleLeaseError:
                 self._is_stale = True
                 return
-            self._is_asked_to_stop = bool(answer.get("stop"))
+            self._renewed, self._is_asked_to_stop = began, bool(answer.get("stop"))
 
     def _ask_for_more(self, used: dict[str, float]) -> Amounts:
         answer, _ = self._channel.ask(ask="grant", **self._lease, used=used, at_least=self._n_held)
