@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from medstress.api.nightly import nightly
     from medstress.api.one import attack_one, load_dataset
     from medstress.api.results import open  # noqa: A004 - used as `ms.open`
-    from medstress.api.run import Run, run, train, tune
+    from medstress.api.run import Run, merge, run, train, tune
     from medstress.api.tables import (
         Analysis,
         Attack,
@@ -69,6 +69,7 @@ _PLACES = {
     "attack_one": "medstress.api.one",
     "compare": "medstress.api.compare",
     "load_dataset": "medstress.api.one",
+    "merge": "medstress.api.run",
     "nightly": "medstress.api.nightly",
     "open": "medstress.api.results",
     "run": "medstress.api.run",
@@ -106,6 +107,7 @@ __all__ = [
     "attacks",
     "compare",
     "load_dataset",
+    "merge",
     "metrics",
     "nightly",
     "open",

@@ -21,7 +21,7 @@ from medstress.running.prepare import Watcher
 from medstress.running.run import run_experiment
 from medstress.summary.kept import keep_summary
 
-__all__ = ["Run", "Trained", "Tuned", "run", "train", "tune"]
+__all__ = ["Run", "Trained", "Tuned", "merge", "run", "train", "tune"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +136,23 @@ def run(
 def _given(experiment: Any) -> Any:
     """Return an experiment whose dict, if it is one, holds what a file may hold."""
     return tables_of(experiment) if isinstance(experiment, Mapping) else experiment
+
+
+@checked
+def merge(folders: Sequence[str | Path], out: str | Path, *, partial: bool = False) -> Run:
+    """Join the shards of one experiment to a new run folder; `run` on it then completes it.
+
+    Args:
+        folders: the folders of all shards.
+        out: the new folder.
+        partial: whether shards may be missing or unfinished; `run` then asks what they lack.
+
+    Raises:
+        UsageError, StoreError: one sentence; nothing is written.
+    """
+    from medstress.running.merging import merge_shards
+
+    return Run(merge_shards(folders, out, partial=partial).folder)
 
 
 @checked

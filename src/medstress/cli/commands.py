@@ -21,7 +21,7 @@ from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.flags import check_limit
 from medstress.cli.freezing import freeze_cli as freeze_cli
 from medstress.cli.importing import import_cli as import_cli
-from medstress.cli.merging import given_shard, told_shard
+from medstress.cli.merging import given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.scaffolding import new_cli as new_cli
@@ -45,7 +45,6 @@ from medstress.cli.viewing import view_cli as view_cli
 from medstress.cli.watching import watch_cli as watch_cli
 from medstress.core.errors import UsageError
 from medstress.experiment.file.sources import Source
-from medstress.experiment.plan.sharding import take_shard
 from medstress.figures.outputs import Made, Skipped
 from medstress.files.writing import Access, write_text
 from medstress.papers.write import INDEX
@@ -346,9 +345,8 @@ def _dry_run(args: argparse.Namespace) -> int:
         folder = run_folder(prepared, args.out, shard)
         with opened_victims(prepared, watcher.note):
             check_factor(prepared)
-            if shard is not None:
-                take_shard(prepared, shard)
             costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
+            costs += part_line(prepared, shard)
             lines = [*costs, *dry_run_remarks(prepared)]
     for line in lines:
         print(one_line(line))

@@ -10,6 +10,7 @@ from medstress.cli.flags import Parser
 
 if TYPE_CHECKING:
     from medstress.core.shards import Shard
+    from medstress.experiment.plan.plan import Prepared
 
 
 def add_merge(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -53,6 +54,18 @@ def given_shard(args: argparse.Namespace) -> Shard | None:
     from medstress.core.shards import parse_shard
 
     return parse_shard(args.shard, os.environ)
+
+
+def part_line(prepared: Prepared, shard: Shard | None) -> list[str]:
+    """Return a line on how much of the plan a shard is, for --dry-run, which counts the whole."""
+    if shard is None:
+        return []
+    from medstress.experiment.plan.sharding import take_shard
+
+    n_planned = prepared.n_trials(len(prepared.victims))
+    take_shard(prepared, shard)
+    n = prepared.n_trials(len(prepared.victims))
+    return [f"all of this is the whole plan; shard {shard}: {n:,} of {n_planned:,} trials"]
 
 
 def merge_cli(args: argparse.Namespace) -> int:

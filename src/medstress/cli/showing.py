@@ -23,6 +23,7 @@ from medstress.results.names import Names, warnings_of
 from medstress.results.root import root_line
 from medstress.results.rows import trial_rows
 from medstress.results.table import Table
+from medstress.store.shards import shard_of
 from medstress.summary.summary import summarise_run
 from medstress.summary.verdict import sentences_of
 
@@ -144,6 +145,9 @@ def _show_end(stored: StoredRun, summary: dict[str, Any], out: Screen) -> None:
     settings = stored.manifest["config"]["experiment"]
     if early := summary["experiment"].get("decided"):
         out.say(decided_sentence(early))
+    elif (shard := shard_of(stored.manifest)) is not None:
+        n, planned = stored.n_trials(), summary["experiment"]["n_planned"]
+        out.say(f"shard {shard}: {n:,} of {planned:,} trials; merge it with the others")
     elif not summary["experiment"]["complete"]:
         limits = reached(settings, summary["performance"])
         named = limits or [key for key in LIMITS if key in settings]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -328,9 +328,17 @@ def _repeat(source: Source) -> Content:
         ],
         "command": overview.command(manifest),
         "endpoints": [as_text(each) for each in manifest.get("endpoints") or ()],
-        "manifest": formats.pretty(manifest),
+        "manifest": formats.pretty(_same_in_all(manifest)),
     }
     return Content(html=rendered("repeat.html", **given))
+
+
+def _same_in_all(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest as all folders of one run have it: without the order and the numbers of its
+    rows, which say how often a folder was written to."""
+    shown = dict(sorted(manifest.items()))
+    root = shown.get("root")
+    return shown | {"root": root["root"]} if isinstance(root, Mapping) else shown
 
 
 def _citations(source: Source) -> Content:

@@ -77,9 +77,8 @@ def merge_shards(
         left = tuple(_left(shards))
         if left and not partial:
             raise UsageError(
-                f"merge: {'; '.join(left)}: run {'it' if len(left) == 1 else 'them'} to the end, "
-                "or merge what there is with --partial, and `medstress run` on the merged folder "
-                "asks the rest"
+                f"merge: {'; '.join(left)}; run what is left to the end, or merge what there is "
+                "with --partial, and `medstress run` on the merged folder asks the rest"
             )
         access = access_of(shards[0].folder / FILE)
         note(f"writing {to}")
@@ -239,7 +238,7 @@ def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
 
 
 def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
-    """Return the manifest of the merged run: that of the plan, with what the shards did together."""
+    """Return the manifest of the merged run: the plan, and what the shards did together."""
     first = shards[0].manifest
     performance: dict[str, Any] = {}
     endpoints: dict[str, Any] = {}
@@ -258,5 +257,5 @@ def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
         "command": manifests.command_line(),
         "endpoints": list(endpoints.values()),
         "performance": performance,
-        SHARDS: {"of": shards[0].shard.of, "merged": [each.shard.number for each in shards]},
+        SHARDS: {"of": shards[0].shard.of},
     }

@@ -18,6 +18,7 @@ from medstress.running.prepare import Watcher, prepare
 from medstress.store.odd_rows import interpreting
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore, lock_folder
+from medstress.store.shards import shard_of
 from medstress.store.shared_cache import open_shared
 
 
@@ -51,6 +52,11 @@ def reopened(
             manifest = reader.manifest
         finally:
             reader.close()
+    if (shard := shard_of(manifest)) is not None:
+        raise StoreError(
+            f"{folder} holds shard {shard}, and what this command asks is about all trials; merge "
+            "the shards, complete the merged folder with `medstress run`, and give that one"
+        )
     prepared = prepare(
         experiment, overrides=overrides, watcher=watcher, complete=complete, formats=True
     )

@@ -77,6 +77,8 @@ def run_experiment(
     watcher = watcher or Watcher()
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher, formats=True)
     check_arms(prepared)
+    if shard is not None:
+        _check_can_be_cut(prepared, watcher)
     folder = run_folder(prepared, out, shard)
     is_new = not folder.exists()
     if fresh and not is_new and not (folder / FILE).is_file() and _holds_anything(folder):
@@ -99,6 +101,18 @@ def run_experiment(
                     folder.rmdir()
         lock.release()
     return folder
+
+
+def _check_can_be_cut(prepared: Prepared, watcher: Watcher) -> None:
+    """Refuse shards of an experiment that is tuned, and say what is left to the merged run."""
+    if prepared.experiment.tune is not None:
+        raise UsageError(
+            "--shard: [tune] chooses n by the answers to a split of all items, so it comes before "
+            "shards: run `medstress tune`, write the chosen n (tune.json) into [[attack]], and "
+            "leave [tune] out"
+        ).with_flag("--shard", None)
+    if prepared.experiment.experiment.stop_when is not None:
+        watcher.announce("stop_when is followed in the merged run; a shard asks all its trials")
 
 
 def _holds_anything(folder: Path) -> bool:

@@ -66,14 +66,14 @@ class MergedAnswers:
             left_out = {row for row, _ in self._moved[source]}
             own = trials[source]
             before = self.shift(source)
-            for row, key, trial, *rest in shard.db.execute(_ROWS):
+            for row, key, trial, *rest in shard.rows(_ROWS):
                 if row not in left_out:
                     number = self.row(source, row) if before is None else row + before
                     yield (number, key, own[trial], *rest)
 
 
 def _count(shard: StoredShard, where: str = "") -> int:
-    return int(shard.db.execute(f"SELECT COUNT(*) FROM main.answers {where}").fetchone()[0])
+    return int(next(shard.rows(f"SELECT COUNT(*) FROM main.answers {where}"))[0])
 
 
 def _same_elsewhere(
@@ -83,12 +83,12 @@ def _same_elsewhere(
     keys = {
         key
         for each in shards
-        for (key,) in each.db.execute(f"SELECT key FROM main.answers WHERE trial = {FROM_CACHE}")
+        for (key,) in each.rows(f"SELECT key FROM main.answers WHERE trial = {FROM_CACHE}")
     }
     bought: dict[tuple[bytes, str], tuple[int, int]] = {}
     taken: list[tuple[tuple[bytes, str], tuple[int, int]]] = []
     for source, each in enumerate(shards):
-        for row, key, trial, body in each.db.execute(_ALL):
+        for row, key, trial, body in each.rows(_ALL):
             if key in keys:
                 if trial == FROM_CACHE:
                     taken.append(((key, body), (source, row)))

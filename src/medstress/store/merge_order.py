@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from medstress.store.odd_rows import interpreting
+from medstress.store.run_store import FILE
 from medstress.store.shards import KEY, StoredShard
 
 Numbers: TypeAlias = NDArray[np.int64]
@@ -59,7 +61,7 @@ def plan_order(shards: Sequence[StoredShard]) -> Order:
     arms = [
         {
             row: (dataset, group, victim, attack, spec, seed)
-            for row, dataset, group, victim, attack, spec, seed in each.db.execute(
+            for row, dataset, group, victim, attack, spec, seed in each.rows(
                 "SELECT id, dataset, grp, victim, attack, spec, seed FROM main.arms"
             )
         }
@@ -126,10 +128,11 @@ class _Ranks:
                 0 if seed is None else self._seeds(seed),
             )
         positions = shard.manifest[KEY]["positions"]
-        found = shard.db.execute("SELECT id, dataset, item_id FROM main.items").fetchall()
+        found = list(shard.rows("SELECT id, dataset, item_id FROM main.items"))
         item_keys = np.zeros(len(found) + 1, np.int64)
-        for row, dataset, item in found:
-            item_keys[row] = positions[dataset][item]
+        with interpreting(shard.folder / FILE):
+            for row, dataset, item in found:
+                item_keys[row] = positions[dataset][item]
         by_arm = arm_keys[trials[:, 0]]
         by_item = item_keys[trials[:, 1]]
         return np.column_stack((by_arm[:, :2], by_item, by_arm[:, 2:], trials[:, 2]))
@@ -143,9 +146,9 @@ def _places(labels: Sequence[Any] | Mapping[Any, Any]) -> Any:
 
 def _trials(shard: StoredShard) -> Numbers:
     """Return (arm, item, repeat) of a shard's trials, which are numbered without gaps."""
-    (n,) = shard.db.execute("SELECT COUNT(*) FROM main.trials").fetchone()
+    (n,) = next(shard.rows("SELECT COUNT(*) FROM main.trials"))
     query = "SELECT arm, item, repeat FROM main.trials ORDER BY id"
-    values = (value for row in shard.db.execute(query) for value in row)
+    values = (value for row in shard.rows(query) for value in row)
     return np.fromiter(values, np.int64, 3 * n).reshape(n, 3)
 
 

@@ -110,10 +110,10 @@ def _write_plan(db: sqlite3.Connection, shards: Sequence[StoredShard], order: Or
     one = "SELECT dataset, item_id, hash, body FROM main.items WHERE id = ?"
     db.executemany(
         "INSERT INTO items (dataset, item_id, hash, body) VALUES (?, ?, ?, ?)",
-        (shards[source].db.execute(one, (row,)).fetchone() for source, row in order.items),
+        (next(shards[source].rows(one, (row,))) for source, row in order.items),
     )
     for source, shard in enumerate(shards):
-        renewed = shard.db.execute("SELECT item, body FROM main.renewals ORDER BY id")
+        renewed = shard.rows("SELECT item, body FROM main.renewals ORDER BY id")
         db.executemany(
             "INSERT INTO renewals (item, body) VALUES (?, ?)",
             [(order.item_rows[source][item], body) for item, body in renewed],
@@ -131,20 +131,20 @@ def _write_trials(
     def trials() -> Iterator[tuple[object, ...]]:
         for each in order.stretches:
             arms, items = order.arm_rows[each.source], order.item_rows[each.source]
-            rows = shards[each.source].db.execute(_TRIALS, (each.first, each.last))
+            rows = shards[each.source].rows(_TRIALS, (each.first, each.last))
             for trial_id, arm, item, repeat in rows:
                 yield trial_id, arms[arm], items[item], repeat
 
     def shifted(query: str) -> Iterator[tuple[object, ...]]:
         for each in order.stretches:
             values = (each.shift, each.first, each.last)
-            yield from shards[each.source].db.execute(query, values)
+            yield from shards[each.source].rows(query, values)
 
     def exchanges() -> Iterator[tuple[object, ...]]:
         for each in order.stretches:
             shift, shard = answers.shift(each.source), shards[each.source]
             query = _EXCHANGES.format(answer="answer" if shift is None else f"answer + {shift}")
-            rows = shard.db.execute(query, (each.shift, each.first, each.last))
+            rows = shard.rows(query, (each.shift, each.first, each.last))
             if shift is not None:
                 yield from rows
                 continue
@@ -165,14 +165,14 @@ def _interrupted(
 ) -> Iterator[tuple[bytes, int]]:
     """Yield the calls that were in flight when a process died, also those of the last one."""
     for shard, rows in zip(shards, trials, strict=True):
-        for key, trial in shard.db.execute("SELECT key, trial FROM main.interrupted"):
+        for key, trial in shard.rows("SELECT key, trial FROM main.interrupted"):
             yield key, rows[trial]
         left = {
             bytes.fromhex(key): trial
-            for (calls,) in shard.db.execute("SELECT calls FROM main.dispatched ORDER BY id")
+            for (calls,) in shard.rows("SELECT calls FROM main.dispatched ORDER BY id")
             for key, trial in orjson.loads(calls)
         }
         if left:
-            for (key,) in shard.db.execute("SELECT key FROM main.answers"):
+            for (key,) in shard.rows("SELECT key FROM main.answers"):
                 left.pop(key, None)
             yield from ((key, rows[trial]) for key, trial in sorted(left.items()))

@@ -301,11 +301,11 @@ class RunReader:
         """
         rows = self._db.execute(
             "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, e.role, COUNT(*), "
-            "TOTAL(s.tokens_in), TOTAL(s.tokens_out) FROM (SELECT trial, role, key, "
-            "  ROW_NUMBER() OVER (PARTITION BY key ORDER BY trial, seq) AS n "
-            "  FROM calls WHERE error IS NULL) e JOIN answers s ON s.key = e.key "
+            "TOTAL(e.tokens_in), TOTAL(e.tokens_out) FROM (SELECT trial, role, answered_for, "
+            "  tokens_in, tokens_out, ROW_NUMBER() OVER (PARTITION BY key ORDER BY trial, seq) "
+            "  AS n FROM calls WHERE error IS NULL) e "
             "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
-            f"WHERE e.n = 1 AND s.trial != {FROM_CACHE} "
+            f"WHERE e.n = 1 AND e.answered_for != {FROM_CACHE} "
             f"AND (t.verdict IS NULL OR t.verdict NOT IN {_INQUIRIES}) "
             "GROUP BY a.id, e.role ORDER BY a.id, e.role"
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,15 @@ class StoredShard:
     n_ended: int
     """Trials that ended."""
 
+    def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query.
+
+        Raises:
+            StoreError: the folder cannot be read.
+        """
+        with interpreting(self.folder / FILE):
+            yield from self.db.execute(query, values)
+
     @property
     def n_planned(self) -> int:
         """Trials of the shard."""
@@ -69,17 +78,17 @@ def opened_shard(folder: Path) -> Iterator[StoredShard]:
     path = folder / FILE
     if not path.is_file():
         raise no_run(folder)
-    with interpreting(path):
-        opened = open_for_reading(path)
-        with closing(opened.db) as db:
+    with ExitStack() as stack:
+        with interpreting(path):
+            opened = open_for_reading(path)
+            db = stack.enter_context(closing(opened.db))
             if opened.format == 0:
                 raise never_began(folder)
             if opened.format == FORMAT:
                 make_views(db)
             restrict(db, opened.format)
-            manifest = {
-                key: json.loads(value) for key, value in db.execute("SELECT * FROM manifest")
-            }
+            stored = db.execute("SELECT * FROM manifest").fetchall()
+            manifest = {key: json.loads(value) for key, value in stored}
             shard = shard_of(manifest)
             if shard is None:
                 raise StoreError(
@@ -87,6 +96,4 @@ def opened_shard(folder: Path) -> Iterator[StoredShard]:
                     "`medstress run --shard` wrote"
                 )
             (n_ended,) = db.execute(_ENDED).fetchone()
-            yield StoredShard(
-                folder=folder, db=db, manifest=manifest, shard=shard, n_ended=int(n_ended)
-            )
+        yield StoredShard(folder=folder, db=db, manifest=manifest, shard=shard, n_ended=n_ended)

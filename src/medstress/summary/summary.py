@@ -24,6 +24,7 @@ from medstress.results.names import names_of
 from medstress.results.queries import only_names, substitutions
 from medstress.results.root import describe_root
 from medstress.results.rows import trial_rows
+from medstress.results.shards import bought_twice, shard_lines
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.arms import Place
@@ -80,6 +81,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
             "queries_per_second": n_asked / seconds if seconds else None,
             "calls": totals["calls"],
             "calls_from_cache": run.n_from_cache(),
+            **bought_twice(manifest),
             "calls_per_query": run.calls_per_query(),
             "tokens_forwarded": performance.get("tokens_forwarded"),
             "tokens_naive": performance.get("tokens_naive"),
@@ -95,6 +97,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     found["warnings"] = [
         *doubts,
         *imported_lines(manifest),
+        *shard_lines(manifest),
         *about_answers(run, found),
         *found["warnings"],
     ]

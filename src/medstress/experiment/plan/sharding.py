@@ -1,4 +1,4 @@
-"""The part of a plan that one shard runs; the plan, and so the fingerprint, is that of the whole."""
+"""The part of a plan that one shard runs; plan and fingerprint are those of the whole."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def check_shard(
     if held != wanted:
         holds = "a whole run" if held is None else f"shard {held}"
         asked = "no --shard was given" if wanted is None else f"--shard is {wanted}"
-        hint = "" if held is None else f" give --shard {held}, or merge all shards first;"
+        hint = "" if held is None else f" give --shard {held}, or"
         raise OtherRunError(
             f"{folder} holds {holds}, but {asked};{hint} choose another folder with --out", folder
         )

@@ -1,0 +1,28 @@
+"""What a reader of a shard, or of a run merged from shards, has to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from medstress.store.shards import SHARDS, shard_of
+
+
+def shard_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield sentences about a shard, or about answers that two shards of a run disagree on."""
+    if (shard := shard_of(manifest)) is not None:
+        yield (
+            f"shard {shard.number} of {shard.of}: all numbers are of this shard's items; tests, "
+            "analyses and verdicts are of the merged run (`medstress merge`)"
+        )
+    if n := manifest.get(SHARDS, {}).get("answered_otherwise", 0):
+        yield (
+            f"{n} calls were bought by two shards and answered differently, as a model does whose "
+            "answers depend on the batch; each trial keeps the answer that it was judged by"
+        )
+
+
+def bought_twice(manifest: Mapping[str, Any]) -> dict[str, int]:
+    """Return the counts of a merged run's summary; empty for other runs."""
+    told = manifest.get(SHARDS, {})
+    return {name: told[name] for name in ("bought_twice", "answered_otherwise") if name in told}

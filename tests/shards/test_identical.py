@@ -1,0 +1,158 @@
+"""However a run is cut into shards, the merged run is the run at once."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from fault_server import FaultServer
+from medstress.api.run import Run
+from medstress.audit.verify import verify_folder
+from medstress.cli.app import medstress_cli
+from medstress.core.shards import Shard
+
+
+@pytest.mark.parametrize("n", [1, 3, 8, 17])
+def test_shards_say_what_the_run_at_once_says(bench, sharded, same, n):
+    assert bench.run() == 0
+    at_once = len(bench.received())
+    merged = sharded(n)
+    same(bench.out, merged)
+    assert len(bench.received()) == 2 * at_once
+    assert Run(merged).summary()["performance"]["bought_twice"] == 0
+    assert verify_folder(merged).holds
+
+
+def test_repeats_controls_and_several_data_sets_come_to_their_places(
+    workbench, bench, sharded, same
+):
+    bench.tables["experiment"] |= {"controls": ["no_op", "repeat"], "flip_check": True}
+    bench.tables["dataset"].append({"name": "jsonl", "path": "more.jsonl", "label": "more"})
+    rows = workbench.questions(7)
+    # The second data set has two questions of the first, under other ids.
+    for i, row in enumerate(rows):
+        row["id"] = f"m{i}"
+        row["stem"] = f"What treats case {i if i < 2 else i + 40}?"
+    (bench.root / "more.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), "utf-8")
+    assert bench.run() == 0
+    merged = sharded(4)
+    same(bench.out, merged)
+    assert Run(merged).summary()["performance"]["bought_twice"] == 0
+    assert verify_folder(merged).holds
+
+
+def test_analyses_tests_and_criteria_are_asked_and_judged_in_the_merged_run(bench, sharded, same):
+    bench.tables["analysis"] = {"transfer": True, "universality": [1, 4]}
+    bench.tables["require"] = [{"metric": "asr", "max_high": 0.05}]
+    bench.tables["slices"] = {"by": ["option_length"]}
+    assert bench.run() == 3
+    at_once = len(bench.received())
+    merged = sharded(3, completes=False)
+    in_shards = len(bench.received()) - at_once
+    assert in_shards < at_once
+    assert Run(merged).summary()["experiment"]["complete"] is False
+    assert bench.run(out=merged) == 3
+    assert len(bench.received()) == 2 * at_once
+    same(bench.out, merged)
+
+
+def test_a_run_that_stops_once_decided_has_the_same_verdict(bench, sharded):
+    bench.tables["experiment"]["stop_when"] = "decided"
+    bench.tables["require"] = [{"metric": "asr", "max_high": 0.05, "where": {"victim": "mock"}}]
+    assert bench.run() == 3
+    merged = sharded(3)
+    one, other = (Run(folder).summary()["requirements"] for folder in (bench.out, merged))
+    assert [(each["met"], each.get("decided")) for each in one] == [
+        (each["met"], each.get("decided")) for each in other
+    ]
+
+
+def test_a_server_is_one_victim_of_many_shards(bench, sharded, same):
+    with FaultServer(answer=lambda prompt: "ABCD"[len(prompt) % 4]) as server:
+        bench.tables["victim"] = [
+            {"backend": "openai", "base_url": server.url, "model": server.model}
+        ]
+        assert bench.run() == 0
+        n = len(server.log)
+        merged = sharded(3)
+        assert len(server.log) == 2 * n
+        same(bench.out, merged)
+    assert len(Run(merged).manifest()["endpoints"]) == 1
+
+
+def test_a_call_that_two_shards_bought_is_counted_and_paid_once_in_the_ledger(bench, sharded, same):
+    # Two questions that differ only in their key have one prompt; each is in a shard of its own.
+    rows = [json.loads(line) for line in (bench.root / "items.jsonl").read_text().splitlines()]
+    twin = {**rows[0], "id": "twin", "answer_idx": "B"}
+    bench.write_items([rows[0], twin, *rows[1:6]])
+    assert bench.run() == 0
+    merged = sharded(2)
+    same(bench.out, merged)
+    twice = Run(merged).summary()["performance"]["bought_twice"]
+    assert twice > 0
+    assert Run(merged).manifest()["shards"]["answered_otherwise"] == 0
+    with closing(sqlite3.connect(merged / "run.sqlite")) as db:
+        n, distinct = db.execute("SELECT COUNT(key), COUNT(DISTINCT key) FROM answers").fetchone()
+    assert n - distinct == twice
+    assert verify_folder(merged).holds
+
+
+def test_answers_that_two_shards_got_differently_are_counted_and_kept(bench, sharded, monkeypatch):
+    (bench.root / "victim.py").write_text(
+        "import os\n\n\ndef answer(prompts):\n"
+        "    return [{'scores': {'A': 0.5 + float(os.environ['BATCH']) * 1e-9, 'B': 0.2, "
+        "'C': 0.2, 'D': 0.1}} for _ in prompts]\n"
+    )
+    rows = [json.loads(line) for line in (bench.root / "items.jsonl").read_text().splitlines()]
+    bench.write_items([rows[0], {**rows[0], "id": "twin", "answer_idx": "B"}])
+    folders = [bench.root / str(number) for number in (1, 2)]
+    for number, folder in enumerate(folders, 1):
+        monkeypatch.setenv("BATCH", str(number))
+        assert bench.run("--shard", f"{number}/2", out=folder) == 0
+    merged = bench.root / "merged"
+    assert medstress_cli(["merge", *map(str, folders), "--out", str(merged), "--quiet"]) == 0
+    assert bench.run(out=merged) == 0
+    found = Run(merged).summary()
+    assert found["performance"]["answered_otherwise"] > 0
+    assert any("answered differently" in warning for warning in found["warnings"])
+    assert verify_folder(merged).holds
+
+
+def test_a_shared_cache_is_shared_by_shards(bench, sharded, same):
+    bench.tables["experiment"]["cache"] = "answers"
+    rows = [json.loads(line) for line in (bench.root / "items.jsonl").read_text().splitlines()]
+    bench.write_items([rows[0], {**rows[0], "id": "twin", "answer_idx": "B"}, *rows[1:6]])
+    assert bench.run() == 0
+    at_once = len(bench.received())
+    (bench.root / "answers").rename(bench.root / "answers of the run at once")
+    merged = sharded(2)
+    assert len(bench.received()) == 2 * at_once  # the second shard took what the first bought
+    performance = Run(merged).summary()["performance"]
+    assert (performance["bought_twice"], performance["calls_from_cache"]) == (0, 0)
+    same(bench.out, merged)
+    assert verify_folder(merged).holds
+
+
+def test_limits_are_divided_so_that_their_sum_is_kept(bench, sharded):
+    bench.tables["experiment"]["max_queries"] = 50
+    before = len(bench.received())
+    folders = [bench.root / str(number) for number in (1, 2, 3)]
+    for number, folder in enumerate(folders, 1):
+        assert bench.run("--shard", f"{number}/3", out=folder) == 0
+    merged = bench.root / "merged"
+    given = ["merge", *map(str, folders), "--out", str(merged), "--quiet"]
+    assert medstress_cli(given) == 2
+    assert medstress_cli([*given, "--partial"]) == 0
+    assert Run(merged).summary()["performance"]["calls"] <= 50
+    assert len(bench.received()) - before <= 50
+    assert bench.run(out=merged) == 0
+    assert Run(merged).summary()["performance"]["calls"] <= 50
+
+
+def test_parts_of_a_limit_sum_to_it():
+    for whole in (0, 1, 7, 100, 1_000_003):
+        for of in (1, 3, 64):
+            assert sum(Shard(of, number).share(whole) for number in range(1, of + 1)) == whole

@@ -1,0 +1,180 @@
+"""What cannot be cut or merged is refused in one sentence, before anything is asked or written."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from medstress.api.run import Run, run
+from medstress.cli.app import medstress_cli
+from medstress.core.errors import UsageError
+from medstress.core.shards import parse_shard
+from medstress.store.run_store import lock_folder
+
+
+@pytest.fixture
+def refused(capsys, said, parted):
+    """Give a command line, and expect code 2 and the stored sentence with some words."""
+
+    def check(arguments, *words):
+        capsys.readouterr()
+        assert medstress_cli([*map(str, arguments), "--quiet"]) == 2
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1, err
+        said(parted(err)[0], *words)
+
+    return check
+
+
+@pytest.fixture
+def shards(bench):
+    """Three finished shards of a run with one attack, in folders 1, 2 and 3."""
+    bench.tables["attack"] = bench.tables["attack"][1:]
+    folders = [bench.root / str(number) for number in (1, 2, 3)]
+    for number, folder in enumerate(folders, 1):
+        assert bench.run("--shard", f"{number}/3", out=folder) == 0
+    return folders
+
+
+@pytest.mark.parametrize(
+    "text", ["65/64", "0/4", "0/0", "1/0", "-1/4", "3", "3/", "a/b", "1.5/2", "auto", "", "2/1"]
+)
+def test_a_shard_that_is_none_is_refused_before_anything_is_asked(bench, refused, text):
+    refused(["run", bench.write(), f"--shard={text}", "--out", bench.out], f"--shard {text}:")
+    assert not bench.received()
+    assert not bench.out.exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "word"),
+    [
+        ({}, "SLURM_ARRAY_TASK_ID is not set"),
+        ({"ID": "x"}, "'x'"),
+        ({"ID": "7", "MIN": "1"}, "got 7"),
+        ({"ID": "3", "MIN": "3", "COUNT": "2"}, "2 tasks and not 4"),
+    ],
+)
+def test_an_array_that_does_not_fit_is_refused(variables, word, said):
+    environment = {f"SLURM_ARRAY_TASK_{name}": value for name, value in variables.items()}
+    with pytest.raises(UsageError) as error:
+        parse_shard("auto/4", environment)
+    said(str(error.value), word)
+
+
+def test_a_folder_of_another_shard_or_of_a_whole_run_is_refused(bench, shards, refused):
+    n = len(bench.received())
+    refused(bench.arguments("--shard", "2/3", out=shards[0]), "holds shard 1/3")
+    refused(bench.arguments("--shard", "1/4", out=shards[0]), "holds shard 1/3")
+    refused(bench.arguments(out=shards[0]), "no --shard was given")
+    assert len(bench.received()) == n
+    assert bench.run() == 0
+    n = len(bench.received())
+    refused(bench.arguments("--shard", "1/3"), "a whole run")
+    assert len(bench.received()) == n
+
+
+def test_what_is_about_all_trials_is_not_asked_in_a_shard(bench, shards, refused):
+    for command in (["test"], ["explain", "--all"]):
+        given = [*command, shards[0], "--experiment", bench.write()]
+        refused(given, "holds shard 1/3")
+
+
+def test_a_tuned_experiment_is_tuned_before_it_is_cut(bench, refused):
+    bench.tables["tune"] = {"share": 0.5}
+    bench.tables["attack"] = [bench.attack("pdws", n=-5)]
+    refused(bench.arguments("--shard", "1/2"), "medstress tune", "tune.json")
+    assert not bench.received()
+
+
+def test_items_that_moved_to_another_shard_are_not_lost(workbench, bench, shards, refused):
+    n = len(bench.received())
+    rows = workbench.questions(14)
+    bench.write_items([rows[13], *rows[:12]])  # what is new comes first
+    refused(bench.arguments("--shard", "1/3", out=shards[0]), "belong to other shards")
+    assert len(bench.received()) == n
+
+
+def test_missing_doubled_and_foreign_shards_are_refused(workbench, bench, shards, refused):
+    to = bench.root / "merged"
+
+    def merge(*folders, words):
+        refused(["merge", *folders, "--out", to], *words)
+        assert not to.exists()
+
+    one, two, three = shards
+    merge(one, three, words=["shard 2 of 3 is missing", "--partial"])
+    merge(two, words=["shards 1, 3 of 3 are missing"])
+    merge(one, two, three, one, words=["both shard 1/3"])
+    shutil.copytree(one, bench.root / "copy")
+    merge(one, two, three, bench.root / "copy", words=["both shard 1/3"])
+    merge(one, two, bench.root / "nowhere", words=["nowhere"])
+    merge(one, two, bench.write(), words=["is a file"])
+    of_four = bench.root / "of_four"
+    assert bench.run("--shard", "3/4", out=of_four) == 0
+    merge(one, two, of_four, words=["shard 3/4", "shard 1/3"])
+    assert bench.run() == 0
+    merge(one, two, three, bench.out, words=["a whole run"])
+    with lock_folder(two):
+        merge(one, two, three, words=["another medstress process is working"])
+
+
+@pytest.mark.parametrize("what", ["seeds", "budget", "items", "require", "victim"])
+def test_shards_of_different_experiments_are_refused(workbench, bench, shards, refused, what):
+    other = bench.root / "other"
+    if what == "seeds":
+        bench.tables["experiment"]["seeds"] = [5]
+    if what == "budget":
+        bench.tables["attack"][0]["budget"] = 2
+    if what == "items":
+        bench.write_items(workbench.questions(11))
+    if what == "require":
+        bench.tables["require"] = [{"metric": "asr", "max_high": 0.3}]
+    if what == "victim":
+        bench.tables["victim"].append({"backend": "mock", "name": "second"})
+    assert bench.run("--shard", "3/3", out=other) == 0
+    refused(["merge", *shards[:2], other, "--out", bench.root / "merged"], "different experiments")
+    assert not (bench.root / "merged").exists()
+
+
+def test_a_half_finished_shard_is_refused_by_default(bench, shards, refused):
+    cut_short = bench.root / "cut short"
+    flags = ("--shard", "3/3", "--set", "experiment.max_queries=9")
+    assert bench.run(*flags, out=cut_short) == 0
+    refused(
+        ["merge", *shards[:2], cut_short, "--out", bench.root / "merged"],
+        "shard 3/3",
+        "is not finished",
+    )
+    assert not (bench.root / "merged").exists()
+
+
+def test_nothing_is_merged_into_a_folder_that_holds_something(bench, shards, refused):
+    for name in ("run", "notes"):
+        to = bench.root / name
+        to.mkdir()
+        (to / ("run.sqlite" if name == "run" else "notes.txt")).write_text("mine")
+        refused(["merge", *shards, "--out", to], "it exists already")
+        assert [path.read_text() for path in to.iterdir()] == ["mine"]
+    refused(["merge", *shards, "--out", bench.write()], "it exists already")
+    refused(["merge", *shards, "--out", ""], "empty")
+
+
+def test_a_shard_that_was_changed_is_not_merged(bench, shards, refused):
+    data = bytearray((shards[1] / "run.sqlite").read_bytes())
+    at = data.find(b'"n_asked":')
+    data[at + 10] ^= 1
+    (shards[1] / "run.sqlite").write_bytes(bytes(data))
+    refused(["merge", *shards, "--out", bench.root / "merged"], "not as medstress wrote it")
+    assert not (bench.root / "merged").exists()
+
+
+def test_a_dry_run_of_a_shard_says_how_much_of_the_plan_it_is(bench, capsys):
+    assert medstress_cli([*bench.arguments("--dry-run", "--shard", "1/12")]) == 0
+    assert "shard 1/12: 6 of 72 trials" in capsys.readouterr().out
+    assert not bench.received()
+
+
+def test_python_takes_a_shard_as_text(bench):
+    made = run(bench.write(), bench.out, shard="2/3", quiet=True)
+    assert Run(made.folder).manifest()["shard"]["number"] == 2

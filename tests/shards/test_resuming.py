@@ -1,0 +1,175 @@
+"""Shards that are killed, extended or merged half-finished lose nothing and pay nothing twice."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from medstress.api.results import report_of
+from medstress.api.run import Run, merge
+from medstress.audit.bundle import verify_bundle
+from medstress.audit.verify import verify_folder
+from medstress.cli.app import medstress_cli
+from medstress.store.shards import opened_shard
+
+
+def test_a_killed_shard_resumes_and_counts_what_was_in_flight(workbench, bench, same):
+    bench.tables["victim"] = bench.tables["victim"][:1]
+    assert bench.run() == 0
+    n = len(bench.received())
+    folders = [bench.root / "shards" / str(number) for number in (1, 2)]
+    log = bench.root / "killed.jsonl"
+    process = bench.start("--shard", "1/2", out=folders[0], log=log, most_lines=20)
+    try:
+        workbench.wait_until(lambda: len(bench.received(log)) >= 20, process)
+    finally:
+        process.kill()
+        workbench.stop(process)
+    killed = len(bench.received(log))
+    for number, folder in enumerate(folders, 1):
+        assert bench.run("--shard", f"{number}/2", out=folder) == 0
+    merged = bench.root / "merged"
+    merge(folders, merged)
+    assert bench.run(out=merged) == 0
+    same(bench.out, merged, is_interrupted=True)
+    interrupted = workbench.ledger(Run(merged).summary())["interrupted"]
+    assert interrupted > 0
+    assert len(bench.received()) - n + killed == n + interrupted
+    assert verify_folder(merged).holds
+
+
+def test_a_half_finished_merge_is_completed_by_run_and_has_the_same_root(bench, sharded, capsys):
+    assert bench.run() == 0
+    n = len(bench.received())
+    folders = [bench.root / "shards" / str(number) for number in (1, 3)]
+    assert bench.run("--shard", "1/3", out=folders[0]) == 0
+    assert bench.run("--shard", "3/3", "--set", "experiment.max_queries=60", out=folders[1]) == 0
+    before = len(bench.received())
+    merged = bench.root / "merged"
+    given = ["merge", *map(str, folders), "--out", str(merged), "--quiet"]
+    assert medstress_cli([*given, "--partial"]) == 0
+    told = capsys.readouterr().out
+    assert "shard 2 of 3 is missing" in told
+    assert "shard 3/3" in told
+    assert not (merged / "summary.json").exists()
+    assert bench.run(out=merged) == 0
+    assert len(bench.received()) - n == n  # nothing that was answered is asked again
+    assert len(bench.received()) > before
+    assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"]
+    assert verify_folder(merged).holds
+
+
+def test_calls_in_flight_of_a_shard_that_died_are_interrupted_in_the_merged_run(workbench, bench):
+    bench.tables["victim"] = bench.tables["victim"][:1]
+    folder, log = bench.root / "1", bench.root / "killed.jsonl"
+    process = bench.start("--shard", "1/2", out=folder, log=log, most_lines=20)
+    try:
+        workbench.wait_until(lambda: len(bench.received(log)) >= 20, process)
+    finally:
+        process.kill()
+        workbench.stop(process)
+    merged = bench.root / "merged"
+    merge([folder], merged, partial=True)
+    held = workbench.snapshot(merged, bench.root / "scratch")
+    assert held.interrupted
+    assert not held.dispatched
+    assert not set(held.interrupted) & held.answered
+    assert bench.run(out=merged) == 0
+    assert workbench.ledger(Run(merged).summary())["interrupted"] == len(held.interrupted)
+    assert verify_folder(merged).holds
+
+
+def test_shards_are_extended_by_seeds_and_items_and_come_in_the_plans_order(workbench, bench, same):
+    folders = [bench.root / str(number) for number in (1, 2, 3)]
+    bench.tables["experiment"]["seeds"] = [0]
+    bench.write_items(workbench.questions(8))
+    for number, folder in enumerate(folders, 1):
+        assert bench.run("--shard", f"{number}/3", out=folder) == 0
+    n = len(bench.received())
+    bench.tables["experiment"]["seeds"] = [0, 1]
+    bench.write_items(workbench.questions(12))
+    for number, folder in enumerate(folders, 1):
+        assert bench.run("--shard", f"{number}/3", out=folder) == 0
+    in_shards = len(bench.received())
+    merged = bench.root / "merged"
+    merge(folders, merged)
+    assert bench.run(out=merged) == 0
+    assert n < len(bench.received()) == in_shards
+    assert bench.run() == 0
+    assert len(bench.received()) == 2 * in_shards
+    same(bench.out, merged)
+
+
+def test_failed_trials_are_run_again_in_their_shard(bench, same):
+    (bench.root / "victim.py").write_text(
+        "import os\n\n\ndef answer(prompts):\n"
+        "    if os.path.exists('broken') and any('case 6?' in prompt for prompt in prompts):\n"
+        "        raise RuntimeError('down')\n    return ['A' for _ in prompts]\n"
+    )
+    bench.tables["victim"] = [{**bench.tables["victim"][0], "version": "1"}]
+    assert bench.run() == 0
+    folders = [bench.root / str(number) for number in (1, 2)]
+    (bench.root / "broken").touch()
+    assert bench.run("--shard", "1/2", out=folders[0]) == 0
+    (bench.root / "broken").unlink()
+    with opened_shard(folders[0]) as shard:
+        again = shard.db.execute("SELECT COUNT(*) FROM trials WHERE verdict = 'failed'")
+        assert again.fetchone()[0] > 0
+    assert bench.run("--shard", "1/2", "--retry-failed", out=folders[0]) == 0
+    assert bench.run("--shard", "2/2", out=folders[1]) == 0
+    merged = bench.root / "merged"
+    merge(folders, merged)
+    assert bench.run(out=merged) == 0
+    assert verify_folder(merged).holds
+    assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"]
+
+
+def test_a_merged_run_is_bundled_extended_and_read_like_any_other(workbench, bench, sharded):
+    merged = sharded(3)
+    bundle = bench.root / "run.zip"
+    assert medstress_cli(["bundle", str(merged), "--to", str(bundle)]) == 0
+    assert verify_bundle(bundle, report_of).holds
+    bench.tables["experiment"]["seeds"] = [0, 1, 2]
+    assert bench.run(out=merged) == 0
+    assert bench.run() == 0
+    assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"]
+    for command in ("summary", "watch", "report"):
+        assert medstress_cli([command, str(merged)]) == 0
+
+
+def test_a_shard_is_read_like_any_run_and_says_what_it_is(bench, capsys):
+    folder = bench.root / "2"
+    assert bench.run("--shard", "2/3", out=folder) == 0
+    assert "24 of 24 trials; merge it" in capsys.readouterr().out
+    assert verify_folder(folder).broken is None
+    for command in ("summary", "report", "watch"):
+        assert medstress_cli([command, str(folder)]) == 0
+    told = capsys.readouterr().out
+    assert "shard 2/3: 24 of 24 trials; merge it with the others" in told
+    assert "shard 2 of 3: all numbers are of this shard's items" in told
+    n = len(bench.received())
+    assert bench.run("--shard", "2/3", out=folder) == 0
+    assert len(bench.received()) == n
+    found = Run(folder).summary()
+    assert found["experiment"]["complete"] is False
+    assert json.loads(json.dumps(found))
+
+
+def test_an_array_of_slurm_says_which_shard_this_is(bench, monkeypatch, capsys):
+    for name, value in (("ID", "12"), ("MIN", "10"), ("COUNT", "4")):
+        monkeypatch.setenv(f"SLURM_ARRAY_TASK_{name}", value)
+    assert medstress_cli(["run", str(bench.write()), "--shard", "auto/4", "--quiet"]) == 0
+    with opened_shard(bench.root / "runs" / "bench-shards" / "3") as shard:
+        assert str(shard.shard) == "3/4"
+
+
+@pytest.mark.parametrize("n", [2, 40])
+def test_a_shard_without_items_is_finished_at_once(workbench, bench, n):
+    bench.write_items(workbench.questions(1))
+    folders = [bench.root / str(number) for number in range(1, n + 1)]
+    for number, folder in enumerate(folders, 1):
+        assert bench.run("--shard", f"{number}/{n}", out=folder) == 0
+    merged = merge(folders, bench.root / "merged")
+    assert bench.run(out=merged.folder) == 0
+    assert merged.summary()["experiment"]["complete"] is True
