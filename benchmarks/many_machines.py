@@ -347,7 +347,7 @@ def kills(root: Path) -> dict[str, Any]:
         history.look()
         now = _n_lines(log)
         if now > n_lines and not next_at:  # work goes on (again)
-            next_at = time.time() + rng.uniform(0.5, 4.0)
+            next_at = time.time() + rng.uniform(0.1, 3.0)
         n_lines = now
         if pending and next_at and time.time() >= next_at:
             kind = pending[0]
@@ -362,7 +362,7 @@ def kills(root: Path) -> dict[str, Any]:
                 if kind == "driver":
                     process.wait()
                     _wait_for_end_of(process.pid)
-            next_at = time.time() + rng.uniform(0.5, 4.0)
+                next_at = 0.0
         time.sleep(0.02)
     if code != 0:
         sys.exit(f"kills: exit {code}\n{(root / 'killed.err').read_text()[-3000:]}")

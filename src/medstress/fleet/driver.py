@@ -242,12 +242,13 @@ class Driver:
             )
 
     def _lease(self, owner: str, data: bytes, n_held: int) -> bytes:
-        waited = time.monotonic() - self._started
         if self._is_ending:
             return pack({"end": True})
-        if not self._greeted.issuperset(self._alive) and waited < _GATHER_SECONDS:
-            return pack({"lease": None, "seconds": _IDLE_SECONDS})
-        self._announce(n_held)
+        if not self._has_announced:
+            waited = time.monotonic() - self._started
+            if not self._greeted.issuperset(self._alive) and waited < _GATHER_SECONDS:
+                return pack({"lease": None, "seconds": _IDLE_SECONDS})
+            self._announce(n_held)
         answer = self._keeper.pass_on(data)
         told, _ = unpack(answer)
         if told.get("lease") is not None or "error" in told:
@@ -270,8 +271,6 @@ class Driver:
 
     def _announce(self, n_held: int) -> None:
         """Say before the first call what may be paid beyond a cap, and what may be paid twice."""
-        if self._has_announced:
-            return
         self._has_announced = True
         n = self._n_workers
         self._watcher.announce(

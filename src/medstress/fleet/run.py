@@ -27,7 +27,7 @@ from medstress.results.formats import plural
 from medstress.running.merging import merge_shards
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
-from medstress.running.run import run_folder, run_prepared
+from medstress.running.run import check_can_be_cut, run_folder, run_prepared
 from medstress.store.run_store import FILE
 
 OpenWorkers: TypeAlias = Callable[[int], AbstractContextManager[tuple[Workers, int]]]
@@ -35,7 +35,10 @@ OpenWorkers: TypeAlias = Callable[[int], AbstractContextManager[tuple[Workers, i
 _OWN = ".fleet"
 """Folder of leases and ledgers, beside the shards; no glob of them matches it."""
 SHIP_EVERY = 1000
-RENEW_SECONDS = 1.0
+_RENEW_SECONDS = 1.0
+"""Seconds between the reports of a worker, if there are few."""
+_REPORTS_A_SECOND = 100
+"""Reports of all workers together; the driver answers about ten times as many messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +117,10 @@ def run_on_workers(
         ship_every=fleet.ship_every,
         store=None if fleet.store is None else _absolute(fleet.store),
         lease_seconds=fleet.lease_seconds,
-        renew_seconds=min(RENEW_SECONDS, fleet.lease_seconds / 4),
+        renew_seconds=_RENEW_SECONDS,
     )
     prepared = order.prepared(watcher)
+    check_can_be_cut(prepared, watcher, "--ray")
     folder = run_folder(prepared, out)
     shards = folder.with_name(f"{folder.name}-shards")
     if (folder / FILE).is_file() and not (shards / _OWN).is_dir():
@@ -209,13 +213,15 @@ class _Spreading:
                 n_keepers=0,
             )
         keeper.ask("open_again")
+        n_workers = min(n_workers, left)
+        seconds = max(_RENEW_SECONDS, n_workers / _REPORTS_A_SECOND)
         driver = Driver(
-            self._order,
+            replace(self._order, renew_seconds=min(seconds, self._fleet.lease_seconds / 4)),
             plan=plan,
             n_planned=self._prepared.n_trials(len(self._prepared.experiment.victim)),
             keeper=keeper,
             workers=workers,
-            n_workers=min(n_workers, left),
+            n_workers=n_workers,
             watcher=self._watcher,
             until=until,
         )
