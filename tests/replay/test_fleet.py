@@ -6,6 +6,8 @@ import json
 import os
 import queue
 import signal
+import threading
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -13,14 +15,16 @@ import pytest
 
 from medstress.api.run import Run
 from medstress.core.errors import OtherRunError, StoreError, UsageError
+from medstress.engine.progress import Progress
 from medstress.fleet import driver as drivers
 from medstress.fleet import order as orders
 from medstress.fleet import run as runs
 from medstress.fleet.keeper import Keeper
 from medstress.fleet.keeper_process import KeeperProcess, checked_answer
+from medstress.fleet.leases import StaleLeaseError
 from medstress.fleet.messages import pack, unpack
 from medstress.fleet.run import Fleet, run_on_workers
-from medstress.fleet.worker import Worker
+from medstress.fleet.worker import Channel, LeasedShard, Worker
 from medstress.running.prepare import Watcher
 
 GONE = pack({"error": "the machine is gone", "kind": "StoreError"})
@@ -67,8 +71,6 @@ class Threads:
 
 
 def _in_thread(work):
-    import threading
-
     threading.Thread(target=work, daemon=True).start()
 
 
@@ -332,6 +334,29 @@ def test_a_shard_that_ends_every_worker_ends_the_run(bench, said):
     assert len(threads.lost) == 5
 
 
+def test_a_worker_that_gets_no_answer_stops_before_another_has_its_shard(bench, tmp_path):
+    source = bench.write()
+    order = orders.Order(
+        **{"text": source.read_text("utf-8"), "name": "x", "base": str(bench.root)},
+        **{"overrides": (), "limit": None, "n_shards": 1, "ship_every": 10, "store": None},
+        **{"lease_seconds": 0.05, "renew_seconds": 60.0},
+    )
+    lease = {"lease": {"shard": 1, "epoch": 1}, "shipped": None}
+    shard = LeasedShard(order, Channel(), "one", lease, 1)
+    shard._watch(Progress())
+    time.sleep(0.1)
+    with pytest.raises(StaleLeaseError):
+        shard._watch(Progress())
+
+
+def test_an_experiment_that_is_tuned_is_refused(bench, said):
+    bench.tables["tune"] = {"share": 0.5}
+    with pytest.raises(UsageError) as error:
+        spread(bench, Threads())
+    said(str(error.value), "--ray", "tune")
+    assert bench.received() == []
+
+
 def test_a_bug_in_a_worker_is_told(bench, monkeypatch):
     monkeypatch.setattr("medstress.fleet.worker.plan_of", lambda _: 1 / 0)
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
@@ -367,9 +392,9 @@ def test_a_stale_ledger_is_not_taken(tmp_path):
 
     try:
         ask(ask="begin", shards=1, facts={"plan": "a"}, caps={})
-        old = ask(ask="lease", owner="old")["lease"]
+        old = ask(ask="lease", owner="old", left=None)["lease"]
         clock[0] = 61.0
-        assert ask(ask="lease", owner="new")["lease"]["epoch"] == 2
+        assert ask(ask="lease", owner="new", left=None)["lease"]["epoch"] == 2
         told = ask(
             b"ledger",
             ask="ship",

@@ -72,6 +72,9 @@ class Keeper:
         return pack({"facts": known, "reported": list(self._leases.reported().items())})
 
     def _lease(self, asked: dict[str, Any], _: bytes) -> bytes:
+        """Lease a shard; `left` is the worker's last lease, which it may have given up."""
+        if asked["left"] is not None:
+            self._leases.give_up(Lease(**asked["left"], owner=asked["owner"]))
         taken = self._leases.take(asked["owner"], self._seconds)
         if taken is None:
             return pack({"lease": None, "counts": self._leases.counts()})

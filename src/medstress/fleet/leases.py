@@ -12,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -235,6 +235,12 @@ class LeaseTable:
                     (lease.shard,),
                 )
         return found
+
+    def give_up(self, lease: Lease) -> None:
+        """End a lease that its owner has left, unless it has ended; the next has another epoch."""
+        with suppress(StaleLeaseError):
+            self.check(lease)
+            self.revoke(lease.owner)
 
     def open_again(self) -> int:
         """Free the shards that a cap ended, and return how many there are."""

@@ -24,6 +24,7 @@ from medstress.fleet.keeper_process import KeeperProcess
 from medstress.fleet.ledgers import checked, store_at
 from medstress.fleet.order import Order, plan_of
 from medstress.results.formats import plural
+from medstress.results.load import stored_manifest
 from medstress.running.merging import merge_shards
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
@@ -163,7 +164,7 @@ class _Spreading:
                 outcome = self._drive(keeper, workers, n_workers)
                 if outcome.n_limited:
                     return outcome
-                charged = keeper.ask("overview")[0]["charged"]["queries"]
+                told = keeper.ask("overview")[0]
                 self._watcher.note("merging")
                 folders = self._fetched(keeper)
             finally:
@@ -172,15 +173,23 @@ class _Spreading:
         for sentence in merged.notes:
             self._watcher.announce(sentence)
         # Answers that were lost with their worker were paid for as well.
-        self.complete(max(0, int(charged) - merged.counts.n_answers))
+        n_lost = max(0, int(told["charged"]["queries"]) - merged.counts.n_answers)
+        self.complete(n_lost, told["seconds"])
         for path in folders:
             shutil.rmtree(path)
         return outcome
 
-    def complete(self, n_lost: int) -> None:
-        """Run what is about all trials on the merged run; it holds all of them already."""
+    def complete(self, n_lost: int, seconds: float | None = None) -> None:
+        """Run what is about all trials on the merged run; it holds all of them already.
+
+        Args:
+            n_lost: calls that were paid for and are in no ledger.
+            seconds: how long the run took so far, where its shards ran side by side.
+        """
         prepared = self._prepared
-        prepared.portion = replace(prepared.portion, n_queries=n_lost)
+        summed = stored_manifest(self._folder)["performance"]["wall_seconds"]
+        side_by_side = 0.0 if seconds is None else seconds - summed
+        prepared.portion = replace(prepared.portion, n_queries=n_lost, seconds=side_by_side)
         with opened_victims(prepared, self._watcher.note):
             run_prepared(prepared, self._folder, watcher=self._watcher)
 

@@ -109,13 +109,17 @@ class Worker:
         self._channel.ask(ask="planned", plan=plan_of(prepared))
         with opened_victims(prepared, lambda _: None):
             n_held = sum(most_held(backend) for backend in prepared.backends)
+            left = None
             while True:
-                answer, _ = self._channel.ask(ask="lease", owner=self._owner, holds=n_held)
+                answer, _ = self._channel.ask(
+                    ask="lease", owner=self._owner, holds=n_held, left=left
+                )
                 if answer.get("end"):
                     return
                 if answer["lease"] is None:
                     threading.Event().wait(answer["seconds"])
                     continue
+                left = answer["lease"]
                 folder = scratch / f"{answer['lease']['shard']}-{answer['lease']['epoch']}"
                 LeasedShard(self._order, self._channel, self._owner, answer, n_held).run(
                     prepared, folder

@@ -53,6 +53,15 @@ def test_a_worker_that_asks_again_gets_the_shard_it_has(table):
     assert first == again
 
 
+def test_a_lease_that_its_owner_gave_up_comes_back_with_another_epoch(table):
+    table.begin(1, {})
+    lease, _ = table.take("one", SECONDS)
+    table.give_up(lease)
+    assert table.take("one", SECONDS)[0].epoch == 2
+    table.give_up(lease)  # ended already
+    assert table.counts()["leased"] == 1
+
+
 def test_of_two_owners_the_older_is_refused(table, clock, said):
     table.begin(1, {})
     older, _ = table.take("older", SECONDS)
