@@ -57,8 +57,30 @@ class Outcome:
     """Leases that ended with their worker."""
     n_lost: int
     """Answers known to be lost with them, which were bought again."""
+    n_lost_at_most: int
+    """The most calls that may have been bought again: what a worker did since it last reported is
+    not known."""
     n_keepers: int
     """Keepers that were started in place of one that was gone."""
+
+
+def outcome_of(overview: Mapping[str, Any], n_unshipped: int, n_keepers: int) -> Outcome:
+    """Return how the shards ended.
+
+    Args:
+        overview: the keeper's.
+        n_unshipped: the most calls of a worker that no shipped ledger holds.
+        n_keepers: see `Outcome`.
+    """
+    counts = overview["counts"]
+    return Outcome(
+        n_done=counts["done"],
+        n_limited=counts["limited"] + counts["open"],
+        n_deaths=overview["deaths"],
+        n_lost=overview["lost"],
+        n_lost_at_most=max(overview["lost"], overview["deaths"] * n_unshipped),
+        n_keepers=n_keepers,
+    )
 
 
 @dataclass(slots=True)
@@ -119,6 +141,7 @@ class Driver:
         self._n_started = self._n_unready_deaths = 0
         self._is_ending = self._has_announced = False
         self._n_when_opened = -1.0
+        self._n_held = 1
         self._started = time.monotonic()
         self._seconds_before = self._noted = 0.0
 
@@ -149,12 +172,9 @@ class Driver:
         finally:
             for owner in list(self._alive):
                 self._workers.end(owner)
-        told = self._keeper.ask("overview")[0]
-        return Outcome(
-            n_done=told["counts"]["done"],
-            n_limited=told["counts"]["limited"] + told["counts"]["open"],
-            n_deaths=told["deaths"],
-            n_lost=told["lost"],
+        return outcome_of(
+            self._keeper.ask("overview")[0],
+            n_unshipped=self._order.ship_every + self._n_held,
             n_keepers=self._keeper.n_restarts,
         )
 
@@ -271,7 +291,7 @@ class Driver:
 
     def _announce(self, n_held: int) -> None:
         """Say before the first call what may be paid beyond a cap, and what may be paid twice."""
-        self._has_announced = True
+        self._has_announced, self._n_held = True, n_held
         n = self._n_workers
         self._watcher.announce(
             f"{plural(self._order.n_shards, 'shard')} among {plural(n, 'worker')}; max_queries is "

@@ -24,8 +24,8 @@ from medstress.fleet.worker import Worker
 
 _CONNECT_SECONDS = 5.0
 """Time for a machine to take a connection."""
-_PROBE_SECONDS = 20.0
-"""Time for a cluster to answer."""
+_PROBE_SECONDS = 30.0
+"""Time for a cluster to answer; through ray:// it starts a process first, and takes twice that."""
 _PLACE = re.compile(r"(?:ray://)?(?P<host>[^/:\s]+|\[[0-9a-fA-F:]+\]):(?P<port>[0-9]{1,5})")
 _PROBE = (
     "import ray, sys; ray.init(address=sys.argv[1], configure_logging=False, log_to_driver=False); "
@@ -177,25 +177,28 @@ def _reach(address: str) -> None:
             socket.create_connection((host, int(place["port"])), _CONNECT_SECONDS).close()
         except OSError as error:
             raise _unreachable(address, reason(error)) from error
+    seconds = _PROBE_SECONDS * (2 if address.startswith("ray://") else 1)
     try:
         probe = subprocess.run(
             [sys.executable, "-c", _PROBE, address],
             capture_output=True,
             text=True,
-            timeout=_PROBE_SECONDS,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise _unreachable(address, f"no answer for {_PROBE_SECONDS:g} s") from None
+        raise _unreachable(address, f"no answer for {seconds:g} s") from None
     if probe.returncode != 0:
         said = [line for line in probe.stderr.splitlines() if line.strip()]
         raise _unreachable(address, said[-1] if said else "it ended without a word")
 
 
 def _unreachable(address: str, why: str) -> UsageError:
+    # Only of a cluster that it finds by itself does Ray know whether it wants a token.
+    token = "" if address == AUTO else ", set RAY_AUTH_MODE=token if it wants a token"
     return UsageError(
         f"--ray {address}: no cluster can be reached there ({why}); start one with `ray start "
-        "--head`, or give --ray local"
+        f"--head`{token}, or give --ray local"
     )
 
 

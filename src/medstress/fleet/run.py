@@ -17,7 +17,7 @@ from medstress.experiment.file.config import LIMITS
 from medstress.experiment.file.sources import Source, find_source
 from medstress.experiment.plan.plan import Prepared
 from medstress.files.writing import make_folder, write_bytes
-from medstress.fleet.driver import Driver, Outcome, Workers
+from medstress.fleet.driver import Driver, Outcome, Workers, outcome_of
 from medstress.fleet.grants import Amounts
 from medstress.fleet.keeper import LEASE_SECONDS
 from medstress.fleet.keeper_process import KeeperProcess
@@ -213,14 +213,7 @@ class _Spreading:
         if settings.max_seconds is not None:
             until = time.monotonic() + settings.max_seconds - overview["seconds"]
         if not left:
-            n_deaths, n_lost = overview["deaths"], overview["lost"]
-            return Outcome(
-                n_done=self._order.n_shards,
-                n_limited=0,
-                n_deaths=n_deaths,
-                n_lost=n_lost,
-                n_keepers=0,
-            )
+            return outcome_of(overview, n_unshipped=self._order.ship_every + 1, n_keepers=0)
         keeper.ask("open_again")
         n_workers = min(n_workers, left)
         seconds = max(_RENEW_SECONDS, n_workers / _REPORTS_A_SECOND)
@@ -271,7 +264,7 @@ def outcome_lines(spread: Spread) -> list[str]:
     if outcome.n_deaths:
         lines.append(
             f"{plural(outcome.n_deaths, 'lease')} ended with the worker; "
-            f"{plural(outcome.n_lost, 'answer')} known to be lost with them, bought again"
+            f"{outcome.n_lost:,} to {outcome.n_lost_at_most:,} calls were bought again"
         )
     if outcome.n_limited:
         lines.append(
