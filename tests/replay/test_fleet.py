@@ -279,7 +279,7 @@ def test_a_worker_with_other_versions_is_refused_before_anything_is_asked(bench,
         ),
     )
     with pytest.raises(UsageError) as error:
-        spread(bench, Threads())
+        spread(bench, Threads(), n_workers=1)
     said(str(error.value), "numpy 1.9", "2.0")
     assert bench.received() == []
 
@@ -292,7 +292,7 @@ def test_a_worker_with_other_data_is_refused_before_anything_is_asked(bench, mon
 
     monkeypatch.setattr(drivers.Driver, "__init__", other_plan)
     with pytest.raises(UsageError) as error:
-        spread(bench, Threads())
+        spread(bench, Threads(), n_workers=1)
     said(str(error.value), "data")
     assert bench.received() == []
 
