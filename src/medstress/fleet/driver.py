@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Protocol
 
-from medstress.core.errors import StoreError, UsageError
+from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.engine.progress import Progress
 from medstress.fleet.keeper_process import KeeperProcess, error_of
 from medstress.fleet.messages import pack, unpack
@@ -138,12 +139,13 @@ class Driver:
         self._total = _Total(n_planned)
         self._alive: dict[str, str] = {}  # owner -> its name in messages
         self._greeted: set[str] = set()
+        self._working: set[str] = set()  # those that have a shard
         self._n_started = self._n_unready_deaths = 0
         self._is_ending = self._has_announced = False
         self._n_when_opened = -1.0
         self._n_held = 1
         self._started = time.monotonic()
-        self._seconds_before = self._noted = 0.0
+        self._seconds_before = self._noted = self._shown = 0.0
 
     def run(self, reported: Iterable[tuple[int, Mapping[str, Any]]], n_shards_left: int) -> Outcome:
         """Run until every shard has ended, or a cap ends the run.
@@ -164,9 +166,9 @@ class Driver:
                 self._start()
             while self._alive:
                 self._round(_ROUND_SECONDS)
-                self._note_time()
-                self._watcher.progress(self._total.progress())
-        except KeyboardInterrupt:
+                self._show()
+            self._watcher.progress(self._total.progress())
+        except (KeyboardInterrupt, MedstressError):
             self._stop()
             raise
         finally:
@@ -191,9 +193,12 @@ class Driver:
             elif (answer := self._answer(owner, message)) is not None:
                 self._workers.send(owner, answer)
 
-    def _note_time(self) -> None:
-        """Keep how long the run has asked, for its limit of seconds."""
+    def _show(self) -> None:
+        """Show how far the run is, and keep how long it has asked, for its limit of seconds."""
         seconds = time.monotonic() - self._started
+        if seconds - self._shown >= _ROUND_SECONDS:
+            self._shown = seconds
+            self._watcher.progress(self._total.progress())
         if seconds - self._noted >= _NOTE_SECONDS:
             self._noted = seconds
             self._keeper.ask("overview", seconds=self._seconds_before + seconds)
@@ -206,6 +211,7 @@ class Driver:
 
     def _died(self, owner: str) -> None:
         name = self._alive.pop(owner)
+        self._working.discard(owner)
         self._n_unready_deaths += owner not in self._greeted
         if self._n_unready_deaths >= _MOST_DEATHS:
             raise StoreError(
@@ -244,12 +250,13 @@ class Driver:
             case "ship":
                 self._total.take(message)
                 return self._keeper.pass_on(data)
-            case "bye":
+            case "bye" | "failed" as what:
                 del self._alive[owner]
+                self._working.discard(owner)
                 self._workers.end(owner)
+                if what == "failed" and not self._is_ending:
+                    raise error_of(message)
                 return None
-            case "failed":
-                raise error_of(message)
         return self._keeper.pass_on(data)
 
     def _check_plan(self, owner: str, plan: Mapping[str, str]) -> None:
@@ -262,6 +269,7 @@ class Driver:
             )
 
     def _lease(self, owner: str, data: bytes, n_held: int) -> bytes:
+        self._working.discard(owner)
         if self._is_ending:
             return pack({"end": True})
         if not self._has_announced:
@@ -271,6 +279,8 @@ class Driver:
             self._announce(n_held)
         answer = self._keeper.pass_on(data)
         told, _ = unpack(answer)
+        if told.get("lease") is not None:
+            self._working.add(owner)
         if told.get("lease") is not None or "error" in told:
             return answer
         counts = told["counts"]
@@ -301,8 +311,9 @@ class Driver:
         )
 
     def _stop(self) -> None:
-        """Let the workers ship what comes in time."""
+        """Let the workers ship what comes in time; whatever goes wrong now is not the reason."""
         self._is_ending = True
         until = time.monotonic() + self._watcher.drain_seconds
-        while self._alive and time.monotonic() < until:
-            self._round(_ROUND_SECONDS)
+        with suppress(MedstressError):
+            while self._working and time.monotonic() < until:
+                self._round(_ROUND_SECONDS)

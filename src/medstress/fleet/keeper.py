@@ -68,6 +68,7 @@ class Keeper:
         """Begin a run or go on with it, as the only driver: leases of earlier ones end."""
         known = self._leases.begin(asked["shards"], asked["facts"])
         self._leases.revoke()
+        self._leases.forgive()
         self._grants.set_caps(Amounts.read(asked["caps"]))
         return pack({"facts": known, "reported": list(self._leases.reported().items())})
 

@@ -236,6 +236,11 @@ class LeaseTable:
                 )
         return found
 
+    def forgive(self) -> None:
+        """Count the ends in a row of every shard anew, as for another driver."""
+        with self.transaction():
+            self.db.execute("UPDATE shards SET in_a_row = 0")
+
     def give_up(self, lease: Lease) -> None:
         """End a lease that its owner has left, unless it has ended; the next has another epoch."""
         with suppress(StaleLeaseError):

@@ -229,8 +229,8 @@ class LeasedShard:
             began = time.monotonic()
             try:
                 answer, _ = self._channel.ask(ask="renew", **self._lease, **self._report())
-            except StaleLeaseError:
-                self._is_stale = True
+            except (MedstressError, RuntimeError):
+                self._is_stale = True  # whatever is wrong, the lease is not renewed
                 return
             self._renewed, self._is_asked_to_stop = began, bool(answer.get("stop"))
 
