@@ -34,6 +34,12 @@ def test_flags_that_do_not_go_together_are_refused(flags, capsys, said):
     said(capsys.readouterr().err, "--")
 
 
+@pytest.mark.parametrize("command", ["tune", "train"])
+def test_commands_of_several_phases_say_what_to_do(command, capsys, said):
+    assert medstress_cli([command, "x.toml", "--ray", "local"]) == 2
+    said(capsys.readouterr().err, "--ray", command)
+
+
 def test_an_address_that_is_none_is_refused(said):
     with pytest.raises(UsageError) as error, ray_workers("head:node", 1, 0.0, 1):
         pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medstress.core.errors import UsageError
 
@@ -51,6 +51,28 @@ def spread_flags(run: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --ray: calls of a shard after which its ledger travels (default: 1000)",
     )
+
+
+class _Refused(argparse.Action):
+    """A flag of `run` that a command of several phases does not take."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        name = parser.prog.rpartition(" ")[2]
+        after = {
+            "tune": "run `medstress tune` on one machine, write the chosen n (tune.json) into "
+            "[[attack]], leave [tune] out, and give --ray to `medstress run`",
+            "train": "run `medstress train` on one machine; models that are trained can be victims "
+            "of `medstress run --ray`",
+        }
+        raise UsageError(
+            f"--ray: what {name} asks depends on what it has found before, and is not shared out: "
+            f"{after[name]}"
+        ).with_flag("--ray", None)
+
+
+def refuse_spread(command: argparse.ArgumentParser) -> None:
+    """Let a command say why it takes no --ray."""
+    command.add_argument("--ray", nargs="?", action=_Refused, help=argparse.SUPPRESS)
 
 
 def check_spread(args: argparse.Namespace) -> None:
