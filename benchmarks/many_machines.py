@@ -4,8 +4,9 @@
 
 Parts: `leases` (the lease table alone), `exports` (1, 2 and 4 workers, 8 and 64 shards,
 against the run of one process), `speed` (one worker and two), `kills` (SIGKILLs of workers, of the
-keeper and of the driver at moments drawn by lot), `owners` (two owners of a shard), `caps`. All but
-`leases` and `owners` need the extra `ray`.
+keeper and of the driver at moments drawn by lot), `owners` (two owners of a shard), `caps`,
+`tokens` (what the embedded model forwards; needs the extra `transformers`). All but `leases` and
+`owners` need the extra `ray`.
 """
 
 from __future__ import annotations
@@ -84,6 +85,33 @@ name = "entity_substitution"
 label = "random"
 sampler = "random"
 budget = {budget}
+"""
+LOCAL = """
+[experiment]
+name = "local"
+seeds = [0]
+controls = false
+
+[[dataset]]
+name = "sample"
+
+[[entities]]
+name = "drugs"
+type = "drugs"
+vocabulary = "drugs"
+
+[[victim]]
+name = "open_book"
+backend = "transformers"
+model = "smollm2"
+answer_by = "text"
+prompt = "open_book_cloze"
+
+[[attack]]
+name = "entity_substitution"
+label = "random"
+sampler = "random"
+budget = 8
 """
 PYTHON = """backend = "python"
 target = "victim.py:answer"
@@ -484,6 +512,27 @@ def caps(root: Path) -> dict[str, Any]:
     return found
 
 
+def tokens(root: Path) -> dict[str, Any]:
+    """Compare the tokens that the embedded model forwards, in one process and in eight shards."""
+    (root / "experiment.toml").write_text(LOCAL, "utf-8")
+    run(root, "alone", "--limit", "24")
+    run(root, "shared", "--limit", "24", *ray(2, 8))
+    found = {
+        out: Run(root / out).summary()["performance"]["tokens_forwarded"]
+        for out in ("alone", "shared")
+    }
+    rows = [
+        [(row.trial_id, str(row.verdict)) for row in Run(root / out).rows()]
+        for out in ("alone", "shared")
+    ]
+    return {
+        **found,
+        "ratio": round(found["shared"] / found["alone"], 4),
+        "trials": len(rows[0]),
+        "verdicts_that_differ": sum(a != b for a, b in zip(*rows, strict=True)),
+    }
+
+
 PARTS = {
     "leases": leases,
     "owners": owners,
@@ -491,6 +540,7 @@ PARTS = {
     "caps": caps,
     "kills": kills,
     "speed": speed,
+    "tokens": tokens,
 }
 
 
