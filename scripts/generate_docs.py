@@ -104,9 +104,9 @@ All sessions of the run together. Only back ends that tokenise in this process c
 lengths of all prompts. `benchmarks/prefix_sharing.py`
 counts what no way of asking could avoid.
 `usd`, `spending` and `calls_from_cache`: [cost and cache](cost-and-cache.md#after-a-run).
-Of a run merged from shards also `bought_twice`, the calls that two shards both bought, which `calls`
-and `spending` contain, and `answered_otherwise`, those of them with different answers: [many
-machines](many-machines.md#what-is-the-same-and-what-is-not).
+Of a run merged from shards also `bought_twice`, the calls that two shards both bought, which
+`calls` and `spending` contain, and `answered_otherwise`, those of them with different answers:
+[many machines](many-machines.md#what-is-the-same-and-what-is-not).
 """
 FORMAT_2 = """## Reviews in `summary --json` and exports
 

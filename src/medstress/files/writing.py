@@ -19,6 +19,10 @@ DATABASE = "run.sqlite"
 """The file that makes a folder a run folder; files written beside it follow its mode."""
 
 
+_PART = ".medstress-*.part"
+"""The name of a file that is not whole yet."""
+
+
 class PlaceTaken(OSError):
     """The path cannot be written; `strerror` says why and what to do."""
 
@@ -80,6 +84,11 @@ def refuse_occupied(path: Path) -> None:
         )
 
 
+def unfinished_parts(folder: Path) -> list[Path]:
+    """Return the files that `atomic_path` began in a folder and a killed process left there."""
+    return sorted(folder.glob(_PART))
+
+
 @contextmanager
 def atomic_path(path: Path, access: Access | None = None) -> Iterator[Path]:
     """Yield the path of a new, empty file that replaces `path` at the end.
@@ -96,7 +105,7 @@ def atomic_path(path: Path, access: Access | None = None) -> Iterator[Path]:
     """
     _refuse_other(path)
     mode = (access or access_of(path)).file
-    part = path.with_name(f".medstress-{token_hex(8)}.part")
+    part = path.with_name(_PART.replace("*", token_hex(8)))
     # Nobody can have created this name before; the umask can only narrow the mode.
     os.close(os.open(part, _NEW, mode))
     try:

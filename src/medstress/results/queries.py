@@ -58,6 +58,7 @@ def substitutions(run: StoredRun, rows: Iterable[TrialRow]) -> list[TrialSubstit
     }
     found: dict[int, TrialSubstitutions] = {}
     last: dict[int, list[list[Any]]] = {}
+    shared: dict[str, str] = {}
     for trial, query, text in run.attack_edits():
         if trial not in eligible:
             continue
@@ -75,7 +76,10 @@ def substitutions(run: StoredRun, rows: Iterable[TrialRow]) -> list[TrialSubstit
         else:
             last[trial] = edits
         for field, start, end, name in edits:
-            substituted.names.setdefault((field, start, end), set()).add(name.casefold())
+            folded = name.casefold()
+            # Trials put in the same names: each is held once.
+            folded = shared.setdefault(folded, folded)
+            substituted.names.setdefault((field, start, end), set()).add(folded)
     for trial, edits in last.items():
         found[trial].last = edits_of(edits)
     return list(found.values())

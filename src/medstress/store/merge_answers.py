@@ -7,69 +7,58 @@ the shared cache is left out where another shard computed it, or also took it fr
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
 
 from medstress.core.calls import FROM_CACHE
 from medstress.store.shards import StoredShard
 
-Numbers: TypeAlias = NDArray[np.int64]
 _ALL = "SELECT id, key, trial, body FROM main.answers ORDER BY id"
 _ROWS = "SELECT id, key, trial, body, seconds, tokens_in, tokens_out FROM main.answers ORDER BY id"
 
 
 class MergedAnswers:
-    """The rows of all answers in the merged run."""
+    """The rows of all answers in the merged run.
+
+    Memory grows only with the answers that are left out, not with those that are kept.
+    """
 
     def __init__(self, shards: Sequence[StoredShard]) -> None:
         self._shards = shards
-        counts = [_count(each) for each in shards]
         taken = [_count(each, f"WHERE trial = {FROM_CACHE}") for each in shards]
-        dropped = _same_elsewhere(shards) if any(taken) else {}
-        self._rows: list[Numbers] = []
-        self._moved: list[list[tuple[int, tuple[int, int]]]] = []
-        n_before = 0
-        for source, n in enumerate(counts):
-            is_kept = np.ones(n + 1, bool)
-            is_kept[0] = False
-            moved = [(row, to) for (at, row), to in dropped.items() if at == source]
-            is_kept[[row for row, _ in moved]] = False
-            rows = np.cumsum(is_kept) + n_before
-            n_before += int(is_kept.sum())
-            self._rows.append(rows)
-            self._moved.append(moved)
-        for own, moved in zip(self._rows, self._moved, strict=True):
-            for row, (source, there) in moved:
-                own[row] = self._rows[source][there]
-        self.n = n_before
+        self._kept_elsewhere = _same_elsewhere(shards) if any(taken) else {}
+        self._left_out: list[list[int]] = [[] for _ in shards]
+        for source, row in sorted(self._kept_elsewhere):
+            self._left_out[source].append(row)
+        self._before: list[int] = []
+        self.n = 0
         """How many rows there are."""
+        for source, each in enumerate(shards):
+            self._before.append(self.n)
+            self.n += _count(each) - len(self._left_out[source])
 
     def row(self, source: int, row: int | None) -> int | None:
         """Return the row of a shard's answer in the merged run; None stays None."""
-        return None if row is None else int(self._rows[source][row])
+        if row is None:
+            return None
+        source, row = self._kept_elsewhere.get((source, row), (source, row))
+        return self._before[source] + row - bisect_left(self._left_out[source], row)
 
     def shift(self, source: int) -> int | None:
         """Return what is added to every row of a shard; None if it is not the same for all."""
-        own = self._rows[source]
-        return None if self._moved[source] else (int(own[1]) - 1 if len(own) > 1 else 0)
+        return None if self._left_out[source] else self._before[source]
 
     def kept(self, trials: Sequence[Sequence[int]]) -> Iterator[tuple[object, ...]]:
-        """Yield the rows of the merged table.
+        """Yield the rows of the merged table, in order, without their numbers.
 
         Args:
             trials: of every shard, row of a trial -> its row in the merged run.
         """
         for source, shard in enumerate(self._shards):
-            left_out = {row for row, _ in self._moved[source]}
-            own = trials[source]
-            before = self.shift(source)
+            left_out, own = set(self._left_out[source]), trials[source]
             for row, key, trial, *rest in shard.rows(_ROWS):
                 if row not in left_out:
-                    number = self.row(source, row) if before is None else row + before
-                    yield (number, key, own[trial], *rest)
+                    yield (key, own[trial], *rest)
 
 
 def _count(shard: StoredShard, where: str = "") -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -34,10 +35,13 @@ _EXCHANGES = (
 )
 _PRAGMAS = ("journal_mode = OFF", "synchronous = OFF", "cache_size = -65536")
 """The file is new, and is no run before it is whole and renamed."""
-_TWICE = f"""
-SELECT COALESCE(SUM(n - 1), 0), COALESCE(SUM(bodies > 1), 0) FROM (
-    SELECT COUNT(*) AS n, COUNT(DISTINCT body) AS bodies FROM answers
-    WHERE trial != {FROM_CACHE} GROUP BY key HAVING n > 1)
+_DOUBLED = f"""
+SELECT key, COUNT(*) AS n FROM answers WHERE trial != {FROM_CACHE} GROUP BY key HAVING n > 1
+"""
+_OTHERWISE = f"""
+SELECT COUNT(*) FROM (
+    SELECT key FROM answers WHERE trial != {FROM_CACHE} AND key IN (SELECT key FROM temp.doubled)
+    GROUP BY key HAVING COUNT(DISTINCT body) > 1)
 """
 
 
@@ -73,12 +77,16 @@ def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[st
         bring_up_to_date(db, file)
         db.execute("BEGIN")
         order, answers = plan_order(shards), MergedAnswers(shards)
-        trials = [each.tolist() for each in order.trials]
+        trials = [array("q", each) for each in order.trials]
         _write_plan(db, shards, order)
-        db.executemany("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", answers.kept(trials))
+        db.executemany(
+            "INSERT INTO answers (key, trial, body, seconds, tokens_in, tokens_out) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            answers.kept(trials),
+        )
         _write_trials(db, shards, order, answers)
         db.executemany("INSERT INTO interrupted VALUES (?, ?)", list(_interrupted(shards, trials)))
-        twice, otherwise = db.execute(_TWICE).fetchone()
+        twice, otherwise = _bought_twice(db)
         counts = Counts(
             n_trials=sum(len(each) - 1 for each in trials),
             n_answers=answers.n,
@@ -100,6 +108,13 @@ def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[st
         link(db, RUN_CHAIN)
         db.execute("COMMIT")
     return counts
+
+
+def _bought_twice(db: sqlite3.Connection) -> tuple[int, int]:
+    """Count the calls beyond the first of each, and those that were answered differently."""
+    db.execute(f"CREATE TEMP TABLE doubled AS {_DOUBLED}")
+    (twice,) = db.execute("SELECT COALESCE(SUM(n - 1), 0) FROM temp.doubled").fetchone()
+    return twice, db.execute(_OTHERWISE).fetchone()[0] if twice else 0
 
 
 def _write_plan(db: sqlite3.Connection, shards: Sequence[StoredShard], order: Order) -> None:

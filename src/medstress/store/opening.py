@@ -29,7 +29,10 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
 }
-_PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "temp_store = MEMORY")
+_PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0")
+_IN_MEMORY = 1 << 30
+"""Bytes of a file whose temporary tables fit in memory. Those of larger files, which grow with the
+number of queries, go to nameless files of SQLite's, so that reading takes no more memory."""
 _FUNCTIONS = frozenset(
     {"coalesce", "count", "hex", "json", "json_extract", "json_group_object", "json_patch", "max"}
     | {"row_number", "sum", "total"}
@@ -216,6 +219,8 @@ def _connection(path: Path, how: str = "", first: str | None = None) -> sqlite3.
             db.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)  # type: ignore[attr-defined]
         for pragma in _PRAGMAS:
             db.execute(f"PRAGMA {pragma}")
+        is_small = path.stat().st_size <= _IN_MEMORY
+        db.execute(f"PRAGMA temp_store = {'MEMORY' if is_small else 'FILE'}")
         if first is not None:
             db.execute(first)
         db.set_progress_handler(_bound(path), _STEP)
