@@ -65,8 +65,12 @@ class Order:
 
 
 def environment() -> dict[str, str]:
-    """Return the versions that must be the same on all machines; of systems, only the processor."""
-    return versions()
+    """Return the versions that must be the same on all machines.
+
+    What was built for a GPU (`2.13.0+cu130`) and for none (`+cpu`) is one version: the driver
+    needs no GPU.
+    """
+    return {name: number.partition("+")[0] for name, number in versions().items()}
 
 
 def check_environment(worker: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> None:
