@@ -2,11 +2,11 @@
 
     python benchmarks/many_machines.py --to many_machines.json [--parts leases exports ...]
 
-Parts: `leases` (the lease table alone), `exports` (1, 2 and 4 workers, 8 and 64 shards,
-against the run of one process), `speed` (one worker and two), `kills` (SIGKILLs of workers, of the
-keeper and of the driver at moments drawn by lot), `owners` (two owners of a shard), `caps`,
-`tokens` (what the embedded model forwards; needs the extra `transformers`). All but `leases` and
-`owners` need the extra `ray`.
+Parts: `leases` (the lease table alone), `keeper` (the process that holds it), `owners` (two owners
+of a shard), `exports` (1, 2 and 4 workers, 8 and 64 shards, against the run of one process), `caps`,
+`kills` (SIGKILLs of workers, of the keeper and of the driver at moments drawn by lot), `speed` (one
+worker and two), `tokens` (what the embedded model forwards; needs the extra `transformers`). All
+but the first three need the extra `ray`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from typing import Any
 
 from medstress.api.results import Run
 from medstress.core.calls import Choose, ModelIdentity, Request
+from medstress.fleet.keeper_process import KeeperProcess
 from medstress.fleet.leases import LeaseTable, Shipped, StaleLeaseError, State
+from medstress.fleet.ledgers import digest_of
 
 VICTIM = '''
 """Takes one call at a time, for 5 ms, and writes down when and what it was asked."""
@@ -247,6 +249,29 @@ def leases(root: Path, n: int = 100_000) -> dict[str, Any]:
         "leases_per_second": round(n / took),
         "renewals_per_second": round(n / 10 / renewed),
         "commits_per_second": round(n / 10 / ended),
+    }
+
+
+def keeper(root: Path, n: int = 3000, size: int = 10 << 20) -> dict[str, Any]:
+    """Ask a keeper in a process of its own, as the driver does for every message of a worker."""
+    process = KeeperProcess(root / "keeper", 60.0)
+    process.ask("begin", shards=1, facts={"plan": "benchmark"}, caps={})
+    lease = {**process.ask("lease", owner="one", left=None)[0]["lease"], "owner": "one"}
+    report = {"used": {"queries": 1, "tokens": 1, "usd": 0.0}, "reported": {"stored": 1}}
+    began = time.perf_counter()
+    for _ in range(n):
+        process.ask("renew", **lease, **report)
+    renewed = time.perf_counter() - began
+    ledger = os.urandom(size)
+    told = {"state": "leased", "name": None, "digest": digest_of(ledger), "calls": 1}
+    began = time.perf_counter()
+    for _ in range(10):
+        process.ask("ship", ledger, **lease, **report, **told)
+    shipped = time.perf_counter() - began
+    process.close()
+    return {
+        "messages_per_second": round(n / renewed),
+        "shipped_mb_per_second": round(10 * size / shipped / 1e6),
     }
 
 
@@ -535,6 +560,7 @@ def tokens(root: Path) -> dict[str, Any]:
 
 PARTS = {
     "leases": leases,
+    "keeper": keeper,
     "owners": owners,
     "exports": exports,
     "caps": caps,
