@@ -3,10 +3,10 @@
     python benchmarks/many_machines.py --to many_machines.json [--parts leases exports ...]
 
 Parts: `leases` (the lease table alone), `keeper` (the process that holds it), `owners` (two owners
-of a shard), `exports` (1, 2 and 4 workers, 8 and 64 shards, against the run of one process), `caps`,
-`kills` (SIGKILLs of workers, of the keeper and of the driver at moments drawn by lot), `speed` (one
-worker and two), `tokens` (what the embedded model forwards; needs the extra `transformers`). All
-but the first three need the extra `ray`.
+of a shard), `exports` (1, 2 and 4 workers, 8 and 64 shards, against the run of one process),
+`caps`, `kills` (SIGKILLs of workers, of the keeper and of the driver at moments drawn by lot),
+`speed` (one worker and two), `tokens` (what the embedded model forwards; needs the extra
+`transformers`). All but the first three need the extra `ray`.
 """
 
 from __future__ import annotations
