@@ -230,6 +230,21 @@ def test_another_driver_goes_on_from_what_was_shipped(bench, alone):
     assert len(bench.received()) - alone[1] <= 2 * (5 + 1)
 
 
+@pytest.mark.parametrize("at", ["merge_shards", "run_prepared"])
+def test_a_driver_that_ends_while_it_merges_goes_on_there(bench, alone, monkeypatch, at):
+    def stop(*_, **__):
+        raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, at, stop)
+        with pytest.raises(Stop):
+            spread(bench, Threads())
+    asked = len(bench.received())
+    one = spread(bench, Threads())
+    assert exported(one.folder) == alone[0]
+    assert len(bench.received()) == asked == alone[1]
+
+
 def test_an_interrupted_driver_lets_its_workers_ship(bench, alone):
     def progress(counts):
         if counts.n_computed > alone[1] // 2:

@@ -24,6 +24,7 @@ from medstress.fleet.leases import Lease, LeaseTable, Shipped, StaleLeaseError, 
 from medstress.fleet.ledgers import FolderStore, checked
 from medstress.fleet.messages import pack, read_frame, unpack, write_frame
 
+LEASES = "leases.sqlite"
 LEASE_SECONDS = 60.0
 """A worker that was silent for so long has lost its shard once another asks for one."""
 _LOCK_SECONDS = 10.0
@@ -42,7 +43,7 @@ class Keeper:
         clock: Callable[[], float] = time.time,
     ) -> None:
         make_folder(folder, Access.OWNER)
-        self._leases = LeaseTable(folder / "leases.sqlite", clock)
+        self._leases = LeaseTable(folder / LEASES, clock)
         self._grants = Grants(self._leases)
         self._store = FolderStore(folder / "ledgers")
         self._seconds = lease_seconds

@@ -5,10 +5,9 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, TypeAlias
 
 from medstress.core.errors import OtherRunError, UsageError
@@ -19,8 +18,9 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.files.writing import make_folder, write_bytes
 from medstress.fleet.driver import Driver, Outcome, Workers, outcome_of
 from medstress.fleet.grants import Amounts
-from medstress.fleet.keeper import LEASE_SECONDS
+from medstress.fleet.keeper import LEASE_SECONDS, LEASES
 from medstress.fleet.keeper_process import KeeperProcess
+from medstress.fleet.leases import LeaseTable
 from medstress.fleet.ledgers import checked, store_at
 from medstress.fleet.order import Order, plan_of
 from medstress.results.formats import plural
@@ -35,6 +35,7 @@ OpenWorkers: TypeAlias = Callable[[int], AbstractContextManager[tuple[Workers, i
 """Given the most workers that have something to do: makes workers, and says how many to start."""
 _OWN = ".fleet"
 """Folder of leases and ledgers, beside the shards; no glob of them matches it."""
+_ELSEWHERE = "elsewhere"
 SHIP_EVERY = 1000
 _RENEW_SECONDS = 1.0
 """Seconds between the reports of a worker, if there are few."""
@@ -132,7 +133,7 @@ def run_on_workers(
         )
     spread = _Spreading(fleet, order, prepared, folder, shards, watcher)
     if (folder / FILE).is_file():
-        spread.complete(0)
+        spread.complete()
         return Spread(folder=folder, shards=shards, outcome=None)
     return Spread(folder=folder, shards=shards, outcome=spread.run())
 
@@ -172,31 +173,36 @@ class _Spreading:
         merged = merge_shards(folders, self._folder, note=self._watcher.note)
         for sentence in merged.notes:
             self._watcher.announce(sentence)
-        # Answers that were lost with their worker were paid for as well.
-        n_lost = max(0, int(told["charged"]["queries"]) - merged.counts.n_answers)
-        self.complete(n_lost, told["seconds"])
+        summed = stored_manifest(self._folder)["performance"]["wall_seconds"]
+        self._note(
+            # Answers that were lost with their worker were paid for as well.
+            n_queries=max(0, int(told["charged"]["queries"]) - merged.counts.n_answers),
+            # Shards ran side by side.
+            seconds=told["seconds"] - summed,
+        )
+        self.complete()
         for path in folders:
             shutil.rmtree(path)
         return outcome
 
-    def complete(self, n_lost: int, seconds: float | None = None) -> None:
-        """Run what is about all trials on the merged run; it holds all of them already.
-
-        Args:
-            n_lost: calls that were paid for and are in no ledger.
-            seconds: how long the run took so far, where its shards ran side by side.
-        """
+    def complete(self) -> None:
+        """Run what is about all trials on the merged run; it holds all of them already."""
         prepared = self._prepared
-        summed = stored_manifest(self._folder)["performance"]["wall_seconds"]
-        side_by_side = 0.0 if seconds is None else seconds - summed
-        prepared.portion = replace(prepared.portion, n_queries=n_lost, seconds=side_by_side)
+        prepared.portion = replace(prepared.portion, **self._note())
         with opened_victims(prepared, self._watcher.note):
             run_prepared(prepared, self._folder, watcher=self._watcher)
+
+    def _note(self, **elsewhere: float) -> dict[str, Any]:
+        """Keep what counts against the limits beside the merged run, if given, and return it."""
+        with closing(LeaseTable(self._shards / _OWN / LEASES)) as table:
+            if elsewhere:
+                table.note(_ELSEWHERE, elsewhere)
+            return dict(table.facts().get(_ELSEWHERE, {}))
 
     def _drive(self, keeper: KeeperProcess, workers: Workers, n_workers: int) -> Outcome:
         settings = self._prepared.experiment.experiment
         plan = plan_of(self._prepared)
-        facts = {"plan": content_hash(plan), "shards": self._order.n_shards, "id": token_hex(8)}
+        facts = {"plan": content_hash(plan), "shards": self._order.n_shards}
         facts["store"] = self._order.store
         caps = Amounts(
             **{
