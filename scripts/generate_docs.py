@@ -124,6 +124,9 @@ checker that judged successes: `name`, `source`, `n_labels` (of people), `sensit
 `specificity`, `asr_valid_corrected` (null with a reason in `why`), `assumes`. [Second right
 answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
+`perplexity`, after `medstress naturalness`: `model` and `hash` of the last scoring model, and
+`calls` of each by hash, which count nowhere else. `perplexity_ratio` of a row is absent before.
+
 `evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV).
 
 `export --table reviews` has `trial_id` (null for planted cases), `reviewer`, `human_valid`,

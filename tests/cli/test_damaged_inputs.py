@@ -209,6 +209,7 @@ def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(
     assert not (tmp_path / "executed").exists()
 
 
+@pytest.mark.release
 def test_an_arm_with_a_budget_beyond_measure_costs_neither_time_nor_memory(
     finished, medstress, workbench, tmp_path
 ):

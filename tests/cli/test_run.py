@@ -512,7 +512,14 @@ def test_a_function_takes_no_answer_by(bench, refused):
 # -- the display ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}, {"TERM": "xterm-256color"}])
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"TERM": "xterm-256color"},
+        pytest.param({}, marks=pytest.mark.release),
+        pytest.param({"NO_COLOR": "1"}, marks=pytest.mark.release),
+    ],
+)
 def test_output_that_is_no_terminal_carries_no_escape_codes(bench, variables):
     arguments = [argument for argument in bench.arguments() if argument != "--quiet"]
     done = subprocess.run(

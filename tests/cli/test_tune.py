@@ -89,6 +89,7 @@ def test_the_same_command_again_asks_nothing(bench, tune):
     assert len(bench.received()) == n_calls
 
 
+@pytest.mark.release
 def test_a_limit_counts_both_runs_and_raising_it_resumes(bench, tune):
     whole = tune("--out", bench.root / "whole")
     n_calls = len(bench.received())
@@ -208,6 +209,7 @@ def with_a_hopeless_victim(bench):
     return careful
 
 
+@pytest.mark.release
 def test_a_victim_without_a_right_tuning_item_is_left_out_and_stops_no_other(
     bench, tune, with_a_hopeless_victim, medstress
 ):

@@ -197,6 +197,7 @@ def asked(folder: Path) -> list[str]:
     )
 
 
+@pytest.mark.release
 def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(
     explained_folder: Path,
 ) -> None:

@@ -62,6 +62,7 @@ def explained(folder: Path, tables: dict[str, Any], verdict: Verdict) -> list[Ex
         return explained_trials(stored)
 
 
+@pytest.mark.release
 def test_an_entity_that_a_tagger_knows_by_its_name_has_all_value_in_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

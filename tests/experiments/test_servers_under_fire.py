@@ -164,7 +164,9 @@ def test_a_resumed_run_refuses_answers_of_another_model(bench, workbench):
         assert run(bench.write(), bench.out).manifest()["complete"], "another address, same model"
 
 
-@pytest.mark.parametrize(("n_arms", "least"), [(1, 0.4), (4, 0.75)])
+@pytest.mark.parametrize(
+    ("n_arms", "least"), [(1, 0.4), pytest.param(4, 0.75, marks=pytest.mark.release)]
+)
 def test_prompts_of_an_item_arrive_together_at_16_in_flight(bench, workbench, n_arms, least):
     """So that a server that keeps the beginnings of recent prompts reads them once an item.
 

@@ -103,6 +103,7 @@ def fit(script: ModuleType, folder: Path, name: str, *more: str) -> int:
         return int(script.main())
 
 
+@pytest.mark.release
 def test_a_fitted_head_is_a_victim_that_is_right_on_the_fitted_items(
     script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

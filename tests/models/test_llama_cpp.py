@@ -151,6 +151,7 @@ def test_a_text_ends_where_the_answer_is_decided(backend: Any) -> None:
     assert again == whole
 
 
+@pytest.mark.release
 def test_the_contract_holds_and_the_template_is_llama_cpp_s_too(
     backend: Any, calls: list[Score], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -61,6 +61,7 @@ def test_neither_the_order_of_trials_nor_other_arms_move_the_split(near):
     assert best_exponent(shuffled) == best_exponent(near)
 
 
+@pytest.mark.release
 def test_a_choice_on_noise_is_optimistic_only_on_the_same_items(made_up):
     rng = random.Random(7)
     luck = {(i, n): rng.random() < 0.3 for i in range(400) for n in range(-30, 0)}

@@ -146,6 +146,7 @@ def _shares(known: float) -> list[list[float]]:
     return found
 
 
+@pytest.mark.release
 def test_noise_is_cured_by_a_majority_as_far_as_the_binomial_says(tmp_path: Path) -> None:
     """An error of 0.3 a sample leaves 0.163 with five samples and 0.099 with nine."""
     n = 600

@@ -65,6 +65,7 @@ def most_live(log: list[tuple[str, float, float, list[str]]], names: list[str]) 
     return max(sum(first[n] <= at <= last[n] for n in names) for at in set(first.values()))
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("scripts")
 def test_hundreds_of_fuzzes_in_flight_keep_both_roles_busy_and_the_ledger_adds_up(tmp_path):
     rows = [

@@ -211,6 +211,7 @@ def test_two_judges_at_odds_are_no_majority(folder: Path) -> None:
     assert trials["tiny-1"].verdict == "held"
 
 
+@pytest.mark.release
 def test_a_clean_item_is_asked_once_of_each_judge_whatever_else_is_asked_about_it(
     folder: Path,
 ) -> None:

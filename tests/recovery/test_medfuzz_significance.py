@@ -562,6 +562,7 @@ def test_the_slope_can_be_asked_for_later_and_is_shown(
     assert "over 3 insertions" in shown
 
 
+@pytest.mark.release
 def test_tests_take_answers_from_the_cache_that_runs_share(bench: Path) -> None:
     settings = experiment(bench)
     settings["experiment"]["cache"] = str(bench / "answers")

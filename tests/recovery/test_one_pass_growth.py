@@ -109,6 +109,7 @@ def test_in_one_pass_few_candidates_reach_their_plateau_early(m: int) -> None:
     assert expected == pytest.approx(SAID[m], abs=0.07)
 
 
+@pytest.mark.release
 def test_the_share_grows_with_m_in_one_pass_and_not_when_the_search_goes_on() -> None:
     once = [asr(f"discrete_zoo M={m} as published") for m in SIZES]
     assert np.diff(once).min() > 0.08

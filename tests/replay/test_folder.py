@@ -195,6 +195,7 @@ def limited(bench, limit):
     )
 
 
+@pytest.mark.release
 def test_a_file_that_may_not_grow_stops_the_run_in_one_sentence_and_it_resumes(bench, workbench):
     whole = bench.root / "whole"
     assert bench.run(out=whole) == 0

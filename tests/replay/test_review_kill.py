@@ -112,6 +112,7 @@ def test_a_run_in_progress_is_reviewed_and_goes_on(bench, workbench):
     assert any(row.first_success and row.trial_id not in judged for row in bench.rows())
 
 
+@pytest.mark.release
 def test_two_rooms_at_once_write_to_one_file(bench):
     assert bench.run() == 0
     with served(bench.out) as (one, _), served(bench.out, "--sample", "3") as (other, _):

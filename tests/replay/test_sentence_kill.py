@@ -114,9 +114,8 @@ def told(folder: Path) -> tuple[Any, ...]:
     return rows, summary["tests"]
 
 
-@pytest.mark.parametrize(
-    "file", ["tagged.toml", pytest.param("paired.toml", marks=pytest.mark.release)]
-)
+@pytest.mark.release
+@pytest.mark.parametrize("file", ["tagged.toml", "paired.toml"])
 def test_a_run_on_sentences_killed_again_and_again_asks_only_for_what_was_in_flight(
     workbench: ModuleType, folder: Path, file: str
 ) -> None:

@@ -141,7 +141,13 @@ def hanging(bench, drain_seconds):
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        *(pytest.param(each, marks=pytest.mark.release) for each in (signal.SIGINT, signal.SIGHUP)),
+    ],
+)
 def test_a_victim_that_hangs_does_not_keep_the_process(bench, workbench, number):
     process = hanging(bench, 0.4)
     try:

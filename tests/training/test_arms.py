@@ -198,6 +198,7 @@ def test_coverage_is_of_the_text_that_is_perturbed(
     assert (row["n_mentions"], row["n_listed"], row["n_unchanged"]) == (n, n, 0)
 
 
+@pytest.mark.release
 def test_both_numbers_are_told_with_how_many_names_meet(
     synonyms: dict[str, Any], workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

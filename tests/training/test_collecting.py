@@ -83,6 +83,7 @@ def test_a_run_of_entities_is_collected_without_a_word_of_the_data(
     ).read_text("utf-8")
 
 
+@pytest.mark.release
 def test_a_run_of_folds_is_collected_with_the_overlap_of_its_pairs(
     workplace: Path, experiment: dict[str, Any], collect: ModuleType, pairs: Any
 ) -> None:

@@ -106,6 +106,7 @@ def test_no_sentence_of_a_tested_pair_is_trained_on_or_chooses_the_epoch(
         assert len(data.train) + len(data.dev) + len(tested) == 20
 
 
+@pytest.mark.release
 def test_a_folder_whose_folds_parted_such_pairs_goes_on_with_them_and_says_so(
     linked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

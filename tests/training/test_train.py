@@ -270,6 +270,7 @@ def test_the_command_prints_the_comparison_and_where_everything_is(
     assert "Recovered share" in capsys.readouterr().out
 
 
+@pytest.mark.release
 def test_sentence_pairs_are_trained_and_attacked(
     workplace: Path, experiment: dict[str, Any], pairs: Any
 ) -> None:

@@ -103,6 +103,7 @@ def test_two_raters_judge_and_what_they_say_becomes_validity(
     assert "Krippendorff" in capsys.readouterr().out
 
 
+@pytest.mark.release
 def test_what_was_said_is_there_after_the_server_was_killed(browser, folder, served):
     tab = enter(browser, served("review", folder, *SAMPLE), "Ada")
     tab.page.keyboard.press("y")
@@ -191,6 +192,7 @@ def saved(tab):
     tab.page.locator("#saved", has_text="Saved").wait_for()
 
 
+@pytest.mark.release
 def test_a_note_is_saved_while_it_is_written(browser, folder, served):
     address = served("review", folder, *SAMPLE)
     tab = enter(browser, address, "Ada")

@@ -176,7 +176,7 @@ def rule_validity(candidate: Candidate, resources: Resources) -> Validity:
         valid=None if objection is None else False,
         reason=objection or RULE,
         variant_class=names.variant_class(item, edit.replacement),
-        evidence=tuple(names.evidence(item, edit.replacement)),
+        evidence=tuple(names.evidence(item, edit.replacement, edit.field)),
     )
 
 

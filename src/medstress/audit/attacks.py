@@ -87,7 +87,7 @@ def _frozen(spec: Mapping[str, Any]) -> Attack | None:
 class _Rules(NameRules):
     """The rules for names, which need no vectors."""
 
-    def evidence(self, item: Question, name: str) -> tuple[()]:
+    def evidence(self, item: Question, name: str, field: str) -> tuple[()]:
         """Return nothing: what tables said is taken as it is stored."""
         return ()
 

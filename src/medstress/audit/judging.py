@@ -21,13 +21,15 @@ from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee
 from medstress.engine.requests import Purpose
 from medstress.engine.result import TrialResult
 from medstress.engine.trial import turn_record
+from medstress.store.formats import DISTANCES, PERPLEXITIES, SIMILARITY
 
 FAILED = (Verdict.FAILED, Verdict.CUT_SHORT)
 """What says that something beside the answers ended a trial, such as a deadline."""
 _TAKEN = frozenset(
     # What no answer says: why, which names are never drawn, notes of the attack, stored prompts,
     # what tables say.
-    {"note", "n_excluded", "records", "listings", "prompt_similarity", "distances", "evidence"}
+    {"note", "n_excluded", "records", "listings", "evidence"}
+    | {SIMILARITY, DISTANCES, PERPLEXITIES}
 )
 _MADE_LATER = frozenset(
     {"n_unchanged", "n_ties", "margins", "censored", "last", "supported", "probes", "counted"}

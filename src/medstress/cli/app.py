@@ -38,6 +38,7 @@ COMMANDS = (
     "bundle",
     "test",
     "explain",
+    "naturalness",
     "review",
     "annotate",
     "cache",

@@ -23,6 +23,7 @@ from medstress.cli.freezing import freeze_cli as freeze_cli
 from medstress.cli.importing import import_cli as import_cli
 from medstress.cli.merging import given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
+from medstress.cli.naturalness import naturalness_cli as naturalness_cli
 from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.scaffolding import new_cli as new_cli
 from medstress.cli.screen import screen

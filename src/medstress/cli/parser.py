@@ -20,6 +20,7 @@ from medstress.cli.flags import (
 )
 from medstress.cli.importing import add_import
 from medstress.cli.merging import add_merge, shard_flag
+from medstress.cli.naturalness import add_naturalness
 from medstress.cli.scaffolding import add_new
 from medstress.cli.spreading import refuse_spread, spread_flags
 from medstress.cli.verifying import add_bundle, add_verify
@@ -85,6 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_bundle(commands)
     add_test(commands)
     add_explain(commands)
+    add_naturalness(commands)
     _review(commands)
     _annotate(commands)
     _cache(commands)

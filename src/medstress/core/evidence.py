@@ -12,8 +12,8 @@ from medstress.core.validity import CHECKER, PANEL, REVIEW, RULE, VOUCHERS
 
 PEOPLE, JUDGES = "people", "judges"
 KINDS = (
-    *("same_concept", "synonym", "brand", "generic", "salt", "combination"),
-    *("parent", "child", "sibling", "abbreviation"),
+    *("same_concept", "synonym", "abbreviation", "brand", "generic", "salt"),
+    *("combination_product", "parent", "child", "sibling", "other_concept"),
     *("same_words", "key_plus_words", "key_subset"),
     *("duplicate_of_option", "exception_asked", "gate", JUDGES, CHECKER, PEOPLE),
 )
@@ -36,7 +36,8 @@ class Evidence:
     """Who or what says so: a table, a hierarchy, the rules, `review`, `panel`."""
     valid: bool | None = None
     """Whether it says that the key still holds. Only people, judges and a checker can say yes.
-    None: it points at something to look at, and settles nothing."""
+    None: it points at something to look at, and settles nothing. What the trial's validity is does
+    not follow from it: rules and people alone decide that."""
 
     def as_json(self) -> dict[str, Any]:
         """Return its fields."""

@@ -59,8 +59,8 @@ class PerturbationSet(Protocol):
         """Count the names that the rule leaves out, by reason; reasons without any are absent.
         Each name counts once, under the first reason that fits."""
 
-    def evidence(self, item: Question, name: str) -> Sequence[Evidence]:
-        """Return what tables and hierarchies say of a name beside the key; empty if nothing."""
+    def evidence(self, item: Question, name: str, field: str) -> Sequence[Evidence]:
+        """Return what tables say of a name in the option `field`; empty if nothing."""
 
     def objection(self, item: Question, name: str) -> str | None:
         """Return why the rule `exclude` would leave this name out because of its wording, or None:

@@ -208,3 +208,6 @@ class TrialRow:
     evidence: str | None = None
     """What speaks for or against the key after the pick, each piece with `kind`, `source` and
     `valid`, as JSON; None without a success."""
+    perplexity_ratio: float | None = None
+    """Perplexity of the edited options over that of the clean ones, by the model of `medstress
+    naturalness`: of the first success, or of a control's first success or last edit."""

@@ -34,6 +34,9 @@ def shipped_drug_names() -> DrugNames:
     hydrochloride gives minocycline), if the table has it so. Brands of one word count: most others
     are combinations (Exforge HCT) or name a form. Substances that the body, food or air holds are
     left out, for their names seldom speak of a drug.
+
+    The larger table (`medstress.entities.drug_names`) places names and is not drawn from: among its
+    substances are charcoal, borax and carbon, and among its brands dapagliflozin, of metformin.
     """
     generics: dict[str, list[str]] = defaultdict(list)
     brands: dict[str, list[str]] = defaultdict(list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -61,19 +61,16 @@ class Placed:
 class DrugNames:
     """Looks up names of drugs; immutable once built."""
 
-    def __init__(self, rows: Sequence[Sequence[str]]) -> None:
+    def __init__(self, rows: Iterable[Sequence[str]]) -> None:
         """Group rows of name, kind, source and ingredients by name."""
-        self._readings: dict[str, tuple[Reading, ...]] = {}
-        for name, kind, source, ingredients in rows:
-            new = Reading(frozenset(ingredients.split("|")), kind, source)
-            normal = normalise(name)
-            known = self._readings.get(normal, ())
-            if all(new.ingredients != each.ingredients for each in known):
-                self._readings[normal] = (*known, new)
+        # A run looks up a few of 100,000 names: what a row says is read when its name is asked.
+        self._rows: dict[str, list[Sequence[str]]] = {}
+        for row in rows:
+            self._rows.setdefault(normalise(row[0]), []).append(row)
 
     def __contains__(self, name: str) -> bool:
         """Whether the name is in the table."""
-        return normalise(name) in self._readings
+        return normalise(name) in self._rows
 
     def place(self, text: str) -> Placed | None:
         """Return what a text names, or None.
@@ -86,12 +83,20 @@ class DrugNames:
         >>> drug_names().place("Oral metformin").is_whole, drug_names().place("Colonoscopy")
         (True, None)
         """
-        if found := self._readings.get(normalise(text)):
+        if found := self._of(normalise(text)):
             return Placed(found)
         within = re.sub(r"[()\[\]]", " ", normalise(text))
-        if found := self._readings.get(" ".join(within.split())):
+        if found := self._of(" ".join(within.split())):
             return Placed(found)
         return self._mentioned(_TOKEN.findall(within.replace("/", " ")))
+
+    def _of(self, normal: str) -> tuple[Reading, ...]:
+        """Return what a normalised name may mean; of equal ingredients, the first row counts."""
+        found: dict[frozenset[str], Reading] = {}
+        for _, kind, source, ingredients in self._rows.get(normal, ()):
+            of = frozenset(ingredients.split("|"))
+            found.setdefault(of, Reading(of, kind, source))
+        return tuple(found.values())
 
     def _mentioned(self, tokens: Sequence[str]) -> Placed | None:
         found: set[str] = set()
@@ -100,7 +105,7 @@ class DrugNames:
         while i < len(tokens):
             for n in range(min(_LONGEST, len(tokens) - i), 0, -1):
                 name = " ".join(tokens[i : i + n])
-                readings = self._readings.get(name, ())
+                readings = self._of(name)
                 if len(readings) == 1 and len(name) >= _SHORTEST and name not in _ROUTES:
                     found |= readings[0].ingredients
                     source, kind = readings[0].source, readings[0].kind
@@ -120,4 +125,4 @@ class DrugNames:
 @cache
 def drug_names() -> DrugNames:
     """Return the shipped table, read once."""
-    return DrugNames(list(shipped_rows(DRUG_NAMES)))
+    return DrugNames(shipped_rows(DRUG_NAMES))

@@ -1,136 +1,70 @@
-"""What the shipped tables and hierarchies, and the user's, say of a name beside the key.
+"""What the tables and the wording say of a name beside the key and the other options.
 
 It is kept with every success for the people who judge it. What refutes a name is decided by the
-rules alone (`medstress.entities.name_rules`); everything else settles nothing.
+rules alone (`medstress.entities.name_rules`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
 
 from medstress.core.evidence import Evidence, of_reason
 from medstress.core.items import Question
-from medstress.entities.name_rules import NameRules, option_texts
-from medstress.entities.names import normalise
-from medstress.entities.ontologies import TITLES, OntologyName, parent_headings
-from medstress.entities.recognisers.gazetteer import is_initials
-from medstress.entities.synonyms import SynonymGroups
-from medstress.entities.tables import shipped_rows
+from medstress.core.validity import VARIANT_CLASSES
+from medstress.entities.name_rules import EQUAL, NameRules, option_texts
+from medstress.entities.names import SYNONYM, normalise
+from medstress.entities.relations import WORDING, Relation, Relations, settled
 
 _EXCEPTION = re.compile(r"\b(?:not|except|least|incorrect|false|contraindicated)\b", re.IGNORECASE)
 """Words of questions that ask for the exception, where several options fit what is described."""
-SHIPPED = "shipped synonyms"
-_KINDS = {"brand": "brand", "common": "generic", "preferred": "generic"}
 
 
-def evidence_of(
-    item: Question, name: str, rules: NameRules, synonyms: SynonymGroups
+def option_evidence(
+    item: Question, name: str, field: str, rules: NameRules, relations: Relations
 ) -> tuple[Evidence, ...]:
-    """Return what is known of a name beside the key, what refutes it first.
+    """Return what is known of a name that replaces an entity of a wrong option.
+
+    First what refutes it by the rules, then the tables: against the key, against entities within
+    the key, and against the options that stay.
 
     Args:
         item: the question.
-        name: the name that replaces an entity of a wrong option.
+        name: the name.
+        field: letter of the option that it is put in.
         rules: the rules of the attack.
-        synonyms: the user's synonyms, or the shipped ones.
+        relations: the shipped tables, and the user's synonyms.
     """
-    return tuple(dict.fromkeys(_pieces(item, name, rules, synonyms)))
+    return tuple(dict.fromkeys(_pieces(item, name, field, rules, relations)))
 
 
 def _pieces(
-    item: Question, name: str, rules: NameRules, synonyms: SynonymGroups
+    item: Question, name: str, field: str, rules: NameRules, relations: Relations
 ) -> Iterator[Evidence]:
     objection = rules.objection(item, name)
-    references = option_texts(item, item.key)
-    kinds = [kind for text in references if (kind := drug_relation(text, name)) is not None]
-    if objection == "synonym":
-        kind = kinds[0] if kinds else "synonym"
-        source = SHIPPED if synonyms.label == "default" else Path(synonyms.label).name
-        yield Evidence(kind=kind, source=source, valid=False)
-    else:
+    is_synonym = objection == VARIANT_CLASSES[SYNONYM]
+    key, *parts = option_texts(item, item.key)
+    found = [each.as_evidence() for each in _of_tables(relations, key, name)]
+    for part in parts:
+        # Another name of a part of the key need not be right where the whole key is.
+        if normalise(part) != normalise(key):
+            same = (each for each in _of_tables(relations, part, name) if each.value == "same")
+            found += (replace(e.as_evidence(), valid=False if is_synonym else None) for e in same)
+    # A table that knows a synonym says so itself.
+    if not (is_synonym and any(each.valid is False for each in found)):
         yield from of_reason(objection, False if objection else None)
-        yield from (Evidence(kind=kind, source=SHIPPED) for kind in kinds)
-    for text in references:
-        if is_initials(normalise(name), text) or is_initials(normalise(text), name):
-            yield Evidence(kind="abbreviation", source="initials")
-        for title in TITLES:
-            relation = disease_relation(text, name, title, synonyms)
-            if relation is not None:
-                yield Evidence(kind=relation, source=TITLES[title])
-    if found := _EXCEPTION.search(item.stem):
-        yield Evidence(kind="exception_asked", source=f"the question says {found[0].lower()!r}")
+    yield from found
+    for letter in item.letters:
+        if letter in (item.key, field) or objection == EQUAL:
+            continue
+        against = relations.between(item.option(letter), name)
+        if settled(against):
+            yield replace(against[0].as_evidence(), kind="duplicate_of_option")
+    if asked := _EXCEPTION.search(item.stem):
+        yield Evidence(kind="exception_asked", source=f"the question says {asked[0].lower()!r}")
 
 
-def drug_relation(key: str, name: str) -> str | None:
-    """Return what a name is to the key in the shipped drug table, None unless of one concept.
-
-    >>> drug_relation("salmeterol", "serevent"), drug_relation("salmeterol", "salmeterol xinafoate")
-    ('brand', 'salt')
-    >>> drug_relation("serevent", "salmeterol"), drug_relation("serevent", "placidyl")
-    ('generic', None)
-    """
-    first, second = normalise(key), normalise(name)
-    ours, theirs = _drugs().get(first, {}), _drugs().get(second, {})
-    shared = sorted(ours.keys() & theirs.keys())
-    if not shared or first == second:
-        return None
-    short, long = sorted((first, second), key=len)
-    if long.startswith(f"{short} "):
-        return "salt"
-    return _KINDS.get(theirs[shared[0]], "synonym")
-
-
-@cache
-def _drugs() -> dict[str, dict[str, str]]:
-    """Return normalised name -> concept -> its kind there."""
-    found: dict[str, dict[str, str]] = {}
-    for concept, name, kind, _ in shipped_rows("drugs"):
-        found.setdefault(normalise(name), {})[concept] = kind
-    return found
-
-
-def disease_relation(
-    key: str, name: str, title: OntologyName, synonyms: SynonymGroups
-) -> str | None:
-    """Return what a name is to the key in a shipped hierarchy of diseases; None if nothing near.
-
-    Names are looked up among the shipped synonyms; with the user's, nothing is found.
-
-    >>> from medstress.entities.synonyms import load_synonyms
-    >>> disease_relation("asthma", "status asthmaticus", "mesh", load_synonyms("default", Path()))
-    'child'
-    """
-    nodes, parents = _hierarchy(title)
-    ours, theirs = (
-        {nodes[concept] for concept in synonyms.concepts_of(text) if concept in nodes}
-        for text in (key, name)
-    )
-    above, below = (
-        {parent for node in places for parent in parents.get(node, ())} for places in (ours, theirs)
-    )
-    if ours & theirs:
-        return "same_concept"
-    if above & theirs:
-        return "parent"
-    if below & ours:
-        return "child"
-    return "sibling" if above & below else None
-
-
-@cache
-def _hierarchy(title: OntologyName) -> tuple[dict[str, str], Mapping[str, Iterable[str]]]:
-    """Return concept of the shipped disease table -> node, and node -> its parents.
-
-    `load_ontology` holds the same as a graph with every name, which takes a second to build; a run
-    has the names already, in its synonyms.
-    """
-    rows = list(shipped_rows(title))
-    if title == "mesh":
-        return {f"diseases:{heading}": heading for heading, _ in rows}, parent_headings(rows)
-    nodes = {
-        f"diseases:{f'MONDO:{node}' if same == '=' else same}": node for node, _, same, *_ in rows
-    }
-    return nodes, {node: above.split() for node, above, *_ in rows}
+def _of_tables(relations: Relations, key: str, name: str) -> Iterator[Relation]:
+    """Return what tables say; what the words alone say is the rules' part."""
+    return (each for each in relations.between(key, name) if each.source != WORDING)

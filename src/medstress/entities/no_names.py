@@ -58,7 +58,7 @@ class NoNames:
         """Empty."""
         return {}
 
-    def evidence(self, item: Question, name: str) -> tuple[()]:
+    def evidence(self, item: Question, name: str, field: str) -> tuple[()]:
         """Always empty."""
         return ()
 

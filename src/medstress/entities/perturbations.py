@@ -18,7 +18,7 @@ from medstress.entities.array_cache import ArrayCache
 from medstress.entities.distances import Distance, open_distance
 from medstress.entities.embeddings import Embedder
 from medstress.entities.encoders import Progress
-from medstress.entities.evidence import evidence_of
+from medstress.entities.evidence import option_evidence
 from medstress.entities.name_rules import (
     DUPLICATE,
     EQUAL,
@@ -28,6 +28,7 @@ from medstress.entities.name_rules import (
 )
 from medstress.entities.name_vectors import NameVectors
 from medstress.entities.names import DIFFERENT, VariantIndex
+from medstress.entities.relations import Relations
 from medstress.entities.synonyms import SynonymGroups
 from medstress.entities.vocabularies import Vocabulary
 
@@ -102,6 +103,7 @@ class VectorPerturbationSet:
         )
         self._synonyms = synonyms
         self._rules = NameRules(synonyms)
+        self._relations = Relations([synonyms])
         self._allowed: ArrayCache[np.int64] = ArrayCache(_ALLOWED_BYTES)
         self._codes: ArrayCache[np.int32] = ArrayCache(_CODES_BYTES, _ENTRY_BYTES)
 
@@ -224,9 +226,9 @@ class VectorPerturbationSet:
             REASONS[code]: int(counts[code]) for code in sorted(RULES[rule]) if counts[code] > 0
         }
 
-    def evidence(self, item: Question, name: str) -> tuple[Evidence, ...]:
-        """Return what tables and hierarchies say of a name beside the key."""
-        return evidence_of(item, name, self._rules, self._synonyms)
+    def evidence(self, item: Question, name: str, field: str) -> tuple[Evidence, ...]:
+        """Return what rules and tables say of a name in the option `field` beside the others."""
+        return option_evidence(item, name, field, self._rules, self._relations)
 
     def objection(self, item: Question, name: str) -> str | None:
         """Return why `exclude` rejects a name for its wording, or None."""

@@ -15,13 +15,11 @@ from medstress.core.rows import TrialRow
 from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.explain.explanation import Explanation, Settings
-from medstress.metrics.counts import is_flipped, is_refused, success_edits
+from medstress.metrics.counts import is_flipped, is_refused
 from medstress.report.cases.building import Cases
 from medstress.report.cases.finding import find_trial
-from medstress.results.export import Probes
 from medstress.results.names import Names
 from medstress.store.codec import decode_edits
-from medstress.store.reader import RunReader
 from medstress.tasks.victim import Victim
 from medstress.tasks.wrappers import ShuffledOptions, Wrapper
 
@@ -99,19 +97,6 @@ def _drawn(rows: Iterable[TrialRow], seed: int) -> list[TrialRow]:
 
 def _arm(row: TrialRow) -> tuple[str, str, str, str]:
     return (row.dataset, row.group, row.victim, row.attack)
-
-
-def last_edits(reader: RunReader, trials: Iterable[TrialRow]) -> dict[str, str]:
-    """Return trial id -> edits, as JSON: of the first success, else of the last query asked."""
-    wanted = {row.trial_id: success_edits(row) for row in trials if is_flipped(row)}
-    others = {row.trial_id for row in trials} - wanted.keys()
-    if others:
-        names = {row: name for row, (name, _) in reader.trial_numbers().items() if name in others}
-        probes = Probes(reader)
-        for trial, query, edits in reader.attack_edits():
-            if trial in names and not probes.marks(trial, query, edits):
-                wanted[names[trial]] = edits
-    return wanted
 
 
 def explanations(

@@ -14,11 +14,12 @@ from medstress.experiment.file.config import LIMITS
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.spending import limits_of
 from medstress.explain.explanation import Explanation, Settings
-from medstress.explain.plan import Selection, choose, explanations, last_edits, most_calls
+from medstress.explain.plan import Selection, choose, explanations, most_calls
 from medstress.explain.shapley import check_installed
 from medstress.metrics.counts import is_flipped
 from medstress.results.explanations import PURPOSE
 from medstress.results.formats import plural
+from medstress.results.last_edits import last_edits
 from medstress.results.load import open_run
 from medstress.results.names import names_of
 from medstress.results.rows import trial_rows

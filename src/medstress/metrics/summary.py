@@ -22,6 +22,7 @@ from medstress.metrics.counts import check_trial, count_verdicts, seed_order
 from medstress.metrics.diversity import both_diversities
 from medstress.metrics.measured import Measured, measured
 from medstress.metrics.pairs import attack_tests
+from medstress.metrics.perplexity import perplexity_fields
 from medstress.metrics.similarity import prompt_similarity
 from medstress.metrics.success import (
     asr,
@@ -233,6 +234,7 @@ def _row(
         "diversity": diversity.as_json(),
         "diversity_unbiased": unbiased.as_json(),
         "prompt_similarity": prompt_similarity(trials).as_json(),
+        **perplexity_fields(trials),
         **answer_fields(trials),
         **({} if is_control(trials[0]) else confidence_fields(trials)),
         **attempt_fields(trials),

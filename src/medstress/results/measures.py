@@ -210,6 +210,12 @@ VARIETY = (
             "successes",
         ),
         (
+            "perplexity_ratio",
+            "Perplexity ratio",
+            "median over items: perplexity of the edited options in their place over that of the "
+            "clean ones, by the model of `medstress naturalness`; absent until that was run",
+        ),
+        (
             "letter_mass",
             "Mass on option letters",
             "mean probability of all option letters together over clean prompts (letter "

@@ -25,11 +25,14 @@ from medstress.results.load import StoredRun, reviews_of
 from medstress.results.review_rows import with_review, with_samples
 from medstress.results.reviewed import settled
 from medstress.results.stored_prompts import Prompts, stored_prompt
+from medstress.store.formats import PERPLEXITIES
 from medstress.store.reader import StoredTrial
 from medstress.store.review_store import stored_rooms
 from medstress.store.reviews import KEY_RIGHT
 from medstress.store.run_store import FILE
 
+SCORER = "perplexity"
+"""Key of the manifest: name and hash of the model whose perplexities count, and its calls."""
 _FIRST = (
     "first_success",
     "first_unrefuted_success",
@@ -63,6 +66,7 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
     clusters = clusters_by_dataset(items.values())
     name = manifest["config"]["experiment"]["name"]
     embedder = manifest.get("similarity", {}).get("hash")
+    scorer = manifest.get(SCORER, {}).get("hash")
     reviewed = settled(run.once(reviews_of), KEY_RIGHT)
     rows, room = [], _most_shown(run.folder)
     for trial in run.trials():
@@ -76,7 +80,11 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
                 f"{run.folder / FILE} gives more prompts than a run of its size can have; "
                 "medstress did not write this file"
             )
-        row = replace(row, prompt_similarity=prompt_similarity(trial, embedder))
+        row = replace(
+            row,
+            prompt_similarity=prompt_similarity(trial, embedder),
+            perplexity_ratio=_perplexity_ratio(trial, scorer),
+        )
         rows.append(with_review(row, reviewed.get(row.trial_id)))
     return with_samples(rows, stored_rooms(run.folder).values())
 
@@ -88,6 +96,12 @@ def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
     if stored and stored == embedder and (of or "first_edits" not in trial.result):
         return cast("float", value)
     return None
+
+
+def _perplexity_ratio(trial: StoredTrial, scorer: str | None) -> float | None:
+    """Return exp(edited - clean), of mean negative log-likelihoods by a scoring model's hash."""
+    found = trial.result.get(PERPLEXITIES, {}).get(scorer)
+    return None if found is None else math.exp(found[1] - found[0])
 
 
 def _most_shown(folder: Path) -> int:

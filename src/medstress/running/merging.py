@@ -78,8 +78,8 @@ def merge_shards(
         for folder in dict.fromkeys(map(Path, folders)):
             stack.enter_context(_at_rest(folder))
         found: list[StoredShard] = []
-        for folder in folders:
-            shard = stack.enter_context(opened_shard(Path(folder)))
+        for given in folders:
+            shard = stack.enter_context(opened_shard(Path(given)))
             found.append(_sharing(shard, found[0]) if found else shard)
         shards = sorted(found, key=lambda each: each.shard)
         _check_one_plan(shards)

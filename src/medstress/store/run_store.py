@@ -275,14 +275,16 @@ class RunStore:
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
         """Append the prompt similarity of first successes (row, cosine), and the encoder's hash."""
-        self._find_out(SIMILARITY, ((row, [embedder, one, "first_success"]) for row, one in values))
+        self.write_findings(
+            SIMILARITY, ((row, [embedder, one, "first_success"]) for row, one in values)
+        )
 
     def write_distances(self, values: Iterable[tuple[int, Sequence[float]]]) -> None:
         """Append the distances at the class limits of trials that asked every name."""
-        self._find_out(DISTANCES, ((row, list(ends)) for row, ends in values))
+        self.write_findings(DISTANCES, ((row, list(ends)) for row, ends in values))
 
-    def _find_out(self, name: str, values: Iterable[tuple[int, Any]]) -> None:
-        """Append a finding about trials (row, value) where it is new or changed."""
+    def write_findings(self, name: str, values: Iterable[tuple[int, Any]]) -> None:
+        """Append a finding about trials (row, JSON value) where it is new or changed."""
         rows = [(trial, name, json.dumps(value)) for trial, value in values]
         self._db.submit(lambda db: append_findings(db, rows))
 

@@ -23,7 +23,7 @@ from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.names import names_of
 from medstress.results.queries import only_names, substitutions
 from medstress.results.root import describe_root
-from medstress.results.rows import trial_rows
+from medstress.results.rows import SCORER, trial_rows
 from medstress.results.shards import bought_twice, shard_lines
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
@@ -114,6 +114,8 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     if training is not None:
         found["training"] = training
         found["warnings"] += training["cautions"]
+    if SCORER in manifest:
+        found[SCORER] = manifest[SCORER]
     if "surrogates" in manifest:
         found["surrogates"] = manifest["surrogates"]
     groups = manifest.get("groups", {}).values()

@@ -92,7 +92,7 @@ class PerturbationTable:
         reasons = (self._reason(item, name, rule) for name in self.names)
         return dict(Counter(reason for reason in reasons if reason is not None))
 
-    def evidence(self, item: Question, name: str) -> tuple[()]:
+    def evidence(self, item: Question, name: str, field: str) -> tuple[()]:
         """Return nothing: there are no tables."""
         return ()
 

@@ -21,6 +21,7 @@ from medstress.core.drug_names import DrugNames
 from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
 from medstress.entities.brand_pairs import shipped_drug_names
+from medstress.entities.relations import relations, settled
 from medstress.entities.tables import SHIPPED, shipped_rows
 from medstress.testing import tiny_resources
 
@@ -112,6 +113,13 @@ def test_the_shipped_brands_know_common_drugs_and_leave_the_body_alone() -> None
         assert names.generics[brand] == (generic,)
         assert brand in names.brands[generic]
     assert names.brands.keys().isdisjoint({"iron", "insulin", "oxygen", "water", "hct"})
+
+
+def test_the_brands_that_are_put_in_are_the_drug_by_the_table_that_places_names() -> None:
+    pairs = [(names[0], brand) for brand, names in shipped_drug_names().generics.items()]
+    agreed = [settled(relations(generic, brand)) for generic, brand in pairs[::20]]
+    assert agreed.count(False) == 0
+    assert agreed.count(True) >= 0.99 * len(agreed)
 
 
 def test_a_look_alike_keeps_the_rest_of_the_key() -> None:

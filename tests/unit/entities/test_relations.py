@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from medstress.core.items import Question
+from medstress.core.evidence import KINDS
+from medstress.core.items import Mention, Question
 from medstress.entities.disease_names import stems
 from medstress.entities.drug_names import drug_names
-from medstress.entities.relations import KINDS, Relations, option_evidence, relations, settled
+from medstress.entities.evidence import option_evidence
+from medstress.entities.name_rules import NameRules
+from medstress.entities.relations import Relations, relations, settled
 from medstress.entities.synonyms import SynonymGroups, concept_rows
 from medstress.entities.tables import shipped_rows
 
@@ -18,6 +21,15 @@ def first(one: str, other: str) -> tuple[str, str] | None:
     found = relations(one, other)
     assert all(each.kind in KINDS and each.source for each in found)
     return (found[0].kind, found[0].value) if found else None
+
+
+def said_of(
+    name: str, item: Question, field: str = "B", synonyms: SynonymGroups | None = None
+) -> list[tuple[str, bool | None]]:
+    known = synonyms or SynonymGroups("none", "", ())
+    found = option_evidence(item, name, field, NameRules(known), Relations([known]))
+    assert all(each.kind in KINDS and each.source for each in found)
+    return [(each.kind, each.valid) for each in found]
 
 
 @pytest.mark.parametrize(
@@ -70,11 +82,34 @@ def test_one_meaning_that_is_the_same_outweighs_the_others() -> None:
 
 def test_a_name_that_another_option_means_is_its_duplicate() -> None:
     item = Question(id="q", stem="?", options=("gout", "Warfarin", "asthma"), key="A")
-    found = option_evidence(item, "Coumadin")
-    assert [(each.kind, each.value) for each in found] == [
-        ("other_concept", "different"),
-        ("duplicate_of_option", "same"),
+    assert said_of("Coumadin", item, "C") == [
+        ("other_concept", None),
+        ("duplicate_of_option", False),
     ]
+    # Where it replaces that option, it stands there once.
+    assert said_of("Coumadin", item, "B") == [("other_concept", None)]
+
+
+def test_what_the_rules_refute_and_what_the_tables_know_stand_beside_each_other() -> None:
+    item = Question(id="q", stem="?", options=("Warfarin", "gout"), key="A")
+    assert said_of("Coumadin", item) == [("brand", False)]
+    mine = SynonymGroups("lists/mine.csv", "", [("1", "warfarin"), ("1", "pyrrolol")])
+    assert said_of("pyrrolol", item, synonyms=mine) == [("synonym", False)]
+    assert said_of("warfarin sodium", item) == [("key_plus_words", False), ("salt", False)]
+    assert said_of("Warfarin", item) == [("same_concept", False)]
+    # The rules know words in any order, the list as they stand; the reason is there in any case.
+    turned = SynonymGroups("mine", "", [("1", "warfarin"), ("1", "acid pyrrol")])
+    assert said_of("pyrrol acid", item, synonyms=turned) == [("synonym", False)]
+
+
+def test_a_name_of_a_part_of_the_key_settles_nothing_by_the_tables() -> None:
+    part = Mention(field="A", start=11, end=19, type="drugs")
+    item = Question(
+        id="q", stem="?", options=("Treat with warfarin", "gout"), key="A", mentions=(part,)
+    )
+    assert said_of("Coumadin", item) == [("brand", None)]
+    mine = SynonymGroups("mine", "", [("1", "warfarin"), ("1", "coumadin")])
+    assert set(said_of("Coumadin", item, synonyms=mine)) == {("synonym", False), ("brand", False)}
 
 
 def test_stems_join_inflections_and_keep_diseases_apart() -> None:

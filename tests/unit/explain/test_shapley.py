@@ -43,6 +43,7 @@ def shapley(game: Game, n: int) -> NDArray[np.float64]:
     return total / len(orders)
 
 
+@pytest.mark.release
 def test_one_token_that_decides_has_all_the_value() -> None:
     found, _ = owen(lambda shown: [float(shown[5])], tree_of([9]), 9)
     assert found.values[:, 0].tolist() == pytest.approx([0, 0, 0, 0, 0, 1, 0, 0, 0])

@@ -105,6 +105,7 @@ class Cases:
             valid=trial.valid,
             validity_reason=trial.validity_reason,
             evidence=tuple(map(evidence_words, read(trial.evidence))),
+            perplexity_ratio=trial.perplexity_ratio,
             key=trial.key,
             answer_before=trial.answer_before,
             answer_after=last[0] if last else trial.answer_after,

@@ -77,6 +77,10 @@ def _facts(case: CaseRecord) -> Iterator[Line]:
         rows.append(("key still right", validity_words(case.valid, case.validity_reason)))
         rows += [("evidence", each) for each in case.evidence]
         rows.append(("asked again", repeats_words(case.repeats)))
+    if case.perplexity_ratio is not None:
+        of = "" if case.shown_success == case.first_success else ", at the first success"
+        told = f"{decimal(case.perplexity_ratio)} (edited option / clean option{of})"
+        rows.append(("perplexity", told))
     rows.append(("queries", _queries(case)))
     rows += [
         ("control", f"{each.control}: {verdict_words(each.verdict)}") for each in case.controls

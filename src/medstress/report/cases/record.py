@@ -140,6 +140,8 @@ class CaseRecord:
     """Who or what says so."""
     evidence: tuple[str, ...]
     """What speaks for or against the key after a success, each piece in words."""
+    perplexity_ratio: float | None
+    """Perplexity of the edited options over the clean ones, where it was measured."""
     key: str
     """The gold answer."""
     answer_before: str | None
