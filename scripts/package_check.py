@@ -61,6 +61,7 @@ SECRET = re.compile(
 TOGETHER = (
     "adapters,docs,explain,figures,inspect-logs,llama-cpp,minilm,mlflow,notebooks,openai,pandas,"
     "quantized,review,spacy,transformers,xlsx",
+    "ray",
     "vllm",
     "lm-eval",
     "inspect",
@@ -72,6 +73,7 @@ ONLY_RESOLVED = ("vllm", "dev", "release")
 OWN_CONSTRAINTS = {
     "inspect": "constraints-inspect.txt",
     "lm-eval": "constraints-lm-eval.txt",
+    "ray": "constraints-ray.txt",
     "textattack": "constraints-textattack.txt",
 }
 """Extra -> the versions it is tested with, where `constraints.txt` does not fit."""

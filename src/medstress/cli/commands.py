@@ -35,6 +35,7 @@ from medstress.cli.showing import (
     write_report,
 )
 from medstress.cli.significance import test_cli as test_cli
+from medstress.cli.spreading import check_spread, spread_run
 from medstress.cli.starting import given_experiment
 from medstress.cli.starting import init_cli as init_cli
 from medstress.cli.streams import one_line
@@ -76,11 +77,17 @@ def demo_cli(args: argparse.Namespace) -> int:
 def run_cli(args: argparse.Namespace) -> int:
     """Run `medstress run`."""
     check_limit(args)
+    check_spread(args)
     shard = given_shard(args)
     if args.dry_run:
         return _dry_run(args)
     experiment = given_experiment(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
+        if args.ray is not None:
+            spread = spread_run(args, experiment, watcher)
+            if spread is None:
+                return 0
+            return _shown(spread, args)
         finished = run(
             experiment,
             args.out,
@@ -93,6 +100,11 @@ def run_cli(args: argparse.Namespace) -> int:
         )
     if shard is not None:
         return told_shard(finished.folder, shard)
+    return _shown(finished, args)
+
+
+def _shown(finished: Run, args: argparse.Namespace) -> int:
+    """Show a run that has ended, and return the exit code."""
     with finished.opened() as stored:
         code = show(stored)
         write_verdicts(stored, args)

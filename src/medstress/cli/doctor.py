@@ -27,6 +27,7 @@ EXTRAS = (
     ("agreement of raters", "review", ""),
     ("Excel files", "xlsx", ""),
     ("pandas", "pandas", ""),
+    ("run --ray", "ray", ""),
     ("export --mlflow", "mlflow", ""),
     ("attack textattack", "textattack", _ALONE),
     ("recogniser spacy", "spacy", ""),

@@ -78,7 +78,7 @@ def run_experiment(
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher, formats=True)
     check_arms(prepared)
     if shard is not None:
-        _check_can_be_cut(prepared, watcher)
+        check_can_be_cut(prepared, watcher)
     folder = run_folder(prepared, out, shard)
     is_new = not folder.exists()
     if fresh and not is_new and not (folder / FILE).is_file() and _holds_anything(folder):
@@ -105,14 +105,23 @@ def run_experiment(
     return folder
 
 
-def _check_can_be_cut(prepared: Prepared, watcher: Watcher) -> None:
-    """Refuse shards of an experiment that is tuned, and say what is left to the merged run."""
+def check_can_be_cut(prepared: Prepared, watcher: Watcher, flag: str = "--shard") -> None:
+    """Refuse shards of an experiment that is tuned, and say what is left to the merged run.
+
+    Args:
+        prepared: the whole plan.
+        watcher: is told what is left.
+        flag: what asks for shards.
+
+    Raises:
+        UsageError: it is tuned.
+    """
     if prepared.experiment.tune is not None:
         raise UsageError(
-            "--shard: [tune] chooses n by the answers to a split of all items, so it comes before "
+            f"{flag}: [tune] chooses n by the answers to a split of all items, so it comes before "
             "shards: run `medstress tune`, write the chosen n (tune.json) into [[attack]], and "
             "leave [tune] out"
-        ).with_flag("--shard", None)
+        ).with_flag(flag, None)
     if prepared.experiment.experiment.stop_when is not None:
         watcher.announce("stop_when is followed in the merged run; a shard asks all its trials")
 
