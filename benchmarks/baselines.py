@@ -60,6 +60,12 @@ SHAPES = (
 VECTOR_SIZE = 384
 
 
+def finish(device: Any) -> None:
+    """Wait until a GPU has done what it was given; a CPU has."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize()
+
+
 @in_compute_thread
 def forward_seconds(loaded: LoadedModel, shape: tuple[int, int], n_tokens: int) -> float:
     """Seconds to forward about `n_tokens` random tokens in batches of one shape.
@@ -72,9 +78,11 @@ def forward_seconds(loaded: LoadedModel, shape: tuple[int, int], n_tokens: int) 
     tokens = torch.randint(0, size, shape, device=loaded.device)
     with torch.inference_mode():
         loaded.model(input_ids=tokens[: -(-shape[0] // 4)], use_cache=False, logits_to_keep=1)
+        finish(loaded.device)
         started = time.perf_counter()
         for _ in range(batches):
             loaded.model(input_ids=tokens, use_cache=False, logits_to_keep=1)
+        finish(loaded.device)
     seconds = time.perf_counter() - started
     return seconds * n_tokens / (batches * math.prod(shape))
 

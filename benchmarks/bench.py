@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shlex
 import signal
 import subprocess
@@ -100,6 +101,12 @@ PARTS = (
         full="--prompts 1400 600 --rounded-prompts 24",
         missing=no_data,
     ),
+    Part(
+        name="against",
+        quick="--items 4 --datasets medqa",
+        full="--items 16",
+        missing=no_data,
+    ),
     Part(name="gpu", missing=no_gpu),
 )
 NAMES = tuple(part.name for part in PARTS)
@@ -108,7 +115,7 @@ NAMES = tuple(part.name for part in PARTS)
 def run_part(part: Part, given: argparse.Namespace, seconds: float | None) -> dict[str, Any]:
     """Run one script; what it printed until its time was over is kept."""
     arguments = shlex.split(given.arguments.get(part.name, part.full if given.full else part.quick))
-    told = shlex.join(["python", f"benchmarks/{part.name}.py", *arguments])
+    told = shlex.join(["python", f"benchmarks/{part.name}.py", *without_paths(arguments)])
     found: dict[str, Any] = {"command": told, "cpu": cpu_model(), **now()}
     if reason := part.missing(given.data):
         return {**found, "status": "skipped", "reason": reason, "lines": []}
@@ -138,6 +145,15 @@ def run_part(part: Part, given: argparse.Namespace, seconds: float | None) -> di
     if code:
         return {**found, "status": "failed", "reason": f"exit code {code}", "lines": lines}
     return {**found, "status": "done", "lines": lines}
+
+
+def without_paths(words: Sequence[str]) -> list[str]:
+    """The words of a command, without the folders of this machine.
+
+    >>> without_paths(["--data", "/here/data", '{"against": "--work /there"}'])
+    ['--data', 'DIR', '{"against": "--work DIR"}']
+    """
+    return [re.sub(r"(?<![\w.])/[^\s\"']+", "DIR", word) for word in words]
 
 
 def whole_lines(printed: str) -> list[dict[str, Any]]:
@@ -208,9 +224,7 @@ def measure(given: argparse.Namespace, before: Mapping[str, Any]) -> bool:
         if reason := part.missing(given.data):
             print(f"{part.name} will be skipped: {reason}", file=sys.stderr)
     parts = dict(before.get("parts", {}))
-    # No path of this machine.
-    words = ["DIR" if Path(word).is_absolute() else word for word in sys.argv[1:]]
-    told = shlex.join(["python", "benchmarks/bench.py", *words])
+    told = shlex.join(["python", "benchmarks/bench.py", *without_paths(sys.argv[1:])])
     result: dict[str, Any] = {
         "format": FORMAT,
         "command": "make bench" if os.environ.get("MAKELEVEL") else told,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench_against import against
 from bench_targets import NAMES, lines_of, targets
 from pages import blocks, fill, listed, table
 
@@ -24,6 +25,7 @@ TITLES = {
     "baselines": "Wall time",
     "layers": "Layers",
     "equality": "Same answers",
+    "against": "Against other tools",
     "gpu": "GPU",
 }
 COLUMNS: Mapping[str, Mapping[str, str]] = {
@@ -132,6 +134,7 @@ def render(result: Mapping[str, Any]) -> str:
             "targets": _targets(parts),
             **{name: _section(name, parts) for name in COLUMNS},
             "growth": _growth(parts),
+            "against": _against(parts),
             "gpu": _gpu(parts),
         },
     )
@@ -253,24 +256,40 @@ def _growth(parts: Mapping[str, Any]) -> str:
     return blocks(table(heads, rows), _source(parts["growth"]))
 
 
+def _against(parts: Mapping[str, Any]) -> str:
+    lines = lines_of(parts, "against")
+    return blocks(against(lines), _source(parts["against"])) if lines else NOT_MEASURED
+
+
 def _gpu(parts: Mapping[str, Any]) -> str:
     lines = lines_of(parts, "gpu")
     if not lines:
         return f"Not measured: {parts.get('gpu', {}).get('reason', 'not run')}."
-    line = lines[-1]
-    measures = ("queries_per_second", "tflops", "utilisation")
+    return blocks(*map(_of_a_shape, lines), _source(parts["gpu"]))
+
+
+def _of_a_shape(line: Mapping[str, Any]) -> str:
+    measures = ("queries_per_second", "tokens_per_second", "tflops", "utilisation")
     rows = [
         [way, *(line.get(f"{way}_{measure}") for measure in measures)]
-        for way in ("sharing", "plain", "transformers")
+        for way in ("sharing", "plain", "transformers", "vllm", "bare")
+        if f"{way}_tokens_per_second" in line or f"{way}_queries_per_second" in line
     ]
+    told = (
+        f"Sharing is {line['sharing_times_transformers']} times as fast as transformers' batches "
+        f"and {line['sharing_times_plain']} times as our own without sharing."
+    )
+    if ratio := line.get("bare_per_sharing"):
+        told += f" A bare loop forwards {ratio} times as many tokens a second."
+    if why := line.get("vllm_could_not"):
+        told += f" vLLM could not be had: {why}."
     return blocks(
         f"A randomly initialised model of {line['parameters'] / 1e9:.1f} billion parameters in "
         f"{line['dtype']} on {line['device']}: {line['queries']:,} prompts of {line['items']} "
         f"items. *Sharing* went by the path `{line['sharing_path']}`; *transformers* are its own "
-        "padded batches, sorted by length. Work is counted in tokens that have to be read, so "
-        "sharing is credited with distinct ones only.",
-        table(["", "queries a second", "TFLOP/s", "of peak"], rows),
-        f"Sharing is {line['sharing_times_transformers']} times as fast as transformers' batches "
-        f"and {line['sharing_times_plain']} times as our own without sharing.",
-        _source(parts["gpu"]),
+        "padded batches, sorted by length; *bare* forwards random tokens. Tokens a second are "
+        "those of the prompts answered; work is counted in tokens that have to be read, so sharing "
+        "is credited with distinct ones only.",
+        table(["", "queries a second", "tokens a second", "TFLOP/s", "of peak"], rows),
+        told,
     )

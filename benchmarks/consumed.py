@@ -10,7 +10,7 @@ import argparse
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -165,11 +165,25 @@ def run_dataset(
     wanted = settings(name, given, folder.parent)
     if questions is not None:
         wanted["dataset"] = [{"name": "jsonl", "path": str(questions)}]
+    return run_tables(wanted, folder)
+
+
+def run_tables(
+    wanted: Mapping[str, Any], folder: Path, ready: Callable[[], None] = lambda: None
+) -> tuple[Run, dict[str, Any]]:
+    """Run an experiment with the model loaded, checked and packed before.
+
+    Args:
+        wanted: the experiment's tables.
+        folder: of the run.
+        ready: called when all is loaded and the run begins.
+    """
     prepared = prepare(wanted)
     with opened_victims(prepared, lambda _: None):
         for victim in prepared.victims:
             if isinstance(victim.backend, TransformersBackend):
                 assert victim.backend.path  # asked for the first time it checks
+        ready()
         run_prepared(prepared, folder, watcher=Watcher())
     done = Run(folder)
     return done, done.manifest()["performance"]

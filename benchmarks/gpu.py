@@ -1,29 +1,38 @@
-"""A model of Llama-7B shape on a GPU: queries a second, utilisation, the gain by sharing.
+"""Models of 1 to 8 billion parameters on a GPU: tokens and queries a second, utilisation.
 
 The weights are random, since speed does not depend on them, and nothing is fetched. Every
 synthetic item has a clean prompt and 8 candidates that depart from it at the changed name; all
 are answered by letter. Three ways: *sharing* (`TransformersBackend`), *plain* (the same without
 sharing), and *transformers* (its own padded batches, prompts sorted by length, scores of the
-last position). Utilisation is model FLOPs of prefill (2 x parameters x tokens / seconds, the head's
+last position); beside them a bare loop that forwards random tokens in the best of a few batch
+shapes, and vLLM with its prefix cache on the same prompts and shape, where an interpreter that has
+it is named. Tokens a second: those of the prompts that were answered, and those that really were
+forwarded. Utilisation is model FLOPs of prefill (2 x parameters x tokens / seconds, the head's
 for one token a prompt) per peak of the device; tokens are those that are needed, without padding,
 so that waste shows:
 
-    python benchmarks/gpu.py --peak-tflops 989          # bfloat16, dense, of an H100 or H200
-    python benchmarks/gpu.py --tiny                     # smoke test: a tiny model on the CPU
+    python benchmarks/gpu.py --shapes 1b 8b --vllm vllm-env/bin/python
+    python benchmarks/gpu.py --peak-tflops 989      # bfloat16, dense, of an H100 or H200
+    python benchmarks/gpu.py --tiny                 # smoke test: a tiny model on the CPU
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from baselines import finish, forward_seconds
 from bounds import above_zero, at_least
 from consumed import n_trie_nodes
 
@@ -40,6 +49,25 @@ SEVEN_B = {
     "num_key_value_heads": 32,
     "max_position_embeddings": 4096,
 }
+LLAMA_3 = {**SEVEN_B, "vocab_size": 128_256, "num_key_value_heads": 8}
+SHAPES = {
+    "1b": {
+        **LLAMA_3,
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 16,
+    },
+    "3b": {
+        **LLAMA_3,
+        "hidden_size": 3072,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 24,
+    },
+    "7b": SEVEN_B,
+    "8b": {**LLAMA_3, "intermediate_size": 14_336},
+}
+"""Those of Llama 3.2 (1B, 3B), 1 (7B) and 3.1 (8B), with a head of its own each."""
 TINY = {
     **SEVEN_B,
     "vocab_size": 512,
@@ -49,6 +77,9 @@ TINY = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
 }
+BARE_SHAPES = ((8, 512), (32, 512), (64, 256), (256, 128))
+"""Rows and tokens of the bare loop's batches; larger than on a CPU."""
+SPECIAL = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
 LETTERS = (" A", " B", " C", " D")
 
 
@@ -67,7 +98,7 @@ def word_tokenizer(n_words: int) -> Any:
 def random_model(shape: dict[str, Any], device: str, dtype: torch.dtype) -> LoadedModel:
     """A Llama of one shape with random weights, made on the device itself."""
     torch.manual_seed(0)
-    config = transformers.LlamaConfig(**shape, bos_token_id=0, eos_token_id=1, pad_token_id=1)
+    config = transformers.LlamaConfig(**shape, **SPECIAL)
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -142,18 +173,52 @@ def by_transformers(loaded: LoadedModel, prompts: Sequence[Sequence[int]], size:
 
 def seconds_of(run: Callable[[], None], device: str) -> float:
     """Wall seconds, all of the device's work included."""
-    if device == "cuda":
-        torch.cuda.synchronize()
+    finish(device)
     started = time.perf_counter()
     run()
-    if device == "cuda":
-        torch.cuda.synchronize()
+    finish(device)
     return time.perf_counter() - started
 
 
-def measure(given: argparse.Namespace, device: str) -> dict[str, Any]:
-    """All three ways on the same items, each warmed up on other ones."""
-    shape = TINY if given.tiny else SEVEN_B
+def bare_loop(loaded: LoadedModel, shapes: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Tokens a second of forwards alone, of the fastest shape; each is tried three times."""
+    rates = {
+        shape: max(1.0 / forward_seconds(loaded, shape, 1) for _ in range(3)) for shape in shapes
+    }
+    best = max(rates, key=lambda shape: rates[shape])
+    return {"bare_tokens_per_second": round(rates[best], 1), "bare_shape": list(best)}
+
+
+def by_vllm(
+    python: str | None, shape: dict[str, Any], prompts: dict[str, list[list[int]]]
+) -> dict[str, Any]:
+    """vLLM in its own interpreter, on the same prompts; why not, where it could not be had."""
+    if python is None:
+        return {"vllm_could_not": "no interpreter that has it was named (--vllm)"}
+    with tempfile.TemporaryDirectory() as folder:
+        config = transformers.LlamaConfig(
+            **shape, **SPECIAL, architectures=["LlamaForCausalLM"], dtype="bfloat16"
+        )
+        config.save_pretrained(folder)
+        (Path(folder) / "prompts.json").write_text(json.dumps(prompts), "utf-8")
+        script = Path(__file__).with_name("gpu_vllm.py")
+        try:
+            done = subprocess.run(
+                [python, str(script), folder], stdout=subprocess.PIPE, text=True, check=False
+            )
+        except OSError as error:
+            return {"vllm_could_not": f"its interpreter does not start: {error.strerror}"}
+    if done.returncode:
+        return {"vllm_could_not": f"it ended with {done.returncode}"}
+    # vLLM prints as well.
+    told = [line for line in done.stdout.splitlines() if line.startswith('{"vllm_seconds"')]
+    return dict(json.loads(told[-1]))
+
+
+def measure(
+    given: argparse.Namespace, device: str, shape: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, list[list[int]]]]:
+    """Our ways and transformers on the same items, each warmed up on other ones; the prompts."""
     loaded = random_model(shape, device, torch.float32 if given.tiny else torch.bfloat16)
     n_words = shape["vocab_size"] - 5
     items = [item_calls(seed, given, n_words) for seed in range(given.items)]
@@ -176,10 +241,10 @@ def measure(given: argparse.Namespace, device: str) -> dict[str, Any]:
         way(warm)
         before = before or sharing.counters["tokens_forwarded"]
         seconds[name] = seconds_of(lambda way=way: way(items), device)  # type: ignore[misc]
-    prompts = tokens(items)
+    prompts, warm_prompts = tokens(items), tokens(warm)
     forwarded = sharing.counters["tokens_forwarded"] - before
     unique = sum(n_trie_nodes([tuple(t) for t in tokens([calls])]) for calls in items)
-    return {
+    found = {
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "parameters": sum(p.numel() for p in loaded.model.parameters()),
         "dtype": str(loaded.model.dtype).removeprefix("torch."),
@@ -191,7 +256,12 @@ def measure(given: argparse.Namespace, device: str) -> dict[str, Any]:
         "tokens_forwarded": forwarded,
         # Fewer than the items' own where they share the instruction; never more than needed.
         **results(seconds, prompts, min(unique, forwarded), loaded, given.peak_tflops),
+        **bare_loop(loaded, ((4, 32),) if given.tiny else BARE_SHAPES),
     }
+    rate = forwarded / seconds["sharing"]
+    found["sharing_forwarded_per_second"] = round(rate, 1)
+    found["bare_per_sharing"] = round(found["bare_tokens_per_second"] / rate, 3)
+    return found, {"warm": warm_prompts, "prompts": prompts}
 
 
 def results(
@@ -219,6 +289,7 @@ def results(
     for name, spent in seconds.items():
         found[f"{name}_seconds"] = round(spent, 3)
         found[f"{name}_queries_per_second"] = round(len(prompts) / spent, 2)
+        found[f"{name}_tokens_per_second"] = round(n_all / spent, 1)
         found[f"{name}_tflops"] = float(f"{flops[name] / 1e12:.3g}")
         if peak:
             found[f"{name}_utilisation"] = round(flops[name] / 1e12 / peak, 3)
@@ -228,8 +299,10 @@ def results(
 
 
 def main() -> int:
-    """Print one JSON line."""
+    """Print one JSON line a shape."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["1b", "8b"])
+    parser.add_argument("--vllm", metavar="PYTHON", help="an interpreter that has vLLM")
     parser.add_argument("--items", type=at_least(1), default=64)
     parser.add_argument("--candidates", type=at_least(1), default=8)
     parser.add_argument(
@@ -251,7 +324,15 @@ def main() -> int:
         return 2
     if not given.tiny and given.peak_tflops is None:
         given.peak_tflops = PEAKS.get(torch.cuda.get_device_name())
-    print(json.dumps(measure(given, "cpu" if given.tiny else "cuda")), flush=True)
+    for shape in (TINY,) if given.tiny else map(SHAPES.__getitem__, given.shapes):
+        found, prompts = measure(given, "cpu" if given.tiny else "cuda", shape)
+        gc.collect()
+        torch.cuda.empty_cache()  # vLLM takes what is free
+        found |= by_vllm(given.vllm, shape, prompts)
+        if seconds := found.get("vllm_seconds"):
+            found["vllm_queries_per_second"] = round(found["queries"] / seconds, 2)
+            found["vllm_tokens_per_second"] = round(found["tokens_of_all_prompts"] / seconds, 1)
+        print(json.dumps(found), flush=True)
     return 0
 
 

@@ -1,7 +1,7 @@
 """What merging shards takes: 8 shards of a million queries, joined to one run folder.
 
 Makes the folders of `benchmarks/overhead.py` cut into shards, then merges them in a process of its
-own, and completes and compares the merged run if a small number of queries is asked:
+own:
 
     python benchmarks/merge.py --queries 1000000 --shards 8
 """
@@ -43,20 +43,23 @@ def merge(folders: list[Path], to: Path) -> dict[str, Any]:
     }
 
 
-def measure(n_queries: int, n_shards: int) -> dict[str, Any]:
-    """Make shards, and merge them in another process."""
+def make_shards(place: Path, n_queries: int, n_shards: int) -> list[Path]:
+    """Run an experiment in shards, each in a folder of its own."""
     from medstress.core.shards import Shard
     from medstress.running.run import run_experiment
 
+    write_inputs(place, max(n_queries // BUDGET, 1))
+    return [
+        run_experiment(experiment(place), place / f"shard-{number}", shard=Shard(n_shards, number))
+        for number in range(1, n_shards + 1)
+    ]
+
+
+def measure(n_queries: int, n_shards: int) -> dict[str, Any]:
+    """Make shards, and merge them in another process."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        write_inputs(place, max(n_queries // BUDGET, 1))
-        folders = [
-            run_experiment(
-                experiment(place), place / f"shard-{number}", shard=Shard(n_shards, number)
-            )
-            for number in range(1, n_shards + 1)
-        ]
+        folders = make_shards(place, n_queries, n_shards)
         to = place / "merged"
         command = [sys.executable, __file__, "--to", str(to), *map(str, folders)]
         done = subprocess.run(command, check=True, capture_output=True)

@@ -108,29 +108,30 @@ PERFORMANCE = """## `performance` in `summary --json`
 All sessions of the run together. Only back ends that tokenise in this process count tokens:
 `tokens_forwarded` is what the model has read, padding and early work included, `tokens_naive` the
 lengths of all prompts. `benchmarks/prefix_sharing.py`
-counts what no way of asking could avoid. Only where a server or engine reports them: `tokens_cached`,
-tokens of prompts that replies call cached; `prefix_cache_queries` and `prefix_cache_hits`, tokens that
-vLLM looked up and found ([victims](victims.md#several-servers)).
+counts what no way of asking could avoid. Only where a server or engine reports them:
+`tokens_cached`, tokens of prompts that replies call cached; `prefix_cache_queries` and
+`prefix_cache_hits`, tokens that vLLM looked up and found ([victims](victims.md#several-servers)).
 `usd`, `spending` and `calls_from_cache`: [cost and cache](cost-and-cache.md#after-a-run).
-Of a run merged from shards also `bought_twice`, the calls that two shards both bought, which `calls`
-and `spending` contain, and `answered_otherwise`, those of them with different answers: [many
-machines](many-machines.md#what-is-the-same-and-what-is-not).
+Of a run merged from shards also `bought_twice`, the calls that two shards both bought, which
+`calls` and `spending` contain, and `answered_otherwise`, those of them with different answers:
+[many machines](many-machines.md#what-is-the-same-and-what-is-not).
 """
 FORMAT_2 = """## Reviews in `summary --json` and exports
 
 `review`, where somebody judged: `n_raters`, `n_adjudicators`; `samples` (`mode`, `seed`, `drawn` of
-`population`, its `arms`, what was `planted`, `complete`, `time`); `judgements` (`judgement`,
+`population`, its `arms`, what was `planted`, `complete`, `time`, and `remark` where a sheet
+is hardly a random draw); `judgements` (`judgement`,
 `n_cases`, `n_split`, `n_decided`, `n_open`, `yes`, `agreement` with `n_raters`, `raw`, `cohen`,
 `fleiss`, `krippendorff`); `controls` (`rater`, `control`, `right`); `answers` (`n_items`; `people`,
 `raters`, `models`, each `clean` and `attacked`), null where nobody answered. [The review
 room](review.md).
 
-`asr_valid` of a row has `vouched_by`, `truth` (which truth it is of), `n_labels`, `n_disputed` and
-`settled_ends` beside the fields of an estimate. `validity`: `truth`; `why` there is no estimate,
-else null; `n_sampled`, successes in a random sample; `checkers`, a row for the panel and the
-checker that judged successes: `name`, `source`, `n_labels` (of people), `sensitivity`,
-`specificity`, `asr_valid_corrected` (null with a reason in `why`), `assumes`. [Second right
-answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
+`asr_valid` of a row has `vouched_by`, `truth` (which truth it is of), `n_labels`, `n_disputed`,
+`n_unlabelled`, `settled_ends` and `assumes` beside the fields of an estimate. `validity`: `truth`;
+`why` there is no estimate, else null; `n_sampled`, successes in a random sample; `checkers`,
+a row for the panel and the checker that judged successes: `name`, `source`, `n_labels` (of people,
+or pairs), `sensitivity`, `specificity`, `asr_valid_corrected` (null with a reason in `why`),
+`assumes`. [Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
 `near_advantage`, of runs with a near and a random arm of the same budget: a row for each near arm,
 with `dataset`, `group`, `victim`, `near`, `random`, `budget`, `differs`, `n_items`, `n_pairs`,
@@ -141,7 +142,10 @@ advantage](second-answers.md#what-survives-of-near-draws-advantage).
 `perplexity`, after `medstress naturalness`: `model` and `hash` of the last scoring model, and
 `calls` of each by hash, which count nowhere else. `perplexity_ratio` of a row is absent before.
 
-`evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV).
+`checker`, after `medstress checker --run`: `name` and `hash` of the checker whose words count.
+
+`evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV), and so is
+`first_success_evidence`, null where the first success is the pick.
 
 `export --table reviews` has `trial_id` (null for planted cases), `reviewer`, `human_valid`,
 `answers` (JSON), `note`, `time`, the four judgements, `role` (`rater`, `adjudicator`), `case_id`,
@@ -149,9 +153,10 @@ advantage](second-answers.md#what-survives-of-near-draws-advantage).
 
 ## `summary --json`: format 2
 
-`"format": 2` is provisional until 0.2.0: fields may still be added. Format 1 is still read wherever
-summaries are read; [CHANGELOG](../CHANGELOG.md) says what changed. Run folders have another number:
-those of every earlier version open, and their summary is computed anew, in format 2.
+Within a format fields may be added; what is there keeps its name and meaning. Format 1 is still
+read wherever summaries are read; [CHANGELOG](../CHANGELOG.md) says what changed. Run folders have
+another number: those of every earlier version open, and their summary is computed anew, in format 2
+([compatibility](compatibility.md)).
 
 `root` is the digest of a complete run with its reviews: one for one experiment with the same
 answers ([the ledger](design/005-ledger.md)). It is null while a run goes on and for folders of

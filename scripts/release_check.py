@@ -2,7 +2,7 @@
 
 Of `make release-check`:
 
-    python scripts/release_check.py                 # everything; a quarter of an hour on two cores
+    python scripts/release_check.py                 # everything; an hour on two cores
     python scripts/release_check.py --only latex    # one check
     python scripts/release_check.py --demo DIR      # a finished demo run, so that none is made
 
@@ -17,6 +17,10 @@ site   The site is built with every warning an error, shows no Markdown as it is
        nothing from elsewhere, and is searched in Chromium as files, without a server. Needs the
        extra `docs`, which `make release-check` installs, and chromium.
 tests  The simulations that are marked `release`.
+contents, installed, resolved, floors  Wheel and sdist: scripts/package_check.py. They need an index
+       of packages; the others need no network.
+container  The Dockerfile is linted, and built and run where a daemon is. Needs `hadolint`, which
+       the extra `release` brings.
 
 A check whose tools are missing fails. Exit code 1 if any check fails.
 """
@@ -33,6 +37,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import package_check
+from package_check import Failed
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
@@ -56,10 +63,6 @@ NO_NETWORK = {
     "no_proxy": "127.0.0.1,localhost",
 }
 """The environment of notebooks: what leaves this machine goes to a port that nobody listens on."""
-
-
-class Failed(Exception):
-    """A check failed; the message says what is wrong and what to do."""
 
 
 def main() -> int:
@@ -336,6 +339,35 @@ def check_site(_: argparse.Namespace) -> str:
     return f"{n_pages} pages, nothing from elsewhere; the search finds {n_found} pages"
 
 
+def check_container(_: argparse.Namespace) -> str:
+    """Lint the Dockerfile; run the demo in its container where a daemon is."""
+    linter = shutil.which("hadolint") or shutil.which("hadolint", path=Path(sys.executable).parent)
+    if linter is None:
+        raise Failed("hadolint is missing; install it with: pip install 'medstress[release]'")
+    _called(linter, str(ROOT / "Dockerfile"))
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "info"], capture_output=True).returncode:
+        return "linted; not run: there is no daemon"
+    _called(docker, "build", "--quiet", "--tag", "medstress:check", str(ROOT))
+    no_rights = ("--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
+    _called(docker, "run", "--rm", *no_rights, "medstress:check")
+    return "linted, built, and the demo ran in it"
+
+
+def _called(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    if done.returncode:
+        raise Failed(f"{' '.join(command)}: {(done.stdout + done.stderr)[-800:]}")
+
+
+def _of_the_package(name: str) -> Callable[[argparse.Namespace], str]:
+    def check(_: argparse.Namespace) -> str:
+        given = argparse.Namespace(extras=None, python=package_check.PYTHONS)
+        return "; ".join(package_check.CHECKS[name](given))
+
+    return check
+
+
 CHECKS: dict[str, Callable[[argparse.Namespace], str]] = {
     "latex": check_latex,
     "fuzz": check_fuzz,
@@ -343,6 +375,8 @@ CHECKS: dict[str, Callable[[argparse.Namespace], str]] = {
     "snippets": check_snippets,
     "site": check_site,
     "tests": check_tests,
+    "container": check_container,
+    **{name: _of_the_package(name) for name in package_check.CHECKS},
 }
 
 

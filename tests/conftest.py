@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from medstress.machine.cores import available_cores
+
 # Slow machines are no defect: a time limit on single examples would only make tests flaky.
 settings.register_profile("medstress", deadline=None)
 settings.load_profile("medstress")
@@ -37,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_xdist_auto_num_workers() -> int:
     """One worker more than cores: tests that wait for processes and browsers leave a core idle."""
-    return min(len(os.sched_getaffinity(0)) + 1, 8)
+    return min(available_cores() + 1, 8)
 
 
 def pytest_collection_finish() -> None:

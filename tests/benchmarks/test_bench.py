@@ -152,10 +152,35 @@ def test_the_benchmark_on_a_gpu_runs_on_a_tiny_model(script: Script) -> None:
     given = argparse.Namespace(
         tiny=True, items=2, candidates=2, instruction=5, question=9, batch=4, peak_tflops=1.0
     )
-    line = gpu.measure(given, "cpu")
+    line, prompts = gpu.measure(given, "cpu", gpu.TINY)
     assert (line["queries"], line["sharing_path"]) == (6, "tree")
+    assert sum(map(len, prompts["prompts"])) == line["tokens_of_all_prompts"]
+    assert line["bare_per_sharing"] > 0
     assert 0 < line["tokens_forwarded"] <= line["tokens_of_all_prompts"]
     assert all(line[f"{way}_utilisation"] >= 0 for way in ("sharing", "plain", "transformers"))
+
+
+def test_vllm_is_asked_the_same_prompts_in_its_own_interpreter(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "vllm.py").write_text(
+        "import json, pathlib\n__version__ = '9'\n"
+        "class SamplingParams:\n    def __init__(self, **_): pass\n"
+        "class LLM:\n"
+        "    def __init__(self, model, **_):\n"
+        "        read = (pathlib.Path(model) / 'config.json').read_text()\n"
+        "        assert json.loads(read)['architectures'] == ['LlamaForCausalLM']\n"
+        "    def generate(self, prompts, _):\n"
+        "        print([one['prompt_token_ids'] for one in prompts])\n",
+        "utf-8",
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    gpu, prompts = script("gpu"), {"warm": [[1]], "prompts": [[2, 3], [4]]}
+    found = gpu.by_vllm(sys.executable, gpu.TINY, prompts)
+    assert (found["vllm_version"], found["vllm_seconds"] >= 0) == ("9", True)
+    assert gpu.by_vllm(None, gpu.TINY, prompts)["vllm_could_not"].endswith("named (--vllm)")
+    failed = gpu.by_vllm(sys.executable, gpu.TINY, {"warm": []})
+    assert failed == {"vllm_could_not": "it ended with 1"}
 
 
 def test_letters_and_log_probabilities_are_compared_prompt_by_prompt(script: Script) -> None:
@@ -242,7 +267,7 @@ def test_a_target_is_met_only_on_as_many_prompts_as_it_names(script: Script) -> 
 def test_every_part_has_a_title_and_every_table_a_part(script: Script) -> None:
     page, names = script("bench_page"), {one.name for one in script("bench").PARTS}
     assert set(page.TITLES) == names
-    assert set(page.COLUMNS) == names - {"growth", "gpu"}
+    assert set(page.COLUMNS) == names - {"growth", "against", "gpu"}
 
 
 def test_the_committed_page_is_that_of_the_committed_results(script: Script) -> None:
@@ -356,13 +381,20 @@ def test_a_gpu_measured_elsewhere_is_named(script: Script) -> None:
         "queries": 576,
         "sharing_path": "tree",
         "sharing_queries_per_second": 400.0,
+        "sharing_tokens_per_second": 90_000.5,
         "sharing_tflops": 300,
+        "bare_tokens_per_second": 30_000.0,
+        "bare_per_sharing": 1.04,
+        "vllm_could_not": "no interpreter",
         "sharing_times_plain": 3.5,
         "sharing_times_transformers": 3.25,
     }
     page = script("bench_page").render(result(gpu=part(line, status="elsewhere")))
     assert "6.7 billion parameters in bfloat16 on Accelerator 9" in page
-    assert "| sharing | 400.0 | 300 | – |" in page
+    assert "| sharing | 400.0 | 90,000.5 | 300 | – |" in page
+    assert "| bare | – | 30,000.0 | – | – |" in page
+    assert "A bare loop forwards 1.04 times as many tokens a second." in page
+    assert "vLLM could not be had: no interpreter." in page
     assert "on another machine" in page
 
 

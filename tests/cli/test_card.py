@@ -6,6 +6,7 @@ import gzip
 import importlib.util
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -213,7 +214,9 @@ def test_a_record_of_every_eval_ever_holds_every_estimate_with_its_interval(judg
     record = json.loads(every_eval_ever(card))
     assert record["source_metadata"]["source_organization_name"] == "not stated"
     found = {each["evaluation_result_id"]: each for each in record["evaluation_results"]}
-    assert len(found) == len(record["evaluation_results"]) == 5 * len(card.arms)
+    # Before, after, lost, control, net; of losses the three bounds of their validity.
+    n = 8 * len(card.arms) + sum(bool(each["asr"]["n"]) for each in card.slices)
+    assert len(found) == len(record["evaluation_results"]) == n
     arm = card.arms[0]
     lost = found[f"{arm.dataset}/{arm.group}/{arm.attack}/attack_success_rate"]
     assert lost["score_details"]["score"] == arm.lost["value"]
@@ -232,7 +235,59 @@ def test_the_hub_reads_the_metadata(judged):
     assert read.tags == ["robustness", "medstress"]
     values = [each.metric_value for each in read.eval_results]
     assert [arm.lost["value"] for arm in card.arms if arm.lost["value"] in values]
-    assert len(values) == 5 * len(card.arms)
+    assert len(values) == 8 * len(card.arms) + sum(bool(one["asr"]["n"]) for one in card.slices)
+
+
+def test_every_format_has_bounds_worst_slice_limits_and_command(judged):
+    card = made(judged.out, "careful")
+    arm, worst = card.arms[0], card.slices[0]
+    ends = [arm.valid_bounds[0], arm.valid_bounds[2]]
+    told = f"worst slice by {worst['by']}: {worst['by']} = {worst['value']}"
+    limit = next(each for each in card.limits if "nobody checked" in each)
+    for form in (applied_model_card, model_index, every_eval_ever):
+        text = re.sub(r"&[a-z]+;|\\\\", "", form(card))
+        for each in (told, limit, card.command, card.warnings[0][:40], card.root):
+            assert each in text, (form, each)
+        assert f"for {arm.n_unknown} losses" in text or f'"unknown_validity": {arm.n_unknown}' in (
+            text.replace("unknown_validity:", '"unknown_validity":')
+        )
+        assert all(str(end) in text for end in ends)
+    assert "meant to leave the right answer" in applied_model_card(card)
+
+
+def test_a_record_describes_each_number_by_itself_and_its_range(judged):
+    card = made(judged.out, "careful")
+    configs = {}
+    for each in json.loads(every_eval_ever(card))["evaluation_results"]:
+        config = each["metric_config"]
+        configs[config["metric_name"]] = config
+        assert config["min_score"] <= each["score_details"]["score"] <= config["max_score"]
+    assert configs["accuracy"]["evaluation_description"].endswith("before any edit")
+    assert "metric_parameters" not in configs["accuracy"]
+    assert "harmless edits" in configs["attack_success_rate_of_control"]["evaluation_description"]
+    least = {name: config["min_score"] for name, config in configs.items()}
+    assert {name for name, end in least.items() if end} == {"attack_success_rate_net_of_control"}
+
+
+def test_after_a_review_it_says_how_many_losses_were_judged_and_what_is_open(judged):
+    card = made(judged.out, "careful")
+    arm = card.arms[0]
+    valid = {**arm.lost, "value": 0.29, "low": 0.14, "high": 0.45}
+    valid |= {"vouched_by": "review", "n_labels": 17, "n_disputed": 3}
+    bounds = [0.1, 0.4, 0.5]
+    arm = replace(arm, valid=valid, valid_bounds=bounds, n_unknown=25, n_lost=42)
+    text = pages.markdown(replace(card, arms=[arm]))
+    assert "29 %, 14 to 45 (reviewers, 17 of 42; unknown for 25; between 10 and 50 %)" in text
+
+
+def test_a_caution_of_a_criterion_stands_whole_below_limits(judged):
+    card = made(judged.out, "careful")
+    caution = "9 searches ended at a success that is not valid and " + 20 * "long " + "ending"
+    criterion = {**card.criteria[0], "met": True, "caution": caution}
+    card = replace(card, criteria=[criterion], cautions=[f"ASR at most 1 %: {caution}."])
+    text = pages.markdown(card)
+    assert text.count(caution) == 1
+    assert text.index("## Limits") < text.index(caution)
 
 
 def test_the_command_writes_what_the_name_of_the_file_says(medstress, judged, tmp_path):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from medstress.cli import doctor
 from medstress.cli.app import COMMANDS
 from medstress.cli.parser import KINDS
 from medstress.prompts import load_prompts
@@ -142,3 +143,37 @@ def test_the_doctor_names_versions_parts_devices_and_the_disk(medstress, monkeyp
     assert (told.code, told.err) == (0, "")
     for word in (__version__, "python", "polars", "local models", "devices: cpu", "GB free"):
         assert word in told.out
+
+
+def test_the_doctor_names_what_is_too_old_or_only_half_there(medstress, monkeypatch, tmp_path):
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
+    lacking = {"spacy": ["spacy is 3.6.0, not >=3.7"], "": ["polars is missing"]}
+    monkeypatch.setattr(doctor, "lacking_of", lambda extra: lacking.get(extra, []))
+    monkeypatch.setattr(doctor, "requirements", lambda extra: {"a": extra, "b": extra})
+    monkeypatch.setattr(doctor, "version", lambda _: "21.2.4")
+    monkeypatch.setattr(doctor, "TESTED", ("Plan 9",))
+    told = medstress("doctor").out.splitlines()
+    assert (
+        "recogniser spacy: spacy is 3.6.0, not >=3.7; install with: pip install 'medstress[spacy]'"
+        in told
+    )
+    warned = [line for line in told if line.startswith("! ")]
+    assert [line.rpartition(": ")[2] for line in warned[1:]] == [
+        "python -m pip install --upgrade pip",
+        "pip install medstress",
+    ]
+    assert "is not tested, only Plan 9" in warned[0]
+
+
+def test_a_package_of_medstress_that_is_gone_is_no_bug(medstress, monkeypatch):
+    def fails(_):
+        raise ModuleNotFoundError("No module named 'polars'", name="polars")
+
+    monkeypatch.setattr("medstress.cli.commands.doctor_cli", fails)
+    monkeypatch.setattr("medstress.files.extras.lacking_of", lambda _: ["polars is missing"])
+    told = medstress("doctor")
+    assert (told.code, told.err) == (
+        2,
+        "medstress: medstress is installed only in part (polars is missing); complete it with: "
+        "pip install medstress\n",
+    )

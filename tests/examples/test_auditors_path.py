@@ -7,54 +7,111 @@ import os
 import re
 import subprocess
 import sys
+import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from asked import ask
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.results.load import open_run
-from medstress.review.room import make_room
 from medstress.review.routes import routes
 from medstress.serving.local import protected
-from medstress.store.review_store import ReviewStore
 from medstress.summary.caveats import between
 
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = "docs/auditors-path.md"
 SAMPLE = 20
 
 
-def judged(folder, raters):
-    """Judge every case of the room over HTTP; `raters`: name -> codes that it says no to.
+class Room:
+    """People in the review room: they judge over HTTP while the command serves it."""
 
-    Planted cases are judged rightly. Returns the codes of the real cases, and what the room keeps
-    open: what was said stands in a log until it is closed.
+    def __init__(self, monkeypatch):
+        self.said = {}
+        """Rater -> the codes of real cases that they say no to, by a function of all codes."""
+        self.real = []
+        monkeypatch.setattr("medstress.review.routes.routes", self._made)
+        monkeypatch.setattr("medstress.serving.local.serve", self._serve)
+
+    def _made(self, room, store):
+        self.room = room
+        return routes(room, store)
+
+    def _serve(self, made, *, port, show):
+        app, records = protected(made, "secret"), self.room.records
+        self.real = sorted(name for name, one in records.items() if not one.get("control"))
+        # What is planted is known to who knows the subject.
+        wrong = {
+            name
+            for name, one in records.items()
+            if one.get("control") in ("wrong_key", "second_answer")
+        }
+        for rater, refuted in self.said.items():
+            assert ask(app, "/secret/start", {"rater": rater})[0] == 200
+            no = wrong | set(refuted(self.real))
+            for name in self.room.cases:
+                answers = {"key_right": "no" if name in no else "yes"}
+                if self.room.mode == "judge":
+                    answers |= dict.fromkeys(("misleading", "plausible", "harmful"), "yes")
+                body = {"rater": rater, "case": name, "answers": answers, "note": ""}
+                assert ask(app, "/secret/verdict", body)[0] == 200
+
+
+def clean_environment(folder):
+    """A virtual environment with the built wheel and what it requires, without any extra.
+
+    What it requires is linked from this environment, because tests download nothing.
     """
-    store = ReviewStore(folder)
-    with open_run(folder) as run:
-        room = make_room(run, store, sample=SAMPLE)
-    app = protected(routes(room, store), "secret")
-    wrong = {
-        name
-        for name, one in room.records.items()
-        if one.get("control") in ("wrong_key", "second_answer")
-    }
-    real = sorted(name for name, one in room.records.items() if not one.get("control"))
-    for rater, refuted in raters.items():
-        assert ask(app, "/secret/start", {"rater": rater})[0] == 200
-        for name in room.cases:
-            word = "no" if name in wrong or name in real[:refuted] else "yes"
-            answers = dict.fromkeys(("misleading", "plausible", "harmful"), "yes")
-            body = {"rater": rater, "case": name, "answers": answers | {"key_right": word}}
-            assert ask(app, "/secret/verdict", body | {"note": ""})[0] == 200
-    return real, store
+    wheels = sorted(ROOT.glob("dist/medstress-*.whl"))
+    if not wheels:
+        pytest.skip("no wheel is built: make wheel")
+    venv.create(folder, with_pip=False)
+    (site,) = folder.glob("lib/*/site-packages")
+    with zipfile.ZipFile(wheels[-1]) as wheel:
+        wheel.extractall(site)
+    (own,) = metadata.distributions(name="medstress", path=[str(site)])
+    waiting, met = list(own.requires or ()), set()
+    while waiting:
+        wanted = Requirement(waiting.pop())
+        needs = wanted.marker is None or wanted.marker.evaluate({"extra": ""})
+        if not needs or wanted.name in met:
+            continue
+        met.add(wanted.name)
+        found = metadata.distribution(wanted.name)
+        waiting += found.requires or ()
+        for part in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
+            if not (site / part).exists():
+                (site / part).symlink_to(Path(str(found.locate_file(part))).resolve())
+    return str(folder / "bin" / "python")
 
 
+def stranger(python, folder, *flags):
+    """Verify the bundle in an empty folder with an empty home."""
+    folder.mkdir()
+    names = ["PATH", "LANG", *(["PYTHONPATH"] if python == sys.executable else [])]
+    kept = {key: value for key, value in os.environ.items() if key in names}
+    done = subprocess.run(
+        [python, "-m", "medstress", "verify", "../audit.zip", *flags],
+        cwd=folder,
+        env={**kept, "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("is_whole", [False, pytest.param(True, marks=pytest.mark.release)])
 def test_the_path_leads_from_a_csv_to_a_bundle_that_strangers_verify(
-    blocks, load, tmp_path, monkeypatch, capsys
+    is_whole, blocks, load, tmp_path, monkeypatch, capsys
 ):
+    """Every command of the page; the slow ones, and an environment of its own, in a release."""
+    python = clean_environment(tmp_path / "clean") if is_whole else sys.executable
     monkeypatch.chdir(tmp_path)
     for code in blocks(PAGE, "python"):
         path = tmp_path / code.partition("\n")[0].removeprefix("# ")
@@ -63,7 +120,7 @@ def test_the_path_leads_from_a_csv_to_a_bundle_that_strangers_verify(
             load(path)
     (experiment,) = blocks(PAGE, "toml")
     Path("audit.toml").write_text(experiment, encoding="utf-8")
-    text = Path(__file__).resolve().parents[2].joinpath(PAGE).read_text("utf-8")
+    text = ROOT.joinpath(PAGE).read_text("utf-8")
 
     def medstress(line):
         """Type a command that stands on the page."""
@@ -71,6 +128,9 @@ def test_the_path_leads_from_a_csv_to_a_bundle_that_strangers_verify(
         capsys.readouterr()
         code = medstress_cli(line.split())
         return code, capsys.readouterr().out
+
+    if is_whole:
+        assert medstress("check questions.csv")[0] == 0
 
     # The verdict waits for people.
     code, said = medstress("run audit.toml --out audit")
@@ -82,53 +142,60 @@ def test_the_path_leads_from_a_csv_to_a_bundle_that_strangers_verify(
     assert row["control"]["no_op"]["value"] == 0  # the planted truth
     assert row["n_flipped"] > SAMPLE
 
-    # Both refute half of the sample, and agree.
-    refuted = SAMPLE // 2
-    real, _held_open = judged(Path("audit"), {"A. B.": refuted, "C. D.": refuted})
-    assert len(real) == SAMPLE
+    # Both refute half of the sample; on one more case they disagree, until somebody decides.
+    half, room = SAMPLE // 2, Room(monkeypatch)
+    room.said = {"A. B.": lambda real: real[:half], "C. D.": lambda real: real[: half + 1]}
+    assert medstress("review audit --sample 20")[0] == 0
+    assert len(room.real) == SAMPLE
+    code, said = medstress("review audit --agreement")
+    assert code == 0
+    assert "How far raters agree" in said
+    open_ = Run("audit").summary()
+    (row,) = (each for each in open_["pooled"] if "control_of" not in each)
+    assert row["asr_valid"]["n_disputed"] == 1
+    room.said = {"E. F.": lambda _: ()}
+    assert medstress("review audit --adjudicate")[0] == 0
+    assert len(room.room.cases) == 1
     code, said = medstress("summary audit")
     after = Run("audit").summary()
     (row,) = (each for each in after["pooled"] if "control_of" not in each)
     assert row["asr_valid"]["value"] == pytest.approx(row["asr"]["value"] * 0.5)
-    assert row["asr_valid"]["vouched_by"] == "review"
+    assert (row["asr_valid"]["vouched_by"], row["asr_valid"]["n_disputed"]) == ("review", 0)
     accuracy, valid = after["requirements"]
     assert accuracy["met"]
     assert valid["met"]
     assert row["asr_valid"]["high"] <= 0.60 < row["asr"]["high"]
     assert code == 0
-    assert "2 reviewers judged" in " ".join(said.split())
+    assert "reviewers judged" in " ".join(said.split())
     # The estimate of lost answers is the same: nothing was asked again.
     assert after["performance"]["calls"] == before["performance"]["calls"]
     assert after["root"] != before["root"]
+    assert json.loads(Path("audit/summary.json").read_text("utf-8")) == after
 
     # One page, with the corrected numbers.
     assert medstress("card audit --to card.html")[0] == 0
     page = Path("card.html").read_text("utf-8")
     assert after["root"] in page
-    assert f"{between(row['asr_valid'])} (reviewers)".replace(" %", "\u00a0%") in page
+    assert f"{between(row['asr_valid'])} (reviewers, ".replace(" %", "\u00a0%") in page
+    assert medstress("card audit --to card.json")[0] == 0
+    assert json.loads(Path("card.json").read_text("utf-8"))["verdict"].startswith("All 2 criteria")
 
     # One file without a word of the questions.
     code, said = medstress("bundle audit --to audit.zip --redact")
     assert code == 0
     root = said.split()[1]
-    assert root == after["root"]  # with all that was said, although the room is still open
+    assert root == after["root"]
     option = Path("questions.csv").read_text("utf-8").splitlines()[1].split(",")[1]
     with zipfile.ZipFile("audit.zip") as file:
         assert not any(option.encode() in file.read(name) for name in file.namelist())
 
-    # A stranger has the file, the root and nothing else.
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    stranger = {
-        key: value for key, value in os.environ.items() if key in ("PATH", "PYTHONPATH", "LANG")
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "medstress", "verify", "../audit.zip", "--root", root],
-        cwd=empty,
-        env={**stranger, "HOME": str(empty)},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert root in done.stdout
+    # A stranger has the file, and the root of before or after the review.
+    said = stranger(python, tmp_path / "empty", "--root", before["root"])
+    assert root in said
+    assert f"it had the root {before['root']}; since then were added: " in said
+    assert "rows of reviews" in said
+    if is_whole:
+        assert "nothing was added" in stranger(python, tmp_path / "again", "--root", root)
+        assert medstress("bundle audit --to whole.zip")[0] == 0
+        assert medstress_cli(["verify", "whole.zip", "--root", root]) == 0
+        assert "not compared" not in capsys.readouterr().out

@@ -215,6 +215,15 @@ def test_what_was_paid_for_is_stored_before_the_next_batch_even_if_the_process_i
     assert medstress_cli(["verify", str(folder)]) == 0
 
 
+def test_a_checker_that_places_nothing_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert judge(folder, "--model", "mock", checker="judge") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "it places none of them, so it tells nothing of their validity" in out
+    assert rows_of(folder)["random"]["asr_valid"] is None
+
+
 def test_what_a_judge_said_beside_a_failed_call_is_kept(folder: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
 

@@ -14,11 +14,17 @@ import zstandard
 
 import medstress as ms
 from medstress.audit.verify import verify_folder
+from medstress.card import pages
+from medstress.card.applied_model_card import applied_model_card
+from medstress.card.content import card_of
+from medstress.card.every_eval_ever import every_eval_ever
+from medstress.card.model_index import model_index
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import DataError, MedstressError, StoreError, UsageError
 from medstress.importing import inspect_logs, lm_eval
 from medstress.importing.log import LogOptions
 from medstress.importing.run import import_logs
+from medstress.results.load import open_run
 
 N = 40
 TIME = "2026-11-26T02-34-12.206734"
@@ -289,7 +295,6 @@ def test_a_log_of_inspect_ai_is_a_run(form: str) -> None:
     ("changes", "told"),
     [
         ({"version": 1}, "format 2, got 1"),
-        ({"eval": None}, "format 2"),
         ({"samples": []}, "expected samples, got none"),
     ],
 )
@@ -298,6 +303,138 @@ def test_other_versions_of_inspect_logs_are_refused(changes: dict[str, Any], tol
     with pytest.raises(DataError, match=told):
         imported("run", Path("log.json"))
     assert not Path("run").exists()
+
+
+def test_logs_of_unknown_or_newer_form_say_what_to_do() -> None:
+    log = inspect_log()
+    for changes, told in (
+        ({"version": 3}, "got 3; this medstress reads no newer one"),
+        ({"eval": None}, "field 'eval': expected what was evaluated"),
+        ({"lm_eval_version": "0.4.13"}, r"results of lm-evaluation-harness.*samples_TASK_TIME"),
+    ):
+        Path("log.json").write_text(json.dumps(log | changes), encoding="utf-8")
+        with pytest.raises(DataError, match=told):
+            imported("run", Path("log.json"))
+
+
+@pytest.mark.parametrize("status", ["cancelled", "error", "started"])
+def test_an_evaluation_that_did_not_end_says_so(status: str) -> None:
+    log = inspect_log(status=status)
+    log["eval"] |= {"dataset": {"name": "made", "samples": 60}}
+    Path("log.json").write_text(json.dumps(log), encoding="utf-8")
+    (line,) = [
+        one for one in imported("run", Path("log.json")).summary()["warnings"] if "end" in one
+    ]
+    assert f"(status '{status}')" in line
+    assert "12 of 60 samples" in line
+
+
+def test_no_answer_is_unreadable_even_with_a_letter() -> None:
+    log = inspect_log()
+    for each in log["samples"][:8]:
+        each["scores"]["choice"] |= {"value": "N", "answer": "A"}
+    Path("log.json").write_text(json.dumps(log), encoding="utf-8")
+    (row,) = imported("run", Path("log.json")).summary()["pooled"]
+    assert (row["n_unreadable_at_baseline"], row["n_already_wrong"]) == (8, 1)
+
+
+def test_a_written_answer_that_names_another_option_is_not_right() -> None:
+    log = inspect_log()
+    log["samples"][3]["scores"]["choice"] |= {"value": "C", "answer": "B"}
+    Path("log.json").write_text(json.dumps(log), encoding="utf-8")
+    with pytest.raises(
+        DataError, match=r"'q3': the log counts the answer as right, but it names B"
+    ):
+        imported("run", Path("log.json"))
+    rows = [written(i, "ABC"[i % 3]) for i in range(6)]
+    rows[4] |= {"filtered_resps": ["C"], "exact_match": 1.0}
+    with pytest.raises(DataError, match="line 5: the log counts the answer as right"):
+        imported("run", write("gen", rows))
+    # The text of the key is no contradiction, though it looks like another letter.
+    groups = [written(i, "A") for i in range(6)]
+    for i, row in enumerate(groups):
+        options = ["B", "0"]
+        options.insert(i % 3, "A")
+        row["doc"] |= {"options": options}
+        row["exact_match"] = 1
+    (found,) = imported("run", write("blood", groups)).summary()["pooled"]
+    assert found["accuracy"]["value"] == 1
+
+
+@pytest.mark.parametrize("odd", [None, "1.0", float("nan"), 0.5, "missing"])
+def test_a_metric_that_is_neither_right_nor_wrong_is_refused(odd: Any) -> None:
+    for make in (lambda i: written(i, "ABC"[i % 3]), lambda i: sample(i, i % 3)):
+        rows = [make(i) for i in range(5)]
+        name = rows[0]["metrics"][0]
+        rows[3] |= {name: odd}
+        if odd == "missing":
+            del rows[3][name]
+        with pytest.raises(DataError, match=rf"line 4: (field '{name}': expected 1|.*nan|.*NaN)"):
+            imported("run", write("odd", rows))
+
+
+def test_zero_is_a_name() -> None:
+    path = write("made_up", [sample(i, i % 3) for i in range(6)])
+    rows = [sample(i, i % 3, lead="Alas! ") for i in range(6)]
+    clean_rows = [sample(i, i % 3) for i in range(6)]
+    for i in range(6):
+        clean_rows[i]["doc"] |= {"id": i}
+        rows[i]["doc"] |= {"id": f"other{i}", "original_id": i}
+    path = write("made_up", clean_rows)
+    run = imported("run", path, perturbed=[write("alas", rows)])
+    (row,) = run.summary()["pooled"]
+    assert (row["n_eligible"], row["n_not_attackable"]) == (6, 0)
+
+
+def test_what_the_log_itself_says_and_what_was_gained_is_noted() -> None:
+    path = write("made_up", clean())
+    # All questions that were wrong become right, all others wrong.
+    rows = [sample(i, (i + 1) % 3 if i % 4 else i % 3, lead="Alas! ") for i in range(N)]
+    run = imported("run", path, perturbed=[write("alas", rows)])
+    summary = run.summary()
+    (row,) = summary["pooled"]
+    assert row["accuracy_after"]["value"] == 0
+    (line,) = [one for one in summary["warnings"] if "the log itself" in one]
+    assert "right on 10 of 40; 10 of these were wrong before the change, of which 10" in line
+
+
+def both_tools(lead: str, arm: str) -> tuple[Path, Path]:
+    """The same answers as logs of both tools, right on all but each fifth."""
+    rows = [sample(i, i % 3 if i % 5 or not lead else (i + 1) % 3, lead=lead) for i in range(12)]
+    log = inspect_log()
+    for i, row in enumerate(rows):
+        row["doc"] |= {"arm": arm, "only_here": i}
+        right = "C" if row["acc"] else "I"
+        letter = "ABC"[i % 3 if row["acc"] else (i + 1) % 3]
+        score = {"choice": {"value": right, "answer": letter}}
+        log["samples"][i] |= {"input": row["doc"]["question"], "scores": score}
+        log["samples"][i]["metadata"]["arm"] = arm
+    name = arm.replace(" / ", "_").replace(" ", "_")
+    log["eval"]["task"] = name
+    path = Path(f"{name}.json")
+    path.write_text(json.dumps(log), encoding="utf-8")
+    return write(name, rows, model="mock/m"), path
+
+
+def test_our_own_control_is_the_control_again_and_tools_compare_under_attack() -> None:
+    made = [both_tools(*each) for each in (("", "clean"), ("Alas! ", "my names"))]
+    made.append(both_tools("", "my names / no_op"))
+    for log in made[2]:  # a harmless change
+        log.write_text(log.read_text("utf-8").replace("cures him?", "cures him ?"), "utf-8")
+    for n, out in enumerate(("lm", "inspect")):
+        first, *others = [each[n] for each in made]
+        rows = imported(out, first, perturbed=others).rows()
+        assert {row.attack for row in rows} == {"my_names", "my_names / no_op"}
+    summary = ms.Run("lm").summary()
+    rows = {row["attack"]: row for row in summary["pooled"]}
+    assert rows["my_names / no_op"]["control_of"] == "my_names"
+    assert rows["my_names"]["asr_net"]["no_op"]["value"] == rows["my_names"]["asr"]["value"] > 0
+    assert "no_op" not in summary["verdict"]["arms"][0]["attack"]
+    assert verify_folder(Path("lm")).holds
+    rows = ms.compare("lm", "inspect").as_json()["rows"]
+    (primary,) = [row for row in rows if row["role"] == "primary"]
+    assert (primary["a"]["attack"], primary["n_pairs"]) == ("my_names", 12)
+    assert primary["difference"]["value"] == 0
 
 
 def test_scores_that_are_neither_right_nor_wrong_are_refused() -> None:
@@ -420,3 +557,64 @@ def test_no_odd_log_is_more_than_one_sentence() -> None:
             for each in islice(changed(row), None, None, 5)
         ]
     assert min(read.count(True), read.count(False)) > 20
+
+
+def test_the_card_of_a_log_says_that_criteria_are_post_hoc_and_nothing_was_attacked() -> None:
+    path = write("made_up", clean())
+    text = '[slices]\nby = ["ward"]\n[[require]]\nmetric = "accuracy"\nmin_low = 0.5\n'
+    Path("ask.toml").write_text(text, encoding="utf-8")
+    alas = write("alas", [sample(i, (i + 1) % 3, lead="Alas! ") for i in range(N)])
+    for out, others in (("idle", []), ("attacked", [alas])):
+        imported(out, path, perturbed=others, experiment=Path("ask.toml"))
+        with open_run(Path(out)) as run:
+            card = card_of(run)
+        page = pages.markdown(card)
+        assert "Fixed before the first query" not in page + applied_model_card(card)
+        assert "Chosen after the answers existed" in page
+        assert "pre-specified" not in page
+    told = applied_model_card(card) + model_index(card) + every_eval_ever(card)
+    assert "attack_success_rate" in told
+    with open_run(Path("idle")) as run:
+        idle = card_of(run)
+    told = applied_model_card(idle) + model_index(idle) + every_eval_ever(idle)
+    assert "attack_success_rate" not in told
+    assert "right answers lost" not in told
+    assert "accuracy" in told
+    assert "Nothing was attacked" in told
+    page = pages.markdown(idle)
+    assert "| nothing was attacked |" in page
+    assert "No control was asked" not in page
+    assert "no loss" not in page
+
+
+def test_a_log_that_nothing_attacked_has_no_loss_and_judges_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write("made_up", clean())
+    wanted = (
+        ("accuracy", "min_low", 0.5),
+        ("asr", "max_high", 0.1),
+        ("asr_valid", "max_high", 0.6),
+    )
+    text = '[slices]\nby = ["ward"]\n' + "".join(
+        f'[[require]]\nmetric = "{name}"\n{end} = {limit}\n' for name, end, limit in wanted
+    )
+    text += 'vouched_by = "review"\n[[require]]\nmetric = "asr"\nmax_high = 0.9\n'
+    text += 'slice = {by = "ward"}\n'
+    Path("ask.toml").write_text(text, encoding="utf-8")
+    assert medstress_cli(["import", str(path), "--out", "run", "--experiment", "ask.toml"]) in (
+        0,
+        3,
+    )
+    capsys.readouterr()
+    assert medstress_cli(["summary", "run"]) == 3
+    told = " ".join(capsys.readouterr().out.split())
+    assert "3 of 4 criteria are not judged" in told
+    assert "saw no edit" not in told
+    summary = ms.Run("run").summary()
+    assert [each["met"] for each in summary["requirements"]] == [True, None, None, None]
+    assert {each["reason"] for each in summary["requirements"][1:]} == {
+        "nothing was attacked, so no loss was measured"
+    }
+    (row,) = summary["pooled"]
+    assert (row["asr"]["value"], row["asr"]["n"], row["asr_valid"]) == (None, 0, None)

@@ -133,6 +133,43 @@ def test_what_cannot_be_scored_is_told_and_has_no_ratio(made, reply, reason):
     assert not any("perplexity_ratio" in row for row in made.summary()["pooled"])
 
 
+def test_a_case_has_the_ratio_of_the_name_that_it_shows(bench, workbench, capsys):
+    """The key with a word more is refuted, and the search goes on."""
+    key = workbench.questions()[0]["options"][0]
+    (bench.root / "names.txt").write_text(f"{key} forte\nabimycin\nbelamycin", "utf-8")
+    (bench.root / "victim.py").write_text(ALWAYS_MISLED, "utf-8")
+    bench.tables["experiment"] |= {"seeds": [0]}
+    bench.tables["attack"] = [bench.attack("nearest", variants="mark", budget=3)]
+    assert bench.run() == 0
+    measured(bench, Planted())
+    (row,) = [each for each in bench.rows() if each.pick_perplexity_ratio is not None]
+    assert row.first_success < row.first_unrefuted_success
+    assert row.pick_perplexity_ratio == pytest.approx(1 / 2)
+    assert row.perplexity_ratio == pytest.approx(4 / 2)  # zumab 2, forte 8
+    capsys.readouterr()
+    assert medstress_cli(["case", str(bench.out), row.trial_id]) == 0
+    shown = capsys.readouterr().out
+    assert ".500 (edited option / clean option)" in shown
+    assert f"2.000 (edited option / clean option, of {row.first_success_replacement}," in shown
+    assert measured(bench, again := Planted())[0].endswith("0 calls now")
+    assert not again.asked
+
+
+ALWAYS_MISLED = """
+import re
+
+
+def answer(prompts):
+    return [_answer(each) for each in prompts]
+
+
+def _answer(prompt):
+    key = int(re.search(r"case +([0-9]+)", prompt)[1]) % 4
+    is_clean = "forte" not in prompt.lower() and "mycin" not in prompt.lower()
+    return "ABCD"[key if is_clean else (key + 1) % 4]
+"""
+
+
 def test_the_stand_in_is_refused_because_it_reads_no_text(made, capsys, said):
     assert medstress_cli(["naturalness", str(made.out), "--model", "mock"]) == 2
     said(capsys.readouterr().err, "the stand-in reads no text")

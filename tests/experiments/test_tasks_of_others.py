@@ -141,7 +141,8 @@ def test_lm_evaluation_harness_loads_and_asks_the_tasks(run: Any) -> None:
     folder, told = import_logs(logs["samples_my_set_clean"], Path("back"), perturbed=perturbed)
     (row,) = ms.Run(folder).summary()["pooled"]
     assert (row["attack"], row["n_items"]) == ("my_set_type2", N)
-    assert told["notes"] == []
+    # Nothing is left out; what was wrong before the change is told.
+    assert all("the log itself is right on" in note for note in told["notes"])
     # The dummy model draws likelihoods; what it got right was asked after the edit.
     assert row["queries"]["asked"] == row["n_eligible"]
 
@@ -155,6 +156,8 @@ def test_inspect_ai_loads_and_asks_the_tasks(run: Any) -> None:
     perturbed = [logs["my_set_type2"], logs["my_set_type2_no_op"]]
     folder, _ = import_logs(logs["my_set_clean"], Path("back"), perturbed=perturbed)
     rows = {row["attack"]: row for row in ms.Run(folder).summary()["pooled"]}
-    assert set(rows) == {"my_set_type2", "my_set_type2_no_op"}
+    # Our control is the control again.
+    assert set(rows) == {"my_set_type2", "my_set_type2 / no_op"}
+    assert rows["my_set_type2 / no_op"]["control_of"] == "my_set_type2"
     # The mock always answers A, so a third was right and nothing is lost.
     assert all(row["n_eligible"] == N / 3 and not row["n_flipped"] for row in rows.values())

@@ -107,7 +107,8 @@ def test_a_missing_spacy_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(UsageError) as caught:
         SpacyPipeline("en_core_web_sm", Path())
     assert str(caught.value) == (
-        "recogniser 'spacy' needs spaCy, which is not installed: pip install 'medstress[spacy]'"
+        "the package spacy of recogniser 'spacy' is not installed; install it with: "
+        "pip install 'medstress[spacy]'"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,11 @@ def test_half_precision_reads_trees_too(
         ({"dtype": "bfloat61"}, "did you mean 'bfloat16'"),
         ({"device": "gpu"}, "expected auto, cpu, cuda"),
         ({"device": "cuda:99"}, "CUDA devices"),
+        pytest.param(
+            {"device": "mps"},
+            "no Apple GPU here",
+            marks=pytest.mark.skipif(sys.platform == "darwin", reason="there may be one"),
+        ),
     ],
 )
 def test_wrong_options_are_one_clear_sentence(

@@ -117,3 +117,26 @@ def test_without_vllm_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(back_end, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"environment of its own.*'medstress\[vllm\]'"):
         back_end.open_backend(BackendOptions(model="x"))
+
+
+def test_without_vllm_the_sentence_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(back_end, "find_spec", lambda _: None)
+    for system, way_out in (
+        ("linux", r"pip install 'medstress\[vllm\]'"),
+        ("darwin", "Linux alone"),
+    ):
+        monkeypatch.setattr(back_end.sys, "platform", system)
+        with pytest.raises(UsageError, match=way_out):
+            back_end.open_backend(BackendOptions(model="x"))
+
+
+def test_a_missing_compiler_is_named_with_the_command_that_brings_one(
+    stand_in: Any, folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.")
+
+    monkeypatch.setattr(stand_in, "__init__", fails)
+    with pytest.raises(UsageError, match=r"; a compiler is missing: apt-get install gcc") as told:
+        opened(folder_of)
+    assert "\n" not in str(told.value)

@@ -55,6 +55,7 @@ def cluster(tmp_path: Path, workbench, monkeypatch: pytest.MonkeyPatch) -> Clust
     return Cluster(tmp_path, workbench, monkeypatch)
 
 
+@pytest.mark.release
 def test_an_array_its_merge_and_the_verdict_give_the_run_of_one_machine(cluster, capsys):
     assert cluster.submit("--limit=3", "--at-once=1", "--scratch", str(cluster.queue)) == 0
     array, merge = cluster.jobs()

@@ -375,3 +375,39 @@ def test_judgements_of_a_room_that_is_open_are_packed(made, tmp_path):
         head = write_bundle(folder, tmp_path / "b.zip", report_of)
     with open_run(folder) as run:
         assert head["root"] == root_of(run)
+
+
+def test_a_redacted_bundle_holds_the_roots_of_before_its_reviews(made, tmp_path, capsys):
+    shutil.copytree(made.out, tmp_path / "reviewed")
+    before = head_of(made.root / "redacted.zip")["root"]
+    with ReviewStore(tmp_path / "reviewed") as store:
+        for name in ("A. B.", "C. D."):
+            answers = {"key_right": "yes"}
+            store.add([Review(trial_id="t", reviewer=name, answers=answers, time="now")])
+        to = tmp_path / "redacted.zip"
+        flags = ["--to", str(to), "--redact"]
+        assert medstress_cli(["bundle", str(tmp_path / "reviewed"), *flags]) == 0
+    capsys.readouterr()
+    assert medstress_cli(["verify", str(to), "--root", before]) == 0
+    told = capsys.readouterr().out
+    assert f"it had the root {before}; since then were added: 2 rows of reviews" in told
+    assert "verdicts on criteria" in told
+    with zipfile.ZipFile(to) as archive:
+        numbers = json.loads(archive.read("run/numbers.json"))
+    assert len(numbers["reviews_before"]) == 1
+
+
+def test_the_kept_summary_follows_reviews_that_a_room_left_behind(made, tmp_path, capsys):
+    folder, whole = tmp_path / "reviewed", tmp_path / "whole.zip"
+    shutil.copytree(made.out, folder)
+    with ReviewStore(folder) as store:
+        answers = {"key_right": "yes"}
+        store.add([Review(trial_id="t", reviewer="A. B.", answers=answers, time="now")])
+    assert medstress_cli(["bundle", str(folder), "--to", str(whole)]) == 0
+    with zipfile.ZipFile(whole) as archive:
+        assert json.loads(archive.read("run/summary.json"))["root"] == head_of(whole)["root"]
+    assert medstress_cli(["summary", str(folder)]) == 0
+    capsys.readouterr()
+    for each in (folder, whole):
+        assert medstress_cli(["verify", str(each)]) == 0
+        assert "not compared" not in capsys.readouterr().out

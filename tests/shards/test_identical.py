@@ -15,12 +15,12 @@ from medstress.cli.app import medstress_cli
 from medstress.core.shards import Shard
 
 
-@pytest.mark.parametrize("n", [1, 3, 8, 17])
+@pytest.mark.parametrize("n", [1, 3, pytest.param(8, marks=pytest.mark.release)])
 def test_shards_say_what_the_run_at_once_says(bench, sharded, same, n):
     assert bench.run() == 0
     at_once = len(bench.received())
     merged = sharded(n)
-    same(bench.out, merged)
+    same(bench.out, merged, reports=n > 1)
     assert len(bench.received()) == 2 * at_once
     assert Run(merged).summary()["performance"]["bought_twice"] == 0
     assert verify_folder(merged).holds
@@ -30,8 +30,12 @@ def test_repeats_controls_and_several_data_sets_come_to_their_places(
     workbench, bench, sharded, same
 ):
     bench.tables["experiment"] |= {"controls": ["no_op", "repeat"], "flip_check": True}
+    bench.tables["victim"], bench.tables["attack"] = (
+        bench.tables[name][:1] for name in ("victim", "attack")
+    )
+    bench.write_items(workbench.questions(6))
     bench.tables["dataset"].append({"name": "jsonl", "path": "more.jsonl", "label": "more"})
-    rows = workbench.questions(7)
+    rows = workbench.questions(5)
     # The second data set has two questions of the first, under other ids.
     for i, row in enumerate(rows):
         row["id"] = f"m{i}"
@@ -56,7 +60,7 @@ def test_analyses_tests_and_criteria_are_asked_and_judged_in_the_merged_run(benc
     assert Run(merged).summary()["experiment"]["complete"] is False
     assert bench.run(out=merged) == 3
     assert len(bench.received()) == 2 * at_once
-    same(bench.out, merged)
+    same(bench.out, merged, reports=True)
 
 
 def test_a_run_that_stops_once_decided_has_the_same_verdict(bench, sharded):
@@ -68,6 +72,31 @@ def test_a_run_that_stops_once_decided_has_the_same_verdict(bench, sharded):
     assert [(each["met"], each.get("decided")) for each in one] == [
         (each["met"], each.get("decided")) for each in other
     ]
+
+
+def test_entities_of_a_sentence_are_units_of_one_item(bench, sharded, same):
+    words = (("Aspirin", "relieves", "pain"), ("Warfarin", "and", "morphine"), ("Nothing", "came"))
+    drugs = ("Aspirin", "Warfarin", "morphine")
+    (bench.root / "texts.iob").write_text(
+        "\n".join(
+            "".join(f"{word}\t{'B-Chemical' if word in drugs else 'O'}\n" for word in sentence)
+            for sentence in words
+        )
+    )
+    (bench.root / "victim.py").write_text(
+        "def tag(sentences):\n    known = ('aspirin', 'warfarin', 'morphine')\n    return "
+        "[['B-Chemical' if w.lower() in known else 'O' for w in s] for s in sentences]\n"
+    )
+    bench.tables = {
+        "experiment": {"name": "tagged", "seeds": [0, 1]},
+        "dataset": [{"name": "iob", "path": "texts.iob"}],
+        "victim": [{"backend": "python", "target": "victim.py:tag"}],
+        "attack": [{"name": "swap_noise", "search": "greedy", "budget": 4}],
+    }
+    assert bench.run() == 0
+    merged = sharded(2)
+    same(bench.out, merged)
+    assert len({row.unit for row in Run(merged).rows()}) > 1
 
 
 def test_a_server_is_one_victim_of_many_shards(bench, sharded, same):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -10,6 +13,7 @@ from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.shards import parse_shard
+from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.run_store import lock_folder
 
 
@@ -84,6 +88,11 @@ def test_a_tuned_experiment_is_tuned_before_it_is_cut(bench, refused):
     bench.tables["tune"] = {"share": 0.5}
     bench.tables["attack"] = [bench.attack("pdws", n=-5)]
     refused(bench.arguments("--shard", "1/2"), "medstress tune", "tune.json")
+    assert not bench.received()
+
+
+def test_a_shard_writes_no_verdicts(bench, refused):
+    refused(bench.arguments("--shard", "1/2", "--junit", "verdicts.xml"), "--junit")
     assert not bench.received()
 
 
@@ -178,3 +187,29 @@ def test_a_dry_run_of_a_shard_says_how_much_of_the_plan_it_is(bench, capsys):
 def test_python_takes_a_shard_as_text(bench):
     made = run(bench.write(), bench.out, shard="2/3", quiet=True)
     assert Run(made.folder).manifest()["shard"]["number"] == 2
+
+
+_ODD = (None, True, -1, 10**40, "x", [], {}, [[]], {"a": None}, {"number": 2, "of": 3})
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["shard", "n_planned", "performance", "parts", "victims", "seeds", "versions", "endpoints"],
+)
+def test_a_shard_with_an_odd_value_never_ends_in_a_bug(bench, shards, capsys, key):
+    whole = shards[1] / "run.sqlite"
+    kept = whole.read_bytes()
+    for value in _ODD:
+        whole.write_bytes(kept)
+        with closing(sqlite3.connect(whole, isolation_level=None)) as db:
+            db.execute("BEGIN")
+            db.execute("INSERT INTO manifest (key, value) VALUES (?, ?)", (key, json.dumps(value)))
+            link(db, RUN_CHAIN)
+            db.execute("COMMIT")
+            db.execute("PRAGMA journal_mode = DELETE")
+        to = bench.root / "merged"
+        code = medstress_cli(["merge", *map(str, shards), "--out", str(to), "--quiet"])
+        err = capsys.readouterr().err
+        assert code in (0, 2), (value, err)
+        assert to.exists() == (code == 0)
+        shutil.rmtree(to, ignore_errors=True)

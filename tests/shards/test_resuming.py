@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -11,6 +12,7 @@ from medstress.api.run import Run, merge
 from medstress.audit.bundle import verify_bundle
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
+from medstress.core.errors import StoreError
 from medstress.store.shards import opened_shard
 
 
@@ -32,7 +34,7 @@ def test_a_killed_shard_resumes_and_counts_what_was_in_flight(workbench, bench, 
     merged = bench.root / "merged"
     merge(folders, merged)
     assert bench.run(out=merged) == 0
-    same(bench.out, merged, is_interrupted=True)
+    same(bench.out, merged)
     interrupted = workbench.ledger(Run(merged).summary())["interrupted"]
     assert interrupted > 0
     assert len(bench.received()) - n + killed == n + interrupted
@@ -60,6 +62,7 @@ def test_a_half_finished_merge_is_completed_by_run_and_has_the_same_root(bench, 
     assert verify_folder(merged).holds
 
 
+@pytest.mark.release
 def test_calls_in_flight_of_a_shard_that_died_are_interrupted_in_the_merged_run(workbench, bench):
     bench.tables["victim"] = bench.tables["victim"][:1]
     folder, log = bench.root / "1", bench.root / "killed.jsonl"
@@ -125,6 +128,29 @@ def test_failed_trials_are_run_again_in_their_shard(bench, same):
     assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"]
 
 
+def test_a_merge_that_was_killed_leaves_no_run_and_is_begun_again(bench, monkeypatch):
+    folder, merged = bench.root / "1", bench.root / "merged"
+    assert bench.run("--shard", "1/1", out=folder) == 0
+
+    def killed(*_):
+        shutil.copy(next(merged.glob(".*.part")), bench.root / "left")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("medstress.store.merging.link", killed)
+        with pytest.raises(KeyboardInterrupt):
+            merge([folder], merged)
+    assert not merged.exists()
+    merged.mkdir()
+    (bench.root / "left").rename(merged / ".medstress-0123.part")
+    (merged / "run.lock").touch()
+    with pytest.raises(StoreError, match="there is no run"):
+        Run(merged).summary()
+    merge([folder], merged)
+    assert sorted(path.name for path in merged.iterdir()) == ["run.lock", "run.sqlite"]
+
+
+@pytest.mark.release
 def test_a_merged_run_is_bundled_extended_and_read_like_any_other(workbench, bench, sharded):
     merged = sharded(3)
     bundle = bench.root / "run.zip"
@@ -164,7 +190,7 @@ def test_an_array_of_slurm_says_which_shard_this_is(bench, monkeypatch, capsys):
         assert str(shard.shard) == "3/4"
 
 
-@pytest.mark.parametrize("n", [2, 40])
+@pytest.mark.parametrize("n", [2, pytest.param(40, marks=pytest.mark.release)])
 def test_a_shard_without_items_is_finished_at_once(workbench, bench, n):
     bench.write_items(workbench.questions(1))
     folders = [bench.root / str(number) for number in range(1, n + 1)]

@@ -41,10 +41,11 @@ def arm(number):
         control="no_op",
         control_lost=ESTIMATE,
         net=ESTIMATE | {"value": -0.1},
-        valid=None,
+        valid=ESTIMATE | {"vouched_by": "review", "n_labels": 1000},
         valid_bounds=[0.0, 0.3333, 0.5],
         is_control=False,
         changes_evidence=False,
+        is_attacked=True,
         n_unknown=1234,
     )
 
@@ -84,6 +85,7 @@ def longest():
         criteria=[judged] * 9,
         verdict="9 of 9 criteria are missed.",
         criteria_fixed=f"Fixed before the first query (run begun now), hash {'f' * 44}.",
+        cautions=[f"ASR, valid successes at most 20 %: {SENTENCE}"] * 2,
         limits=[SENTENCE] * 4,
         warnings=[SENTENCE * 3] * 40,
         root="f" * 32,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from medstress.core.errors import missing_extra
+from medstress.files.extras import importing
 from medstress.results.csv import flatten
 from medstress.stats.estimates import is_estimate
 
@@ -23,11 +23,9 @@ def check_library(library: Library) -> None:
         UsageError: it is not.
     """
     if library == "pandas":
-        try:
+        with importing("pandas with pyarrow", "pandas"):
             import pandas
             import pyarrow
-        except ModuleNotFoundError as error:
-            raise missing_extra("pandas with pyarrow", "pandas") from error
         del pandas, pyarrow
 
 

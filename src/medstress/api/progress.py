@@ -35,10 +35,13 @@ def counts_line(counts: Progress, seconds: float) -> str:
 
     >>> counts_line(Progress(n_computed=10, n_flipped=2, n_eligible=5), 2.0)
     '10 calls paid, 5.0/s, 2/5 flipped'
+    >>> counts_line(Progress(n_computed=10, usd=0.5, n_failed=1), 2.0)
+    '10 calls paid, $0.50, 5.0/s, 0/0 flipped, 1 failed'
     """
     rate = counts.n_computed / max(seconds, 1e-9)
+    price = f"${counts.usd:,.2f}, " if counts.usd else ""
     line = (
-        f"{counts.n_computed} calls paid, {rate:.1f}/s, "
+        f"{counts.n_computed} calls paid, {price}{rate:.1f}/s, "
         f"{counts.n_flipped}/{counts.n_eligible} flipped"
     )
     return line + (f", {counts.n_failed} failed" if counts.n_failed else "")

@@ -30,6 +30,7 @@ from medstress.store.copying import copied
 from medstress.store.review_store import FILE as REVIEWS
 from medstress.store.run_store import FILE, SUMMARY
 from medstress.store.whole_check import check_whole
+from medstress.summary.kept import renew_summary
 from medstress.version import __version__
 
 RUN = "run"
@@ -98,6 +99,8 @@ def write_bundle(
         for each in (FILE, REVIEWS):
             _settle(copy / each)
         with _told_as(copy, str(folder)):
+            # What was reviewed since counts in the numbers that travel.
+            renew_summary(copy)
             if (broken := check_whole(copy).broken) is not None:
                 raise StoreError(
                     f"{folder} does not agree: {broken}; it is not packed"

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from medstress.core.errors import UsageError
+from medstress.core.processes import NEW_GROUP
 
 NAMESPACE = "medstress-root"
 """What signatures are for (`ssh-keygen -n`); one made for something else is not accepted."""
@@ -58,7 +59,7 @@ def check(root: str, signature: str) -> str | None:
         return None
     with tempfile.TemporaryDirectory(prefix="medstress-") as name:
         place = Path(name) / "signature"
-        place.write_text(signature, "utf-8")
+        place.write_text(signature, "utf-8", newline="")
         command = [program, "-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(place)]
         done = _run(command, text_of(root))
     if done.returncode != 0:
@@ -83,6 +84,7 @@ def _run(command: list[str], given: bytes) -> subprocess.CompletedProcess[bytes]
             check=False,
             # Without a terminal and a window that ask for a passphrase.
             start_new_session=True,
+            creationflags=NEW_GROUP,
             env={**os.environ, "SSH_ASKPASS_REQUIRE": "never"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,9 @@ from medstress.core.calls import (
     Tag,
     Tagged,
 )
-from medstress.core.errors import UsageError, did_you_mean, missing_extra
+from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
+from medstress.files.extras import importing
 from medstress.files.reading import loading
 
 _BATCH_SIZE = 256
@@ -91,9 +91,8 @@ def open_backend(options: BackendOptions) -> SpacyBackend:
     Raises:
         UsageError: spaCy or the pipeline is missing, cannot be loaded, or sets no entities.
     """
-    if find_spec("spacy") is None:
-        raise missing_extra("the spacy back end", "spacy")
-    import spacy
+    with importing("the spacy back end", "spacy"):
+        import spacy
 
     name = options.model
     if not name:

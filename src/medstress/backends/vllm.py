@@ -8,6 +8,7 @@ the log probabilities of the prompt.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from operator import itemgetter
@@ -35,6 +36,7 @@ from medstress.core.calls import (
 )
 from medstress.core.errors import PermanentBackendError, UsageError
 from medstress.core.hashing import content_hash, digest
+from medstress.files.extras import compiler_needed, importing
 from medstress.files.reading import loading
 from medstress.option_letters import is_decided
 
@@ -256,6 +258,11 @@ def open_backend(options: BackendOptions) -> VllmBackend:
         UsageError: vllm is not installed, or the model cannot be found or loaded.
     """
     if find_spec("vllm") is None:
+        if sys.platform != "linux":
+            raise UsageError(
+                "the vllm back end runs on Linux alone, where vLLM has wheels; here use backend = "
+                '"transformers" or "llama_cpp", or a vLLM server elsewhere with backend = "openai"'
+            ).with_command("medstress doctor")
         raise UsageError(
             "the vllm back end is not installed; install it, in an environment of its own, with: "
             "pip install 'medstress[vllm]'"
@@ -266,9 +273,12 @@ def open_backend(options: BackendOptions) -> VllmBackend:
             'file use backend = "llama_cpp" or "transformers"'
         )
     files = find_model(options)
-    import vllm
+    with importing("the vllm back end", "vllm"):
+        import vllm
 
-    with loading(lambda why: f"vLLM cannot load the model {options.model!r}: {why}"):
+    with loading(
+        lambda why: f"vLLM cannot load the model {options.model!r}: {why}{compiler_needed(why)}"
+    ):
         llm = vllm.LLM(
             model=files.location,
             revision=files.revision,

@@ -16,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from medstress.card.content import Card
+from medstress.card.numbers import numbers_of, slice_numbers
 from medstress.card.sections import sections
 from medstress.results.formats import clean, listed, plural
 
@@ -31,7 +32,7 @@ FIELDS = (
 )
 """Elements of the block, in the schema's order."""
 _GOAL = (
-    "Share of right answers that are lost after edits which leave the right answer as it is, "
+    "Share of right answers that are lost after edits meant to leave the right answer as it is, "
     "beside what harmless edits take"
 )
 _NO_REVIEW = "Nobody checked that the right answers stayed right"
@@ -42,12 +43,26 @@ def applied_model_card(card: Card) -> str:
     ElementTree.register_namespace("", NAMESPACE)
     block = ElementTree.Element(f"{{{NAMESPACE}}}{BLOCK}")
     parts = {each.title: " ".join(each.lines) for each in sections(card)}
-    found = listed(sorted({arm.edit for arm in card.arms})) or "none"
+    tests = {
+        f"{arm.edit} ({arm.budget:,} queries an item)" if arm.budget else arm.edit
+        for arm in card.arms
+        if arm.is_attacked
+    }
+    tested = f"Adversarial test after edits of the texts: {listed(sorted(tests) or ['none'])}."
     fixed = f"{card.verdict} " if card.verdict else ""
     texts = {
         "MetricGoal": f"{_GOAL}. {fixed}{card.criteria_fixed}",
-        "Interpretation": f"{parts['What was found']} {parts['Limits']}",
-        "TestType": f"Adversarial test after edits of the texts: {found}.",
+        "Interpretation": " ".join(
+            (
+                parts["What was found"],
+                parts["Worst slice"],
+                parts["Criteria"],
+                *card.limits,
+                *card.cautions,
+                *(f"Warning: {each}" for each in card.warnings),
+            )
+        ),
+        "TestType": tested if tests else "No adversarial test: nothing was attacked.",
         "TestingDataDescription": parts["What was attacked, and how"],
         "ValidationProcessAndJustification": _validated(card),
     }
@@ -73,18 +88,9 @@ def _add_results(parent: ElementTree.Element, card: Card) -> None:
 
 def _results(card: Card) -> Iterator[tuple[str, Any]]:
     for arm in card.arms:
-        where = f"{arm.name} on {arm.place}"
-        what = "right answers" if arm.measure == "asr" else arm.measure
-        for label, found in (
-            (f"{what} before, {where}", arm.before),
-            (f"{what} after, {where}", arm.after),
-            (f"{what} lost, {where}", arm.lost),
-            (f"{what} lost to the control {arm.control}, {where}", arm.control_lost),
-            (f"{what} lost net of {arm.control}, {where}", arm.net),
-            (f"{what} lost with the key still right, {where}", arm.valid),
-        ):
-            if found is not None and found["value"] is not None:
-                yield label, dict(found)
+        where = f"{arm.name} on {arm.place}" if arm.is_attacked else arm.place
+        for each in (*numbers_of(arm), *(one for _, one in slice_numbers(card, arm))):
+            yield f"{each.words}; {where}", dict(each.found)
 
 
 def _validated(card: Card) -> str:
@@ -93,4 +99,5 @@ def _validated(card: Card) -> str:
     open_ = f"; of {plural(unknown, 'loss', 'losses')} it is not known" if unknown else ""
     said = f"Vouched for by {listed(vouched)}" if vouched else _NO_REVIEW
     root = f" Root of the run: {card.root}." if card.root else ""
-    return f"{said}{open_}.{root}"
+    repeat = f" Repeated by: {card.command}." if card.command else ""
+    return f"{said}{open_}.{root} Fingerprint of the experiment: {card.fingerprint}.{repeat}"

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from medstress.attacks.unasked import NAME as UNASKED
 from medstress.core.controls import CONTROLS, NOISE_CONTROL, is_control_spec
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.report import criteria, overview
 from medstress.results.formats import listed, plural
+from medstress.results.imported import KEY as IMPORTED
 from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.names import Names, warnings_of
 from medstress.results.root import ROOT, ROOT_NOTE, UNVERIFIED
@@ -77,6 +79,8 @@ class Arm:
     """Whether it is itself a harmless change, named as an attack."""
     changes_evidence: bool
     """Whether the text supports another answer after its edits, so that a loss is no error."""
+    is_attacked: bool
+    """Whether anything was asked but the clean items; if not, there is no loss, not one of 0."""
     n_unknown: int
     """Losses of which nobody knows whether the key is still right."""
 
@@ -123,6 +127,8 @@ class Card:
     """The verdict on these; None without any."""
     criteria_fixed: str
     """When they were fixed, in a sentence."""
+    cautions: Sequence[str]
+    """What the numbers behind criteria do not say, each whole."""
     limits: Sequence[str]
     """What the numbers do not say."""
     warnings: Sequence[str]
@@ -192,6 +198,13 @@ def card_of(run: StoredRun, victim: str | None = None) -> Card:
         criteria=judged,
         verdict=criteria.verdict({**found, "requirements": judged}),
         criteria_fixed=_fixed(manifest, experiment),
+        cautions=list(
+            dict.fromkeys(
+                f"{criteria.name_of(each)}: {each['caution']}."
+                for each in judged
+                if each.get("caution")
+            )
+        ),
         limits=list(_limits(found, said, arms, known, chosen)),
         warnings=warnings_of(found),
         root=found[ROOT],
@@ -251,6 +264,8 @@ def _arm(row: Row, names: Names) -> Arm:
     if control is None and score == "f1" and outside.get("value") is not None:
         control, net = NOISE_CONTROL, outside
     has_validity = "asr_valid_bounds" in row
+    is_attacked = spec["name"] != UNASKED
+    after = row[f"{score}_after"] if score else row["accuracy_after"]
     return Arm(
         attack=row["attack"],
         name=names.of("attack", row["attack"]),
@@ -263,9 +278,9 @@ def _arm(row: Row, names: Names) -> Arm:
         n_items=row["n_items"],
         measure=score or "asr",
         before=row[score] if score else row["accuracy"],
-        after=row[f"{score}_after"] if score else row["accuracy_after"],
+        after=after if is_attacked else {**after, **dict.fromkeys(("value", "low", "high"))},
         lost=row[f"{score}_drop"] if score else row["asr"],
-        n_lost=None if score else row["n_flipped"],
+        n_lost=None if score or not is_attacked else row["n_flipped"],
         n_failed=row["n_failed"] + row["n_failed_at_baseline"],
         control=control,
         control_lost=(row.get("control") or {}).get(control) if control in CONTROLS else None,
@@ -274,6 +289,7 @@ def _arm(row: Row, names: Names) -> Arm:
         valid_bounds=row.get("asr_valid_bounds") if has_validity else None,
         is_control=is_control_spec(spec),
         changes_evidence=bool(row.get("evidence")),
+        is_attacked=is_attacked,
         n_unknown=row.get("n_validity_unknown") or 0,
     )
 
@@ -296,6 +312,11 @@ def _fixed(manifest: Mapping[str, Any], experiment: Mapping[str, Any]) -> str:
     fixed = manifest.get(KEY)
     if not fixed:
         return "No criterion was set before the run, so nothing here passes or fails."
+    if manifest.get(IMPORTED):
+        return (
+            "Chosen after the answers existed, which are those of a log, so they are post hoc; "
+            f"hash {fixed['hash']}."
+        )
     began = f" (run begun {experiment['started']})" if experiment.get("started") else ""
     more = len(fixed.get("added") or ())
     looks = f"; items were added {plural(more, 'time')} after a look" if more else ""
@@ -315,7 +336,10 @@ def _limits(
         rest = plural(len(known) - 1, "other victim")
         yield f"The run has {rest} beside {victim}; each has a card of its own (--victim)."
     yield from said["caveats"]
-    attacks = [arm for arm in arms if not arm.is_control]
+    if idle := [arm.place for arm in arms if not arm.is_attacked]:
+        which = "" if len(idle) == len(arms) else f" on {listed(idle)}"
+        yield f"Nothing was attacked{which}: how often it is right says not how robust it is."
+    attacks = [arm for arm in arms if arm.is_attacked and not arm.is_control]
     without = [arm.name for arm in attacks if arm.control is None]
     if without and (harmless := [arm.name for arm in arms if arm.is_control]):
         which = "an attack" if len(without) == len(attacks) else listed(without)
@@ -327,7 +351,7 @@ def _limits(
         yield f"No control was asked{which}{yet}: harmless edits may take as much."
     if changing := [arm.name for arm in arms if arm.changes_evidence]:
         yield f"{listed(changing)}: the text then supports another answer, so a loss is no error."
-    if not any(arm.lost["value"] is not None for arm in arms):
+    if not idle and not any(arm.lost["value"] is not None for arm in arms):
         yield f"{_NO_LOSS.capitalize()}."
     if found[UNVERIFIED]:
         yield f"Unverified: {found[UNVERIFIED]}."

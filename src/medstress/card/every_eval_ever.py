@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from medstress.card.content import Arm, Card
+from medstress.card.numbers import Number, numbers_of, slice_numbers
 
 SCHEMA_VERSION = "0.3.0"
 _NOT_STATED = "not stated"
@@ -46,8 +47,10 @@ def every_eval_ever(card: Card) -> str:
                     "root": card.root,
                     "root_note": card.root_note,
                     "fingerprint": card.fingerprint,
-                    "criteria": card.verdict or card.criteria_fixed,
-                    "limits": " ".join(card.limits),
+                    "found": " ".join(card.sentences),
+                    "criteria": " ".join(filter(None, (card.verdict, card.criteria_fixed))),
+                    "limits": " ".join((*card.limits, *card.cautions)),
+                    "warnings": " ".join(card.warnings) or None,
                 }
             ),
         },
@@ -68,27 +71,15 @@ def every_eval_ever(card: Card) -> str:
 
 
 def _results(card: Card, arm: Arm) -> Iterator[dict[str, Any]]:
-    is_share = arm.measure == "asr"
-    score = "accuracy" if is_share else arm.measure
-    loss = "attack_success_rate" if is_share else f"{score}_drop"
-    for metric, found, lower in (
-        (score, arm.before, False),
-        (f"{score}_after", arm.after, False),
-        (loss, arm.lost, True),
-        (f"{loss}_of_control", arm.control_lost, True),
-        (f"{loss}_net_of_control", arm.net, True),
-        (f"{loss}_valid", arm.valid, True),
-    ):
-        if found is not None and found["value"] is not None:
-            yield _result(card, arm, metric, found, lower_is_better=lower)
+    for each in numbers_of(arm):
+        yield _result(card, arm, each)
+    for part, each in slice_numbers(card, arm):
+        yield _result(card, arm, each, part)
 
 
-def _result(
-    card: Card, arm: Arm, metric: str, found: Mapping[str, Any], *, lower_is_better: bool
-) -> dict[str, Any]:
+def _result(card: Card, arm: Arm, number: Number, part: str | None = None) -> dict[str, Any]:
     hashes = {each["label"]: each["hash"] for each in card.data}
-    # A net loss, a drop and a correlation may be negative.
-    least = 0 if metric.removesuffix("_after") in ("accuracy", "f1", "macro_f1") else -1
+    found = number.found
     interval = {
         "lower": found["low"],
         "upper": found["high"],
@@ -96,29 +87,36 @@ def _result(
         "method": found["method"],
     }
     has_interval = found["low"] is not None and found["high"] is not None
+    attacked = {
+        "budget": arm.budget,
+        "control": arm.control,
+        "unknown_validity": arm.n_unknown,
+    }
+    where = (arm.dataset, arm.group, arm.attack, number.name)
     return {
-        "evaluation_result_id": "/".join((arm.dataset, arm.group, arm.attack, metric)),
+        "evaluation_result_id": "/".join((*where, part) if part else where),
         "evaluation_name": f"{arm.dataset}, {arm.group}: {arm.attack}",
         "source_data": {
             "dataset_name": arm.dataset,
             "source_type": "other",
             "additional_details": _texts(
-                {"hash": hashes.get(arm.dataset), "group": arm.group, "n_items": arm.n_items}
+                {
+                    "hash": hashes.get(arm.dataset),
+                    "group": arm.group,
+                    "n_items": arm.n_items,
+                    "slice": part,
+                }
             ),
         },
         "metric_config": {
-            "evaluation_description": f"after {arm.edit}",
-            "metric_id": f"medstress.{metric}",
-            "metric_name": metric,
-            "metric_parameters": {
-                "budget": arm.budget,
-                "control": arm.control,
-                "unknown_validity": arm.n_unknown,
-            },
-            "lower_is_better": lower_is_better,
+            "evaluation_description": number.words,
+            "metric_id": f"medstress.{number.name}",
+            "metric_name": number.name,
+            **({"metric_parameters": attacked} if number.is_edited else {}),
+            "lower_is_better": number.is_loss,
             "score_type": "continuous",
-            "min_score": least,
-            "max_score": 2 if metric.endswith("_drop") else 1,
+            "min_score": number.least,
+            "max_score": 2 if number.name.endswith("_drop") else 1,
         },
         "score_details": {
             "score": found["value"],

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from medstress.card.content import Arm, Card
+from medstress.card.numbers import numbers_of, slice_numbers
+from medstress.card.sections import sections
 
 _TASKS = {
     "questions": "question-answering",
@@ -25,44 +27,50 @@ OTHER_TASK = "other"
 
 def model_index(card: Card) -> str:
     """Return the metadata block of a card, with its two lines of `---`."""
-    results = [_result(card, arm) for arm in card.arms if arm.lost["value"] is not None]
+    results = [_result(card, arm) for arm in card.arms if any(numbers_of(arm))]
+    parts = {each.title: list(each.lines) for each in sections(card)}
     data = {
         "tags": ["robustness", "medstress"],
         "model-index": [{"name": str(card.model.get("name", card.victim)), "results": results}],
+        # The hub shows the numbers above; what they do not say travels with them.
+        "robustness_card": {
+            "found": parts["What was found"],
+            "criteria": parts["Criteria"],
+            "limits": [*card.limits, *card.cautions],
+            "warnings": list(card.warnings),
+            "command": card.command,
+        },
     }
     return "\n".join(["---", *_yaml(data), "---"]) + "\n"
 
 
 def _result(card: Card, arm: Arm) -> dict[str, Any]:
-    is_share = arm.measure == "asr"
-    score = "accuracy" if is_share else arm.measure
-    loss = "attack_success_rate" if is_share else f"{score}_drop"
-    under = f"under {arm.name}" + (f", {arm.budget} queries an item" if arm.budget else "")
-    shown = (
-        (score, f"{score} before", arm.before),
-        (score, f"{score} {under}", arm.after),
-        (loss, f"lost {under}", arm.lost),
-        (f"{loss}_of_control", f"lost to the control {arm.control}", arm.control_lost),
-        (f"{loss}_net_of_control", f"lost {under}, net of {arm.control}", arm.net),
-        (f"{loss}_valid", f"lost {under}, key still right", arm.valid),
-    )
+    budget = f", {arm.budget} queries an item" if arm.budget else ""
+    under = f"robustness under {arm.name}{budget}" if arm.is_attacked else "nothing was attacked"
+    shown = [*numbers_of(arm), *(one for _, one in slice_numbers(card, arm))]
     return {
-        "task": {"type": _TASKS.get(card.kind, OTHER_TASK), "name": f"robustness {under}"},
+        "task": {"type": _TASKS.get(card.kind, OTHER_TASK), "name": under},
         "dataset": {
             "type": re.sub(r"[^\w.-]+", "-", arm.dataset) or "data",
             "name": arm.dataset,
             "config": arm.group,
-            "args": {"attack": arm.attack, "root": card.root, "fingerprint": card.fingerprint},
+            "args": {
+                "attack": arm.attack,
+                "budget": arm.budget if arm.is_attacked else None,
+                "control": arm.control,
+                "unknown_validity": arm.n_unknown,
+                "root": card.root,
+                "fingerprint": card.fingerprint,
+            },
         },
         "metrics": [
             {
-                "type": kind,
-                "name": name,
-                "value": found["value"],
-                "args": {"n": found["n"], "low": found["low"], "high": found["high"]},
+                "type": each.name.removesuffix("_after"),
+                "name": each.words,
+                "value": each.found["value"],
+                "args": {name: each.found[name] for name in ("n", "low", "high")},
             }
-            for kind, name, found in shown
-            if found is not None and found["value"] is not None
+            for each in shown
         ],
     }
 

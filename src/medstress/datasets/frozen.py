@@ -12,9 +12,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from medstress.core.attack_sets import FIELD, FORMAT, NAME, AttackSet, Selection, StoredArm
+from medstress.core.attack_sets import (
+    FIELD,
+    FORMAT,
+    LOGS,
+    NAME,
+    AttackSet,
+    Selection,
+    StoredArm,
+)
 from medstress.core.controls import CONTROLS
 from medstress.core.errors import DataError
+from medstress.core.hashing import content_hash
 from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
@@ -54,11 +63,12 @@ def load(options: DatasetOptions) -> Loaded:
         lambda line: _question(parse_line(line), labels, is_judged="given" not in head),
         options.on_bad_row,
     )
-    found = _set(head, questions, hash_files(path))
+    source_hash = hash_files(path)
+    found = _set(head, questions, source_hash)
     return Loaded(
         questions=questions,
         skipped=skipped,
-        source_hash=found.hash,
+        source_hash=source_hash,
         notes=tuple(_notes(path, found)),
         attack_set=found,
     )
@@ -187,6 +197,13 @@ def _set(head: Mapping[str, Any], items: Iterable[Question], file_hash: str) -> 
         if (found := [entry for entry in trials if entry["arm"] == arm["label"]])
     )
     kept = {arm.label for arm in arms if arm.control is None}
+    if head.get("given") == LOGS:
+        # Metadata and order differ from tool to tool; questions and forms are the set.
+        forms = [
+            [item.hash, sorted(item.metadata.get(FIELD, ()), key=lambda entry: entry["arm"])]
+            for item in sorted(items, key=lambda item: item.hash)
+        ]
+        file_hash = content_hash(forms)
     return AttackSet(
         hash=file_hash,
         source={key: head["source"][key] for key in _SOURCE},

@@ -42,6 +42,8 @@ class Limits:
     """Cost of earlier processes."""
     usd_of: Callable[[Backend, Answer], float] = lambda *_: 0.0
     """Cost of an answer of a back end."""
+    shared_room: Callable[[Progress, int], int] | None = None
+    """Says how many more calls may be made, where other processes share these limits."""
 
     def room(self, progress: Progress, n_in_flight: int) -> int:
         """Return how many more calls may be made."""
@@ -51,6 +53,8 @@ class Limits:
             return 0
         if self.max_usd is not None and self.n_usd + progress.usd >= self.max_usd:
             return 0
+        if self.shared_room is not None:
+            return self.shared_room(progress, n_in_flight)
         if self.max_queries is None:
             return sys.maxsize
         return self.max_queries - self.n_queries - progress.n_computed - n_in_flight

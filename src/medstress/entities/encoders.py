@@ -14,6 +14,7 @@ import numpy as np
 
 from medstress.core.errors import UsageError, did_you_mean, missing_extra
 from medstress.core.hashing import content_hash, file_hash
+from medstress.files.extras import importing
 from medstress.files.reading import loading
 from medstress.machine.compute_thread import in_compute_thread
 from medstress.machine.onednn_linear import use_onednn
@@ -163,8 +164,9 @@ class TransformerEncoder:
         Raises:
             UsageError: the folder does not hold a model that transformers can load.
         """
-        import torch
-        from transformers import AutoModel, AutoTokenizer
+        with importing("embedding texts", "transformers"):
+            import torch
+            from transformers import AutoModel, AutoTokenizer
 
         self.pooling = pooling
         self._max_tokens = min(max_tokens or MAX_TOKENS, MAX_TOKENS)

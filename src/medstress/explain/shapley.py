@@ -19,10 +19,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.core.errors import UsageError
 from medstress.explain.masking import as_key
 from medstress.explain.tree import Tree, clustering_of, first_masks
 from medstress.explain.turns import in_turns
+from medstress.files.extras import importing
 
 Floats: TypeAlias = NDArray[np.float64]
 Masks: TypeAlias = list[NDArray[np.bool_]]
@@ -35,9 +35,6 @@ the search, which goes on where values are largest, chooses a little less well."
 LEVELS = 3
 """Levels of the tree whose masks are asked in the first round: with batches of 32 or more the
 search asks them in any case."""
-MISSING = (
-    "medstress explain needs the package shap: install it with: pip install 'medstress[explain]'"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +67,8 @@ def check_installed() -> None:
     with warnings.catch_warnings():
         # What its plots will have to change one day is not for our users.
         warnings.simplefilter("ignore")
-        try:
+        with importing("the package shap of medstress explain", "explain"):
             import shap  # noqa: F401
-        except ImportError:
-            raise UsageError(MISSING) from None
 
 
 def owen_values(

@@ -19,6 +19,10 @@ DATABASE = "run.sqlite"
 """The file that makes a folder a run folder; files written beside it follow its mode."""
 
 
+_PART = ".medstress-*.part"
+"""The name of a file that is not whole yet."""
+
+
 class PlaceTaken(OSError):
     """The path cannot be written; `strerror` says why and what to do."""
 
@@ -80,6 +84,11 @@ def refuse_occupied(path: Path) -> None:
         )
 
 
+def unfinished_parts(folder: Path) -> list[Path]:
+    """Return the files that `atomic_path` began in a folder and a killed process left there."""
+    return sorted(folder.glob(_PART))
+
+
 @contextmanager
 def atomic_path(path: Path, access: Access | None = None) -> Iterator[Path]:
     """Yield the path of a new, empty file that replaces `path` at the end.
@@ -96,7 +105,7 @@ def atomic_path(path: Path, access: Access | None = None) -> Iterator[Path]:
     """
     _refuse_other(path)
     mode = (access or access_of(path)).file
-    part = path.with_name(f".medstress-{token_hex(8)}.part")
+    part = path.with_name(_PART.replace("*", token_hex(8)))
     # Nobody can have created this name before; the umask can only narrow the mode.
     os.close(os.open(part, _NEW, mode))
     try:
@@ -184,7 +193,11 @@ def set_access(folder: Path, access: Access) -> None:
                 each.chmod(access.file)
 
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Windows has neither flag: there O_EXCL refuses links, too, and no descriptor is inherited.
+_CLOSED = getattr(os, "O_CLOEXEC", 0)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | _CLOSED
+# Windows flushes only what may be written.
+_FLUSHED = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | _CLOSED
 
 
 def _refuse_other(path: Path) -> None:
@@ -198,7 +211,7 @@ def _refuse_other(path: Path) -> None:
 
 def _sync(path: Path) -> None:
     # A disk that writes late reports a full disk here, and the rename must not precede the content.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, _FLUSHED)
     try:
         os.fsync(descriptor)
     finally:

@@ -24,13 +24,14 @@ from medstress.importing.log import (
     LogOptions,
     at,
     judged_answer,
-    letter_in,
+    name_in,
 )
 
 TOOL = "inspect_ai"
 FORMAT = 2
 _RIGHT, _WRONG = ("C", 1, True), ("I", "N", 0, False)
 _FORMS = {"scores": dict, "metadata": dict, "epoch": int}
+_GIVE = "give a .eval or .json of inspect_ai, or samples_TASK_TIME.jsonl of lm-evaluation-harness"
 _AGAIN = "write the log again with a current inspect_ai, or inspect log convert"
 
 
@@ -65,6 +66,7 @@ def read(path: Path, options: LogOptions) -> Log:
         model=str(about.get("model") or TOOL),
         items=[_item(path, sample, scorer) for sample in kept],
         notes=(f"answers as the scorer {scorer!r} judged them", *notes),
+        gaps=tuple(_gaps(path, head, samples)),
     )
 
 
@@ -73,8 +75,28 @@ def _version(packages: Any) -> str | None:
     return None if found is None else str(found)
 
 
+def _gaps(path: Path, head: Mapping[str, Any], samples: Sequence[Any]) -> Iterator[str]:
+    """Yield a sentence on an evaluation that did not come to its end."""
+    status = head.get("status")
+    if status in (None, "success"):
+        return
+    dataset = head["eval"].get("dataset")
+    planned = dataset.get("samples") if isinstance(dataset, dict) else None
+    names = {name_in(sample.get("id")) for sample in samples}
+    of = f" of {planned}" if isinstance(planned, int) else ""
+    yield (
+        f"{path.name}: the evaluation did not come to its end (status {str(status)!r}): it holds "
+        f"{len(names)}{of} samples, and which are missing may depend on their answers"
+    )
+
+
 def _of_json(path: Path) -> tuple[Any, list[Any]]:
     found = read_json(path, f"a log of {TOOL}")
+    if isinstance(found, dict) and "lm_eval_version" in found:
+        raise DataError(
+            f"{path}: these are the results of lm-evaluation-harness, which hold no answers; give "
+            "the samples_TASK_TIME.jsonl that --log_samples writes beside them"
+        )
     samples = found.get("samples") if isinstance(found, dict) else None
     return found, samples if isinstance(samples, list) else []
 
@@ -104,12 +126,21 @@ def _member(path: Path, archive: ZipFile, name: str) -> Any:
 
 
 def _check(path: Path, head: Any, samples: Sequence[Any]) -> None:
-    is_log = isinstance(head, dict) and isinstance(head.get("eval"), dict)
-    if not is_log or head.get("version") != FORMAT:
-        found = head.get("version") if isinstance(head, dict) else None
+    if not isinstance(head, dict) or "version" not in head:
         raise DataError(
-            f"{path}: expected a log of {TOOL} in format {FORMAT}, got "
-            f"{'none' if found is None else repr(found)}; {_AGAIN}"
+            f"{path}: expected a log of {TOOL}, got JSON without its field 'version'; {_GIVE}"
+        )
+    if head["version"] != FORMAT:
+        found = head["version"]
+        is_newer = type(found) is int and found > FORMAT
+        todo = "this medstress reads no newer one: update it" if is_newer else _AGAIN
+        raise DataError(
+            f"{path}: expected a log of {TOOL} in format {FORMAT}, got {found!r}; {todo}"
+        )
+    if not isinstance(head.get("eval"), dict):
+        raise DataError(
+            f"{path}: field 'eval': expected what was evaluated (task, model), got "
+            f"{type(head.get('eval')).__name__}; {_AGAIN}"
         )
     if not samples:
         raise DataError(
@@ -171,13 +202,15 @@ def _item(path: Path, sample: Mapping[str, Any], scorer: str) -> LoggedItem:
             raise DataError(
                 f"expected a score that says right (C, 1) or wrong (I, 0), got {value!r}"
             )
-        letter = letter_in(score.get("answer"), question)
-        answer = judged_answer(question, letter, is_right=value in _RIGHT)
+        is_right = value in _RIGHT
+        # `N`: the scorer found no answer, whatever letters stand there.
+        given = None if value == "N" else score.get("answer")
+        answer = judged_answer(question, given, is_right=is_right)
     except DataError as error:
         raise at(path, place, error) from error
     metadata = sample.get("metadata") or {}
-    pairs = str(metadata.get("original_id") or sample.get("id"))
-    return LoggedItem(question=question, pairs_with=pairs, answer=answer)
+    pairs = str(name_in(metadata.get("original_id"), sample.get("id")))
+    return LoggedItem(question=question, pairs_with=pairs, answer=answer, is_right=is_right)
 
 
 def _question(sample: Mapping[str, Any]) -> Question:
@@ -194,7 +227,7 @@ def _question(sample: Mapping[str, Any]) -> Question:
     text = "\n".join(_texts(sample.get("input")))
     row = {
         **{k: v for k, v in own.items() if k not in ("question", "context", "stem", "passage")},
-        "id": str(sample.get("id") or content_hash([text, choices])[-12:]),
+        "id": name_in(sample.get("id"), content_hash([text, choices])[-12:]),
         **_split(text, own),
         "options": choices,
         "answer_idx": key.strip(),

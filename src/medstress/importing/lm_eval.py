@@ -27,7 +27,8 @@ from medstress.importing.log import (
     LogOptions,
     at,
     judged_answer,
-    letter_in,
+    name_in,
+    right_or_wrong,
     scored_answer,
 )
 
@@ -195,22 +196,20 @@ def _item(
     path: Path, place: str, row: Mapping[str, Any], question: Question, metric: str
 ) -> LoggedItem:
     doc = row["doc"]
-    pairs = doc.get("original_id") or doc.get("id") or row["doc_id"]
-    is_right = row.get(metric) in (1, 1.0, True)
+    pairs = name_in(doc.get("original_id"), doc.get("id"), row["doc_id"])
     try:
+        is_right = right_or_wrong(metric, row.get(metric))
         if metric == _SCORED:
             logs = [float(each[0]) for each in row["filtered_resps"]]
             answer = scored_answer(question, logs, is_right=is_right)
         else:
-            answer = judged_answer(
-                question, letter_in(_text(row["filtered_resps"]), question), is_right=is_right
-            )
+            answer = judged_answer(question, _text(row["filtered_resps"]), is_right=is_right)
     except DataError as error:
         raise at(path, place, error) from error
     except (TypeError, ValueError, LookupError) as error:
         told = f"field 'filtered_resps': expected a likelihood for each option, got {error!r}"
         raise at(path, place, DataError(told)) from error
-    return LoggedItem(question=question, pairs_with=str(pairs), answer=answer)
+    return LoggedItem(question=question, pairs_with=str(pairs), answer=answer, is_right=is_right)
 
 
 def _text(given: Any) -> Any:

@@ -23,6 +23,8 @@ class LoggedItem:
     """What the same question is called in a paired log."""
     answer: Chosen
     """What the model answered; a text without any is unreadable."""
+    is_right: bool
+    """Whether the log counts it as right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,8 @@ class Log:
     """In the order of the log."""
     notes: Sequence[str] = field(default=())
     """What was left out, and how rows were understood."""
+    gaps: Sequence[str] = field(default=())
+    """What is missing from the log as it lies there; a warning of the run."""
 
     def as_json(self) -> dict[str, Any]:
         """Return what the manifest keeps of it."""
@@ -77,13 +81,22 @@ UNREAD = Chosen(text="")
 """An answer that names no option."""
 
 
-def judged_answer(question: Question, letter: str | None, *, is_right: bool) -> Chosen:
+def judged_answer(question: Question, text: Any, *, is_right: bool) -> Chosen:
     """Return an answer as the other tool judged it.
 
     A wrong answer whose letter is the key was not accepted there, for its form say: it counts as
     unreadable, as does one without a letter.
+
+    Raises:
+        DataError: it counts as right and names another option than the key.
     """
+    letter = letter_in(text, question)
     if is_right:
+        if letter not in (None, question.key) and not _says(text, question.option(question.key)):
+            raise DataError(
+                f"the log counts the answer as right, but it names {letter} and the key is "
+                f"{question.key}; such rows cannot be judged again"
+            )
         return Chosen(answer=question.key)
     if letter is None or letter == question.key or letter not in question.letters:
         return UNREAD
@@ -118,6 +131,31 @@ def scored_answer(question: Question, logs: Sequence[float], *, is_right: bool) 
     if len(best) > 1:  # the other tool takes the first
         return Chosen(answer=best[0])
     return Chosen(scores=tuple(exp(one - top) for one in logs))
+
+
+def right_or_wrong(name: str, value: Any) -> bool:
+    """Return whether a metric of one row says right.
+
+    Raises:
+        DataError: it is neither 0 nor 1.
+    """
+    if isinstance(value, bool | int | float) and value in (0, 1):
+        return bool(value)
+    told = "none" if value is None else repr(value)
+    raise DataError(f"field {name!r}: expected 1 (right) or 0 (wrong), got {told}")
+
+
+def name_in(*found: Any) -> str | None:
+    """Return the first name that is there; 0 is one.
+
+    >>> name_in(None, "", 0, "a")
+    '0'
+    """
+    return next((str(each) for each in found if each is not None and each != ""), None)
+
+
+def _says(text: Any, option: str) -> bool:
+    return str(text or "").strip().casefold() == option.strip().casefold()
 
 
 def letter_in(text: Any, question: Question) -> str | None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from medstress.core.attack_sets import FIELD, FORMAT, NAME
+from medstress.core.attack_sets import FIELD, FORMAT, LOGS, NAME
 from medstress.core.calls import Chosen
+from medstress.core.controls import arm_label, control_of
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit
@@ -16,6 +17,9 @@ from medstress.datasets.given.forms import edits_between, with_forms
 from medstress.datasets.writing import row_from_question
 from medstress.importing.log import Log, LoggedItem
 from medstress.version import __version__
+
+ARM = "arm"
+"""The column of our tasks that says which attack or control a row is of."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,7 +41,7 @@ def join(clean: Log, perturbed: Sequence[Log]) -> Joined:
         UsageError: the logs are of different models.
         DataError: a perturbed log has no question of the clean one.
     """
-    found = Joined()
+    found = Joined(notes=[gap for log in (clean, *perturbed) for gap in log.gaps])
     kept = _without_repeats(clean, found.notes)
     labels = _labels(clean, perturbed)
     forms: dict[str, dict[str, list[tuple[Edit, ...]]]] = {name: {} for name in kept}
@@ -48,15 +52,17 @@ def join(clean: Log, perturbed: Sequence[Log]) -> Joined:
                 f"{log.path} holds answers of {log.model}, and {clean.path} those of "
                 f"{clean.model}: one run is of one model; import the logs of each by themselves"
             )
-        n_same = 0
+        n_same, after = 0, []
         for name, edits, item in _paired(clean, log, kept, found.notes):
             n_same += not edits
+            after.append((kept[name].is_right, item.is_right))
             forms[name].setdefault(label, []).append(edits)
             asked[name].append((edits, item.answer))
         if n_same:
             found.notes.append(
                 f"{label}: questions that do not differ from the clean one: {n_same}"
             )
+        found.notes += _gains(label, after)
     for name, item in kept.items():
         question = with_forms(item.question, forms[name])
         found.questions.append(question)
@@ -85,9 +91,41 @@ def _without_repeats(log: Log, notes: list[str]) -> dict[str, LoggedItem]:
     return found
 
 
+def _gains(label: str, after: Sequence[tuple[bool, bool]]) -> Iterator[str]:
+    """Say what the log's own accuracy is, where answers to questions that were wrong count in it.
+
+    Args:
+        label: of the log.
+        after: of each pair, whether the clean answer was right, and the one after the change.
+    """
+    wrong = [gained for was_right, gained in after if not was_right]
+    if wrong:
+        right = sum(is_right for _, is_right in after)
+        yield (
+            f"{label}: the log itself is right on {right} of {len(after)}; {len(wrong)} of these "
+            f"were wrong before the change, of which {sum(wrong)} became right: no loss and no "
+            "accuracy after the attack counts them"
+        )
+
+
 def _labels(clean: Log, perturbed: Sequence[Log]) -> list[str]:
+    """Return what each log is called in the run; our controls as those of their attack."""
     tasks = [clean.task, *(log.task for log in perturbed)]
-    return [log.task if tasks.count(log.task) == 1 else log.path.stem for log in perturbed]
+    names = [log.task if tasks.count(log.task) == 1 else log.path.stem for log in perturbed]
+    of_arm = dict(zip(map(_arm, perturbed), names, strict=True))
+    found = []
+    for log, name in zip(perturbed, names, strict=True):
+        attack, control = control_of(_arm(log) or "")
+        beside = of_arm.get(attack) if control else None
+        found.append(name if control is None or beside is None else arm_label(beside, control))
+    return found
+
+
+def _arm(log: Log) -> str | None:
+    """Return the arm that all rows of a log are of, as our tasks write it, if they say one."""
+    arms = {item.question.metadata.get(ARM) for item in log.items}
+    (arm,) = arms if len(arms) == 1 else (None,)
+    return arm if isinstance(arm, str) else None
 
 
 def _paired(
@@ -126,12 +164,13 @@ def file_of(log: Log, joined: Joined) -> tuple[str, list[dict[str, Any]]]:
     head = {
         FIELD: FORMAT,
         "medstress": __version__,
-        "given": log.tool,
+        # Neither tool nor task: runs of two tools on the same forms compare.
+        "given": LOGS,
         "source": {
-            "experiment": log.task,
+            "experiment": LOGS,
             "fingerprint": "",
             "started": "",
-            "victim": log.tool,
+            "victim": LOGS,
             "model": "",
             "model_hash": "",
         },
@@ -141,12 +180,13 @@ def file_of(log: Log, joined: Joined) -> tuple[str, list[dict[str, Any]]]:
         "arms": [
             {
                 "label": kind,
-                "control": None,
-                "spec": {"name": NAME, "given": log.tool, "form": kind},
+                "control": control if attack in kinds else None,
+                "spec": {"name": NAME, "given": LOGS, "form": kind},
                 "is_blind": True,
                 "changes_evidence": False,
             }
             for kind in kinds
+            for attack, control in (control_of(kind),)
         ],
     }
     return NAME, [head, *rows]

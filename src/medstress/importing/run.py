@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
+from medstress.attacks.unasked import NAME as UNASKED
+from medstress.core.attack_sets import NAME
 from medstress.core.calls import Answer, Chosen, ModelIdentity
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.items import Candidate
@@ -133,8 +135,12 @@ def import_logs(
         "asked_here": 0,
     }
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", log.task).lstrip("._-") or "log"
+    arms = lines[0]["arms"] if source == NAME else ()
+    # Those of the logs; nobody can be asked others.
+    controls = sorted({arm["control"] for arm in arms} - {None}) or False
+    attack = {"name": NAME, "stored_controls": True} if arms else {"name": UNASKED}
     tables = {
-        "experiment": {"name": name, "seeds": [0], "controls": False, "flip_check": False},
+        "experiment": {"name": name, "seeds": [0], "controls": controls, "flip_check": False},
         "dataset": {"name": source, "path": str(out / ITEMS), "label": name},
         "victim": {
             "name": victim or log.model,
@@ -142,7 +148,7 @@ def import_logs(
             "model": log.model,
             "prompt": "logged",
         },
-        "attack": {"name": "none" if source == "jsonl" else "frozen"},
+        "attack": attack,
         **more,
     }
     try:

@@ -18,6 +18,7 @@ from medstress.metrics.counts import (
     is_failed_at_baseline,
     is_flipped,
     is_never_asked,
+    is_unattacked,
 )
 from medstress.metrics.significance.judges import Known, clean_votes
 
@@ -110,6 +111,8 @@ def _never_asked(trials: Sequence[TrialRow]) -> list[str]:
     """Name every attack that showed a victim no edit in a tenth of its trials or more."""
     eligible: dict[tuple[str, str], list[TrialRow]] = defaultdict(list)
     for trial in filter(is_eligible, trials):
+        if is_unattacked(trial):
+            continue
         eligible[trial.attack, trial.victim].append(trial)
     sentences = []
     for (attack, victim), rows in sorted(eligible.items()):

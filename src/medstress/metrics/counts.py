@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medstress.attacks.unasked import NAME as UNASKED
 from medstress.core.calls import LENGTH
 from medstress.core.errors import MedstressError
 from medstress.core.outcomes import Verdict
@@ -141,6 +143,11 @@ def is_never_asked(trial: TrialRow) -> bool:
     """Return True if an eligible trial showed the victim no edit, only probes or the same text."""
     without_edit = (trial.n_probes or 0) + (trial.n_unchanged or 0)
     return is_eligible(trial) and not is_flipped(trial) and trial.n_asked <= without_edit
+
+
+def is_unattacked(trial: TrialRow) -> bool:
+    """Return True if the experiment asks clean items alone, so that nothing can be lost."""
+    return bool(json.loads(trial.attack_spec).get("name") == UNASKED)
 
 
 def is_valid_success(trial: TrialRow) -> bool:

@@ -11,7 +11,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.core.validity import CHECKER, VOUCHERS
 from medstress.metrics.bounds import asr_bounds, is_open_at_baseline, lacks_answers
-from medstress.metrics.counts import is_eligible
+from medstress.metrics.counts import is_eligible, is_never_asked, is_unattacked
 from medstress.metrics.success import at_budget
 from medstress.metrics.vouched import NOTHING_VOUCHES
 from medstress.stats.estimates import is_estimate
@@ -24,8 +24,11 @@ Place: TypeAlias = tuple[str, str, str, str]
 
 """Stands between the labels of an attack and of its control."""
 PLACE = ("dataset", "group", "victim", "attack")
+_OF_ATTACKS = ("asr", "accuracy_after")
+"""Begin the metrics that say nothing where nothing was attacked."""
 NOT_COMPLETE = "the run is not complete, so nothing is judged yet"
 UNASKED = "no trial counts towards it"
+NOTHING_ATTACKED = "nothing was attacked, so no loss was measured"
 UNREAD = "nothing could be counted, because calls failed or no answer was readable"
 
 
@@ -95,11 +98,16 @@ def judge(criterion: Row, evidence: Evidence) -> dict[str, Any]:
             "reason": nothing
         }
     faults = [each for each in readings if is_fault(criterion, each, evidence)]
-    measured = [each for each in readings if each not in faults and why_missed(each, limit)]
+    measured = [
+        each
+        for each in readings
+        if each not in faults and why_missed(each, limit) not in (None, NOTHING_ATTACKED)
+    ]
     # What was measured and missed is told before what could not be measured.
     worst = max(measured or readings, key=lambda reading: _distance(reading, limit))
     missed = why_missed(worst, limit)
-    if missed is not None and not measured:
+    is_unattacked = missed == NOTHING_ATTACKED and not faults
+    if missed is not None and not measured and not is_unattacked:
         missed = UNREAD
     return {
         **told,
@@ -107,7 +115,7 @@ def judge(criterion: Row, evidence: Evidence) -> dict[str, Any]:
         "row": dict(zip(PLACE, worst.place, strict=True)),
         "estimate": None if worst.estimate is None else _plain(worst.estimate),
         "bounds": list(worst.ends),
-        "met": missed is None,
+        "met": None if is_unattacked else missed is None,
         "reason": missed,
         "fault": missed == UNREAD,
     }
@@ -207,13 +215,29 @@ def _readings(criterion: Row, evidence: Evidence) -> Iterator[Reading]:
     for row in rows:
         if row["attack"] in controls or not matches(criterion, row):
             continue
-        if sliced is not None:
-            if row["by"] == sliced["by"] and sliced.get("value") in (None, row["value"]):
-                yield _of_slice(criterion, row)
+        if sliced is not None and (
+            row["by"] != sliced["by"] or sliced.get("value") not in (None, row["value"])
+        ):
+            continue
+        if criterion["metric"].startswith(_OF_ATTACKS) and _saw_no_edit(row, evidence):
+            yield Reading(place=place_of(row), estimate=None, reason=NOTHING_ATTACKED)
+        elif sliced is not None:
+            yield _of_slice(criterion, row)
         elif "against" in criterion:
             yield evidence.compare(criterion, row)
         else:
             yield _of_row(criterion, row, evidence)
+
+
+def _saw_no_edit(row: Row, evidence: Evidence) -> bool:
+    """Return whether no trial of a row showed the victim an edit, and none failed to."""
+    trials = evidence.trials.get(place_of(row), ())
+    if any(map(is_unattacked, trials[:1])):
+        return True
+    attacked = [trial for trial in trials if is_eligible(trial)]
+    return bool(attacked) and all(
+        is_never_asked(trial) and trial.verdict == Verdict.HELD for trial in attacked
+    )
 
 
 def place_of(row: Row) -> Place:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from medstress.core.controls import BETWEEN
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
-from medstress.metrics.counts import cluster_of
+from medstress.metrics.counts import cluster_of, is_unattacked
 from medstress.metrics.criteria import Place
 from medstress.metrics.pairs import pair_trials
 from medstress.metrics.watching import fixed_ends
@@ -91,6 +92,8 @@ def _of_place(
 
     before, under = RULES["accuracy"], RULES["asr"]
     accuracies, _ = estimates(before.counts, before.hit)
+    if any(is_unattacked(row) for each in rows[:1] for row in each[:1]):
+        under = replace(under, counts=_never, may_count=_never)
     rates, tallies = estimates(under.counts, under.hit)
     met = ends(before)
     worst = ends(under)
@@ -110,6 +113,11 @@ def _of_place(
         }
         for i in range(len(names))
     ]
+
+
+def _never(row: TrialRow) -> bool:
+    """Count no trial: nothing was attacked."""
+    return False
 
 
 def _net(

@@ -18,7 +18,7 @@ from medstress.metrics.cautions import cautions
 from medstress.metrics.chance import above_chance, chance_of
 from medstress.metrics.confidence import confidence_fields
 from medstress.metrics.controls import control_fields, is_control, repaired, with_controls
-from medstress.metrics.counts import check_trial, count_verdicts, seed_order
+from medstress.metrics.counts import check_trial, count_verdicts, is_unattacked, seed_order
 from medstress.metrics.diversity import both_diversities
 from medstress.metrics.measured import Elsewhere, Source, measured
 from medstress.metrics.pairs import attack_tests
@@ -37,7 +37,7 @@ from medstress.metrics.validity import validity_fields
 from medstress.metrics.variants import consistency_net, variant_fields
 
 FORMAT = 2
-"""Format version of `summary --json` (docs: schema); provisional until 0.2.0."""
+"""Format version of `summary --json` (docs: schema, compatibility)."""
 
 RowKey: TypeAlias = tuple[str, str, str, str, int | None]
 """(dataset, group, victim, attack, seed) of one row of results; the seed of deterministic
@@ -209,6 +209,8 @@ def _row(
     """Compute one row of results or of pooled, the fields in the documented order."""
     dataset, group, victim, attack, seed = key
     diversity, unbiased = both_diversities(trials)
+    # Of a model that nothing attacked no loss was measured, which is not a loss of none.
+    attacked = () if is_unattacked(trials[0]) else trials
     return {
         "dataset": dataset,
         "group": group,
@@ -223,15 +225,15 @@ def _row(
         "above_chance": above_chance(trials),
         "accuracy_after": accuracy_after(trials).as_json(),
         "accuracy_after_bounds": accuracy_after_bounds(trials, budget),
-        "asr": asr(trials).as_json(),
-        "asr_bounds": asr_bounds(trials, budget),
-        "asr_decided": asr_decided(trials).as_json(),
-        **validity_fields(trials, sources),
+        "asr": asr(attacked).as_json(),
+        "asr_bounds": asr_bounds(attacked, budget),
+        "asr_decided": asr_decided(attacked).as_json(),
+        **validity_fields(attacked, sources),
         "asr_by_variant": {
-            name: estimate.as_json() for name, estimate in asr_by_variant(trials).items()
+            name: estimate.as_json() for name, estimate in asr_by_variant(attacked).items()
         },
-        "asr_at": asr_at(trials, budget),
-        "asr_valid_bounds_at": asr_valid_bounds_at(trials, budget),
+        "asr_at": asr_at(attacked, budget),
+        "asr_valid_bounds_at": asr_valid_bounds_at(attacked, budget),
         "queries": {field: ledger[field] for field in LEDGER_FIELDS},
         "queries_to_success": queries_to_success(trials),
         "diversity": diversity.as_json(),

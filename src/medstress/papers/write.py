@@ -11,6 +11,7 @@ from medstress.figures.canvas import FORMATS, doubted, missing_characters
 from medstress.figures.outputs import INDEX_HEAD, Made, Skipped, index, with_doubt
 from medstress.figures.own import make_own
 from medstress.figures.tex import DOCUMENT, document, with_captions
+from medstress.files.extras import importing
 from medstress.files.writing import make_folder, write_bytes
 from medstress.papers.layout import make_layout
 from medstress.papers.layouts import layout_named
@@ -40,10 +41,14 @@ def write_figures(
         What was made, and what was skipped, with the reason.
 
     Raises:
-        UsageError: an unknown format or paper, the folder cannot be written, or it holds a file of
-            the same name that comes from elsewhere.
+        UsageError: an unknown format or paper, the extra `figures` is not installed, the folder
+            cannot be written, or it holds a file of the same name that comes from elsewhere.
     """
     formats = check_formats(formats)
+    with importing("drawing figures", "figures"):
+        import matplotlib
+        import pylatexenc
+    del matplotlib, pylatexenc
     layout = None if paper is None else layout_named(paper)
     summary = summarise_run(run)
     doubts = chain_sentences(summary) if run.doubt else []

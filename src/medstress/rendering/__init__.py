@@ -20,6 +20,7 @@ from threading import Lock, Timer
 from typing import Any
 
 from medstress.core.errors import TrialError, UsageError
+from medstress.core.processes import NEW_GROUP
 from medstress.rendering.worker import LARGEST, MEMORY
 
 SECONDS = 5.0
@@ -107,7 +108,7 @@ class _Renderer:
                 process.stdin.write(request_line)
                 process.stdin.flush()
                 line = process.stdout.readline()
-            except BrokenPipeError:
+            except OSError:  # a broken pipe; Windows calls it an invalid argument
                 line = b""
             except BaseException:
                 # After an interrupt the next request would read this one's reply.
@@ -129,7 +130,9 @@ class _Renderer:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
-            start_new_session=True,  # a Ctrl-C at the terminal does not reach it
+            # A Ctrl-C at the terminal does not reach it: a session of its own, on Windows a group.
+            start_new_session=True,
+            creationflags=NEW_GROUP,
         )
         return self._process
 

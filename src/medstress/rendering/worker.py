@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -121,7 +122,9 @@ def main() -> None:
     except ImportError:
         pass  # Windows has no such limit; time and output are still bounded
     else:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        # macOS may refuse a limit below what it has reserved for the process.
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for line in sys.stdin.buffer:
         if hasattr(signal, "alarm"):
             signal.alarm(_SECONDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from medstress.metrics.criteria import PLACE
+from medstress.metrics.criteria import NOTHING_ATTACKED, PLACE
 from medstress.metrics.slices import WIDE, is_too_small, told_cuts
 from medstress.metrics.unreadable import victims_unread
 from medstress.report.labels import LABELS, Row, labels
@@ -36,12 +36,24 @@ def verdict(summary: Mapping[str, Any]) -> str | None:
         if len(judged) == 1:
             return f"The criterion is missed: {reasons}."
         return f"{len(missed)} of {_criteria(len(judged))} {is_are} missed: {reasons}."
-    if any(each["met"] is None for each in judged):
+    undecided = [each for each in judged if each["met"] is None]
+    if any(not _is_idle(each) for each in undecided):
         return f"{_criteria(len(judged))}, not judged yet: the run is not complete."
+    if undecided:
+        reasons = "; ".join(f"{name_of(each)}: {found_in(each)}" for each in undecided)
+        if len(judged) == 1:
+            return f"The criterion is not judged: {reasons}."
+        is_are = "is" if len(undecided) == 1 else "are"
+        return f"{len(undecided)} of {_criteria(len(judged))} {is_are} not judged: {reasons}."
     found = "; ".join(f"{name_of(each)}: {found_in(each)}" for each in judged)
     if len(judged) == 1:
         return f"The criterion is met: {found}."
     return f"All {_criteria(len(judged))} are met: {found}."
+
+
+def _is_idle(judged: Row) -> bool:
+    """Return whether a criterion can never be judged, because nothing was attacked."""
+    return judged["met"] is None and judged.get("reason") == NOTHING_ATTACKED
 
 
 def _worded(judged: Row, names: Names) -> Row:
@@ -209,15 +221,15 @@ def cases(summary: Mapping[str, Any], allowed: int) -> list[Case]:
 
 
 def misses(summary: Mapping[str, Any]) -> bool:
-    """Return True if a criterion is judged and missed."""
-    return any(each["met"] is False for each in summary.get("requirements") or ())
+    """Return True if a criterion is missed, or cannot be judged although the run is complete."""
+    return any(each["met"] is False or _is_idle(each) for each in summary.get("requirements") or ())
 
 
 def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
     """Return the acceptance criteria and whether each is met."""
     return Table(
         name="requirements",
-        caption="Acceptance criteria, fixed before the first query",
+        caption="Acceptance criteria",
         columns=(
             *columns(Format.TEXT, "Verdict", "Criterion"),
             *columns(Format.SHARE, "Estimate"),
@@ -287,7 +299,8 @@ def worst_table(slicing: Mapping[str, Any]) -> Table:
 
 
 def _slice(each: Row) -> Any:
-    small = ("too few items to say anything",) if is_too_small(each) else ()
+    is_measured = each["asr"]["value"] is not None
+    small = ("too few items to say anything",) * (is_measured and is_too_small(each))
     return as_row(
         *labels(each),
         f"{each['by']} = {each['value']}",

@@ -9,6 +9,7 @@ from typing import Any
 from medstress.experiment.plan.controls import PREFIX
 from medstress.report.criteria import MARKS, limit_of, wanted
 from medstress.report.labels import Row, number
+from medstress.report.probes import short_table
 from medstress.report.sections import at_worst, headline_rows
 from medstress.report.sentence_scores import shown_scores
 from medstress.results.formats import as_text, decimal, plural, shorten
@@ -213,7 +214,7 @@ def _place(
     if changed := [row for row in said if row.get("evidence")]:
         beside.append(_evidence_table(changed))
     if probed := [row for row in said if row.get("variants")]:
-        beside.append(_probes_table(probed))
+        beside.append(short_table(probed))
     remarks = [_remarks(row, is_complete=is_complete) for row in ranked]
     table = _arms(ranked, said, controls, remarks)
     brief = {column.heading for column in table.columns if column.heading != LOSS}
@@ -308,13 +309,18 @@ def _remarks(row: Row, *, is_complete: bool) -> tuple[str, ...]:
         (unread, f"{plural(unread, 'clean answer')} unreadable"),
         (answers, f"{plural(answers, 'answer')} under attack unreadable"),
         (cut_off, f"{plural(cut_off, 'reply', 'replies')} cut off"),
-        (number(row, "n_never_asked"), _never_asked(row)),
+        *(((number(row, "n_never_asked"), _never_asked(row)),) if _has_loss(row) else ()),
     )
     found = [text for n, text in counts if n]
     # Until the end, the items that have been answered are no random part of all.
     if is_complete and chance is not None and low is not None and low <= chance:
         found.append("right no more often than by chance")
     return (*found, *at_worst(row.get("asr"), row.get("asr_bounds")))
+
+
+def _has_loss(row: Row) -> bool:
+    """Return whether there is a loss to which trials without an edit are counted."""
+    return (row.get("asr") or {}).get("value") is not None
 
 
 def _never_asked(row: Row) -> str:
@@ -347,37 +353,6 @@ def _evidence_table(rows: Sequence[Row]) -> Table:
         columns=(*columns(Format.TEXT, "Attack"), *(one.column for one in EVIDENCE)),
         rows=tuple(
             as_row(as_text(row["attack"]), *(one.read(row) for one in EVIDENCE)) for row in rows
-        ),
-    )
-
-
-def _probes_table(rows: Sequence[Row]) -> Table:
-    """Return the rates of probes over all variants of all items, and what is net of controls."""
-    names = ("accuracy", "change", "accuracy_all", "consistency")
-    shown = [measure(f"variants.{name}") for name in names]
-    net = measure("consistency_net")
-    known = [list(row.get(net.name) or {}) for row in rows]
-    if max(map(len, known)) <= 1:  # which control it is stands in the table above
-        headings, controls = [net.label] * any(known), [name[:1] or [""] for name in known]
-    else:
-        every = list(dict.fromkeys(name for names in known for name in names))
-        headings = [f"{net.label}: {CONTROL_WORDS[name]}" for name in every]
-        controls = [every] * len(rows)
-    return Table(
-        name="probes-short",
-        caption="Probes: answers to all variants of all items",
-        columns=(
-            *columns(Format.TEXT, "Attack"),
-            *(one.column for one in shown),
-            *columns(net.format, *headings),
-        ),
-        rows=tuple(
-            as_row(
-                as_text(row["attack"]),
-                *(one.read(row) for one in shown),
-                *(_score(row.get(net.name) or {}, name) for name in of_row[: len(headings)]),
-            )
-            for row, of_row in zip(rows, controls, strict=True)
         ),
     )
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-
-from pylatexenc.latexencode import (
-    RULE_CALLABLE,
-    RULE_DICT,
-    UnicodeToLatexConversionRule,
-    UnicodeToLatexEncoder,
-)
+from functools import cache
+from typing import Any
 
 from medstress.results.formats import undirected
 from medstress.results.table import Cell, Column, Format, Row, Table
@@ -54,16 +49,28 @@ def _base(char: str) -> str:
     return base if is_letter else UNSET
 
 
-_ENCODER = UnicodeToLatexEncoder(
-    conversion_rules=[
-        UnicodeToLatexConversionRule(RULE_DICT, _OWN),
-        UnicodeToLatexConversionRule(RULE_CALLABLE, _plain),
-        "defaults",
-    ],
-    replacement_latex_protection="braces-after-macro",
-    unknown_char_policy=_base,
-    unknown_char_warning=False,
-)
+@cache
+def _encoder() -> Any:
+    """Return the encoder; built on first use because pylatexenc is of the extra `figures`."""
+    from pylatexenc.latexencode import (
+        RULE_CALLABLE,
+        RULE_DICT,
+        UnicodeToLatexConversionRule,
+        UnicodeToLatexEncoder,
+    )
+
+    return UnicodeToLatexEncoder(
+        conversion_rules=[
+            UnicodeToLatexConversionRule(RULE_DICT, _OWN),
+            UnicodeToLatexConversionRule(RULE_CALLABLE, _plain),
+            "defaults",
+        ],
+        replacement_latex_protection="braces-after-macro",
+        unknown_char_policy=_base,
+        unknown_char_warning=False,
+    )
+
+
 _BREAK = re.compile("[ \t\n\u2028\u2029]+")
 
 
@@ -76,7 +83,7 @@ def escape(text: str) -> str:
     >>> escape("50 % of a_b & {c} \\ −1")
     '50 \\% of a\\_b \\& \\{c\\} \\textbackslash{} \\ensuremath{-}1'
     """
-    return str(_ENCODER.unicode_to_latex(_BREAK.sub(" ", undirected(text))))
+    return str(_encoder().unicode_to_latex(_BREAK.sub(" ", undirected(text))))
 
 
 def latex_table(table: Table) -> str:

@@ -85,7 +85,8 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
         row = replace(
             row,
             prompt_similarity=prompt_similarity(trial, embedder),
-            perplexity_ratio=_perplexity_ratio(trial, scorer),
+            perplexity_ratio=_perplexity_ratio(trial, scorer, 0),
+            pick_perplexity_ratio=_perplexity_ratio(trial, scorer, 2),
             evidence=_with_checks(row, trial, checker),
         )
         rows.append(with_review(row, reviewed.get(row.trial_id)))
@@ -101,10 +102,10 @@ def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
     return None
 
 
-def _perplexity_ratio(trial: StoredTrial, scorer: str | None) -> float | None:
+def _perplexity_ratio(trial: StoredTrial, scorer: str | None, at: int) -> float | None:
     """Return exp(edited - clean), of mean negative log-likelihoods by a scoring model's hash."""
-    found = trial.result.get(PERPLEXITIES, {}).get(scorer)
-    return None if found is None else math.exp(found[1] - found[0])
+    logs = trial.result.get(PERPLEXITIES, {}).get(scorer, ())[at : at + 2]
+    return math.exp(logs[1] - logs[0]) if logs else None
 
 
 def _with_checks(row: TrialRow, trial: StoredTrial, checker: str | None) -> str | None:

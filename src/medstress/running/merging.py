@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,16 @@ from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
 from medstress.experiment.plan import manifest as manifests
-from medstress.files.writing import Access, access_of, atomic_path
+from medstress.files.writing import Access, access_of, atomic_path, unfinished_parts
 from medstress.store.database import translated
 from medstress.store.merging import Counts, write_merged
+from medstress.store.odd_rows import interpreting
 from medstress.store.root import plan_of
 from medstress.store.run_store import FILE, LOCK, lock_folder
 from medstress.store.shards import KEY, SHARDS, StoredShard, opened_shard
 
 _MOST_NAMED = 8
+_MOST_ITEMS = 2**31
 _FILES_A_SHARD = 4
 """Open files of a shard: the database, its log and index, the lock."""
 _FILES_BESIDE = 64
@@ -75,7 +77,10 @@ def merge_shards(
         note(f"reading {len(folders)} shards")
         for folder in dict.fromkeys(map(Path, folders)):
             stack.enter_context(_at_rest(folder))
-        found = [stack.enter_context(opened_shard(Path(folder))) for folder in folders]
+        found: list[StoredShard] = []
+        for given in folders:
+            shard = stack.enter_context(opened_shard(Path(given)))
+            found.append(_sharing(shard, found[0]) if found else shard)
         shards = sorted(found, key=lambda each: each.shard)
         _check_one_plan(shards)
         left = tuple(_left(shards))
@@ -100,10 +105,23 @@ def merge_shards(
 def _check_free(given: str | Path, to: Path) -> None:
     if not str(given).strip():
         raise UsageError("merge --out: expected a folder, got an empty text")
-    if to.exists() and (not to.is_dir() or any(path.name != LOCK for path in to.iterdir())):
+    # What a killed merge leaves behind does not count.
+    left = {to / LOCK, *unfinished_parts(to)} if to.is_dir() else set[Path]()
+    if to.exists() and (not to.is_dir() or set(to.iterdir()) - left):
         raise UsageError(
             f"merge --out {to}: it exists already and is not changed; choose a new folder"
         ).with_flag("--out", None)
+
+
+def _sharing(shard: StoredShard, first: StoredShard) -> StoredShard:
+    """Return a shard that holds what its plan has in common with another's once, in memory: a
+    thousand shards each have the hashes of all items."""
+    known = first.manifest
+    kept = {
+        key: known[key] if known.get(key) == value else value
+        for key, value in shard.manifest.items()
+    }
+    return replace(shard, manifest=kept)
 
 
 def _room_for(n_shards: int) -> None:
@@ -154,6 +172,9 @@ def _at_rest(folder: Path) -> Iterator[None]:
 
 def _check_one_plan(shards: Sequence[StoredShard]) -> None:
     """Check that shards are parts of one plan, each given once."""
+    for each in shards:
+        with interpreting(each.folder / FILE):
+            _check_values(each)
     first = shards[0]
     for each in shards[1:]:
         if each.shard.of != first.shard.of:
@@ -182,6 +203,27 @@ def _check_one_plan(shards: Sequence[StoredShard]) -> None:
                         f"item {item!r} of dataset {dataset!r} is in {other.folder} and in "
                         f"{each.folder}: the plan grew between them; run both again to extend them"
                     )
+
+
+def _check_values(shard: StoredShard) -> None:
+    """Compute with the values of a shard that others are compared with and added to.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: medstress did not write them.
+    """
+    manifest = shard.manifest
+    manifests.differences(manifest["parts"], manifest["parts"])
+    canonical_bytes(plan_of(manifest))
+    _joined([manifest])
+    n_planned, n_trials = int(manifest["n_planned"]), int(manifest[KEY]["n_trials"])
+    if not 0 <= n_planned <= n_trials or not 1 <= shard.shard.number <= shard.shard.of:
+        raise ValueError(f"shard {shard.shard} with {n_planned} of {n_trials} trials")
+    for positions in manifest[KEY]["positions"].values():
+        if not all(type(at) is int and 0 <= at < _MOST_ITEMS for at in positions.values()):
+            raise ValueError("positions of items")
+    for name in ("victims", "datasets", "groups", "attacks", "versions"):
+        list(manifest[name].items())
+    dict.fromkeys(manifest["seeds"])
 
 
 def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -250,6 +292,9 @@ def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
     is_new = not to.exists()
     lock = lock_folder(to, access)
     try:
+        _check_free(to, to)  # another merge may have come first
+        for part in unfinished_parts(to):
+            part.unlink()
         with translated(to), atomic_path(to / FILE, access) as part:
             return write_merged(part, shards, _manifest(shards))
     finally:
@@ -264,24 +309,32 @@ def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
 def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
     """Return the manifest of the merged run: the plan, and what the shards did together."""
     first = shards[0].manifest
-    performance: dict[str, Any] = {}
-    endpoints: dict[str, Any] = {}
-    for each in shards:
-        for name, value in each.manifest["performance"].items():
-            performance[name] = performance.get(name, 0) + value
-        for endpoint in each.manifest["endpoints"]:
-            name = endpoint["victim"]
-            known = endpoints.get(name)
-            endpoints[name] = manifests.joined_endpoint(known, endpoint) if known else endpoint
     kept = {key: value for key, value in first.items() if key != KEY}
     return {
         **kept,
-        "started": min(each.manifest["started"] for each in shards),
+        **_joined([each.manifest for each in shards]),
         "finished": None,
         "complete": False,
         "n_planned": first[KEY]["n_trials"],
         "command": manifests.command_line(),
+        SHARDS: {"of": shards[0].shard.of},
+    }
+
+
+def _joined(all_of_them: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the entries in which the work of several processes comes together."""
+    performance: dict[str, float] = {}
+    endpoints: dict[str, Any] = {}
+    for manifest in all_of_them:
+        for name, value in manifest["performance"].items():
+            performance[name] = performance.get(name, 0) + value
+        for endpoint in manifest["endpoints"]:
+            known = endpoints.get(endpoint["victim"])
+            endpoints[endpoint["victim"]] = (
+                manifests.joined_endpoint(known, endpoint) if known else endpoint
+            )
+    return {
+        "started": min(str(manifest["started"]) for manifest in all_of_them),
         "endpoints": list(endpoints.values()),
         "performance": performance,
-        SHARDS: {"of": shards[0].shard.of},
     }

@@ -21,6 +21,7 @@ from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
+from medstress.core.text import Edit
 from medstress.metrics.counts import is_flipped
 from medstress.results.formats import plural
 from medstress.results.last_edits import last_edits
@@ -50,6 +51,17 @@ class EditedTrial:
     """One call for each option that the edits change."""
     edited: Calls
     """The same with edits."""
+    pick: tuple[Calls, Calls] | None = None
+    """Clean and edited at the pick of a success, where that is not the first success."""
+
+    def is_scored(self, scorer: str) -> bool:
+        """Whether a model, by its hash, has scored all of it."""
+        return len(self.found.get(scorer, ())) >= (2 if self.pick is None else 4)
+
+    @property
+    def parts(self) -> tuple[Calls, ...]:
+        """All calls, in the order in which their log perplexities are stored."""
+        return (self.clean, self.edited, *(self.pick or ()))
 
 
 def option_calls(candidate: Candidate, letters: Iterable[str]) -> Calls:
@@ -83,16 +95,16 @@ def edited_trials(run: StoredRun) -> list[EditedTrial]:
         item = items[trial.item][1]
         if trial.trial_id not in edits or not isinstance(item, Question):
             continue
-        clean = item.candidate()
-        edited = item.candidate(decode_edits(edits[trial.trial_id]))
-        pairs = zip(item.letters, item.options, edited.options, strict=True)
-        if letters := [letter for letter, old, new in pairs if old != new]:
+        first, row = decode_edits(edits[trial.trial_id]), chosen[trial.trial_id]
+        pick = decode_edits(row.edits) if is_flipped(row) else first
+        if calls := _both(item, first):
             found.append(
                 EditedTrial(
                     row=trial.trial,
                     found=trial.result.get(PERPLEXITIES, {}),
-                    clean=option_calls(clean, letters),
-                    edited=option_calls(edited, letters),
+                    clean=calls[0],
+                    edited=calls[1],
+                    pick=None if pick == first else _both(item, pick),
                 )
             )
     if not found:
@@ -101,6 +113,14 @@ def edited_trials(run: StoredRun) -> list[EditedTrial]:
             "compare; name a run of multiple-choice questions with successes"
         )
     return found
+
+
+def _both(item: Question, edits: Sequence[Edit]) -> tuple[Calls, Calls] | None:
+    """Return the calls on the options that edits change, clean and edited; None without any."""
+    clean, edited = item.candidate(), item.candidate(tuple(edits))
+    pairs = zip(item.letters, item.options, edited.options, strict=True)
+    letters = [letter for letter, old, new in pairs if old != new]
+    return (option_calls(clean, letters), option_calls(edited, letters)) if letters else None
 
 
 def _chosen(rows: Sequence[TrialRow]) -> Iterator[TrialRow]:
@@ -153,7 +173,7 @@ def measure_perplexities(
         trials = edited_trials(run)
     with closing(open_scorer()) as backend:
         scorer = _Scorer(backend)
-        left = [one for one in trials if backend.identity.hash not in one.found]
+        left = [one for one in trials if not one.is_scored(backend.identity.hash)]
         _store(folder, left, scorer, note)
     n_scored = len(trials) - len(left)
     said = [
@@ -174,7 +194,7 @@ def _store(
         for start in range(0, len(left), CHUNK):
             note(f"perplexity: {start} of {plural(len(left), 'trial')}")
             chunk = left[start : start + CHUNK]
-            scorer.ask([call for one in chunk for call in (*one.clean, *one.edited)])
+            scorer.ask([call for one in chunk for part in one.parts for call in part])
             store.write_findings(PERPLEXITIES, _found(chunk, scorer))
             store.write_manifest({SCORER: scorer.entry(store.manifest())})
             store.commit()
@@ -187,7 +207,7 @@ def _store(
 def _found(trials: Iterable[EditedTrial], scorer: _Scorer) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (row, hash of the model -> log perplexities, clean and edited), with earlier models."""
     for one in trials:
-        logs = [scorer.log_perplexity(calls) for calls in (one.clean, one.edited)]
+        logs = [scorer.log_perplexity(calls) for calls in one.parts]
         if None not in logs:
             yield one.row, {**one.found, scorer.backend.identity.hash: logs}
 

@@ -78,7 +78,7 @@ def run_experiment(
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher, formats=True)
     check_arms(prepared)
     if shard is not None:
-        _check_can_be_cut(prepared, watcher)
+        check_can_be_cut(prepared, watcher)
     folder = run_folder(prepared, out, shard)
     is_new = not folder.exists()
     if fresh and not is_new and not (folder / FILE).is_file() and _holds_anything(folder):
@@ -93,24 +93,35 @@ def run_experiment(
                 prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
             )
     finally:
-        if not (folder / FILE).exists():
-            # Refused before its first trial: the lock alone is left.
-            (folder / LOCK).unlink(missing_ok=True)
-            if is_new:
-                with suppress(OSError):  # somebody has put a file there
-                    folder.rmdir()
+        # Refused before its first trial: the lock alone is left.
+        is_refused = not (folder / FILE).exists()
+        if is_refused:
+            with suppress(PermissionError):  # Windows keeps an open file, and removes it afterwards
+                (folder / LOCK).unlink(missing_ok=True)
         lock.release()
+        if is_refused and is_new:
+            with suppress(OSError):  # somebody has put a file there
+                folder.rmdir()
     return folder
 
 
-def _check_can_be_cut(prepared: Prepared, watcher: Watcher) -> None:
-    """Refuse shards of an experiment that is tuned, and say what is left to the merged run."""
+def check_can_be_cut(prepared: Prepared, watcher: Watcher, flag: str = "--shard") -> None:
+    """Refuse shards of an experiment that is tuned, and say what is left to the merged run.
+
+    Args:
+        prepared: the whole plan.
+        watcher: is told what is left.
+        flag: what asks for shards.
+
+    Raises:
+        UsageError: it is tuned.
+    """
     if prepared.experiment.tune is not None:
         raise UsageError(
-            "--shard: [tune] chooses n by the answers to a split of all items, so it comes before "
+            f"{flag}: [tune] chooses n by the answers to a split of all items, so it comes before "
             "shards: run `medstress tune`, write the chosen n (tune.json) into [[attack]], and "
             "leave [tune] out"
-        ).with_flag("--shard", None)
+        ).with_flag(flag, None)
     if prepared.experiment.experiment.stop_when is not None:
         watcher.announce("stop_when is followed in the merged run; a shard asks all its trials")
 

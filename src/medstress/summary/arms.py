@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from medstress.attacks.unasked import NAME as UNASKED
 from medstress.core.controls import CONTROLS, arm_label, is_control_spec
 from medstress.results.formats import plural
 
@@ -49,12 +50,17 @@ class Arm:
         """How much it takes; of arms that take as much, the surest goes first, then one beside a
         control.
         """
-        return (self.taken["value"], self.surely[0], self.taken["n"], self.has_control)
+        return (self.surely[1], self.surely[0], self.taken["n"], self.has_control)
 
     @property
     def surely(self) -> tuple[float, float]:
-        """How much it takes at least; of victims of very unlike size one of one is not the most."""
+        """How much it takes at least; of victims of very unlike size one of one is not the most.
+
+        Where nothing was attacked, less than nothing.
+        """
         value, low = self.taken["value"], self.taken["low"]
+        if value is None:
+            return (-1.0, -1.0)
         return (value if low is None else low, value)
 
     @property
@@ -78,8 +84,11 @@ def arms_in(pooled: Sequence[Row]) -> list[Arm]:
         pooled: pooled rows of the summary.
     """
     found = [arm for row in pooled if "control_of" not in row and (arm := _arm(row)) is not None]
-    plain = [arm for arm in found if not is_control_spec(arm.spec) and not arm.row.get("evidence")]
-    return plain or found
+    attacked = [arm for arm in found if arm.spec["name"] != UNASKED] or found
+    plain = [
+        arm for arm in attacked if not is_control_spec(arm.spec) and not arm.row.get("evidence")
+    ]
+    return plain or attacked
 
 
 def counted(row: Row) -> str:
@@ -108,7 +117,8 @@ def _arm(row: Row) -> Arm | None:
     # Of questions and labels the answers are counted, though labels have a score as well.
     scores = () if row.get("chance") is not None else SCORES
     score = next((s for s in scores if (row.get(f"{s}_drop") or {}).get("value") is not None), None)
-    if score is None and (not row["n_eligible"] or row["asr"]["value"] is None):
+    is_known = spec["name"] == UNASKED or row["asr"]["value"] is not None
+    if score is None and not (row["n_eligible"] and is_known):
         return None
     return Arm(row=row, spec=spec, score=score)
 

@@ -12,6 +12,7 @@ from medstress.core.rows import TrialRow
 from medstress.core.validity import REVIEW
 from medstress.experiment.plan.slices import POST_HOC, slices_of
 from medstress.metrics.against import difference, paired
+from medstress.metrics.counts import is_unattacked
 from medstress.metrics.criteria import (
     NOT_COMPLETE,
     Evidence,
@@ -25,6 +26,7 @@ from medstress.metrics.criteria import (
 from medstress.metrics.slices import WIDE, is_too_small, slice_rows, worst_slices
 from medstress.metrics.vouched import FIRST
 from medstress.results.formats import plural, shorten
+from medstress.results.imported import KEY as IMPORTED
 from medstress.results.load import StoredRun
 from medstress.results.measures import measure
 from medstress.results.table import Format
@@ -73,10 +75,13 @@ def _add_slices(
         item = items[row.dataset, row.item_id]
         return list(slices_of(item, described, row.dataset, row.group))
 
-    found["slices"] = rows = slice_rows(trials, of_trial, budgets, controls)
+    found["slices"] = slice_rows(trials, of_trial, budgets, controls)
+    attacked = {row.attack for row in trials if not is_unattacked(row)}
+    rows = [row for row in found["slices"] if row["attack"] in attacked]
+    is_imported = bool(run.manifest.get(IMPORTED))  # its answers existed before
     found["slicing"] = {
         "by": list(described["by"]),
-        "label": described["label"],
+        "label": POST_HOC if is_imported else described["label"],
         "cuts": described["cuts"],
         "shrinkage": SHRINKAGE,
         "worst": worst_slices(rows),

@@ -9,6 +9,7 @@ from medstress.core.attack_sets import NAME, form_of
 from medstress.results.names import attack_words
 
 _CLAUSES = {
+    "none": "nothing was attacked",
     "textattack": "words were misspelt by a search",
     "discrete_zoo": "one name was replaced by a searched one",
     "medfuzz": "the vignette was reworded",

@@ -12,6 +12,7 @@ from medstress.backends.models.model_files import ModelFiles, find_model, no_pro
 from medstress.backends.options import BackendOptions
 from medstress.core.errors import UsageError
 from medstress.entities.encoders import minilm_folder
+from medstress.files.extras import importing
 from medstress.files.reading import loading
 from medstress.kinds import Kind
 from medstress.machine.compute_thread import in_compute_thread
@@ -98,7 +99,9 @@ def find_start(model: str, device: str, base: Path) -> Start:
 
     if find_spec("torch") is None or find_spec("transformers") is None:
         raise missing_extra("training", "transformers")
-    import torch
+    with importing("training", "transformers"):
+        import torch
+        import transformers  # noqa: F401 - needed for the model
 
     where = str(minilm_folder()) if model == "minilm" else model
     files = find_model(BackendOptions(model=where, base=base))

@@ -258,7 +258,7 @@ def test_where_nothing_succeeded_nobody_has_to_vouch() -> None:
 
 
 def test_an_estimate_without_worst_ends_is_widened_by_the_open_answers(trial: Make) -> None:
-    trials = [trial(item_id=str(i), n_unreadable=i < 5) for i in range(100)]
+    trials = [trial(item_id=str(i), n_unreadable=i < 5, n_asked=8) for i in range(100)]
     found = estimate(10, 100)
     rows = [row(asr_decided=found)]
     asked = {"metric": "asr_decided", "max_high": 0.2}
@@ -298,3 +298,19 @@ def test_a_difference_to_a_baseline_is_judged_by_its_ends() -> None:
     assert (judged["met"], judged["against"]) == (True, {"run": "old", "victim": "old"})
     strict = judge({**asked, "max_high": 0.0}, evidence([row(asr=estimate(1, 2))]))
     assert strict["met"] is False
+
+
+def test_where_no_trial_saw_an_edit_no_loss_is_judged(trial: Make) -> None:
+    found = estimate(0, 20)
+    rows = [row(asr=found, asr_bounds=[0.0, found["high"]], accuracy=estimate(18, 20))]
+    asked = {"metric": "asr", "max_high": 0.3}
+    idle = [trial(item_id=str(i), n_asked=0) for i in range(20)]
+    judged = judge(asked, evidence(rows, (), idle))
+    assert (judged["met"], judged["fault"]) == (None, False)
+    assert "nothing was attacked" in judged["reason"]
+    accuracy = {"metric": "accuracy", "min_low": 0.5}
+    assert judge(accuracy, evidence(rows, (), idle))["met"] is True
+    # One that saw an edit is enough to measure; a trial that failed is no idle one.
+    assert judge(asked, evidence(rows, (), [*idle, trial(item_id="x", n_asked=8)]))["met"] is True
+    failed = [trial(item_id=str(i), verdict=Verdict.FAILED, at="attack") for i in range(20)]
+    assert judge(asked, evidence(rows, (), failed))["met"] is not None

@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 
 from medstress.core.errors import StoreError
+from medstress.store import opening
 from medstress.store.opening import open_for_reading
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore
@@ -109,6 +110,24 @@ def test_reading_leaves_no_file_behind(folder):
     before = sorted(path.name for path in folder.iterdir())
     RunReader(folder).close()
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_temporary_tables_of_a_large_run_are_no_memory(folder, monkeypatch):
+    def read():
+        opened = open_for_reading(folder / FILE)
+        with closing(opened.db) as db:
+            kept = db.execute("PRAGMA temp_store").fetchone()
+        reader = RunReader(folder)
+        try:
+            return kept, list(reader.trials())
+        finally:
+            reader.close()
+
+    small = read()
+    monkeypatch.setattr(opening, "_IN_MEMORY", 0)
+    large = read()
+    assert (small[0], large[0]) == ((2,), (1,))
+    assert small[1] == large[1]
 
 
 def test_a_link_in_the_place_of_the_log_is_refused(folder, tmp_path):

@@ -16,7 +16,9 @@ from typing import Any
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import LENGTH, Decoding, Message
 from medstress.core.errors import PermanentBackendError, missing_extra
+from medstress.files.extras import importing
 from medstress.files.reading import loading
+from medstress.machine.cores import available_cores
 from medstress.option_letters import is_decided
 
 _BLOCK = 16
@@ -33,6 +35,9 @@ def open_engine(path: Path, n_context: int, options: BackendOptions) -> Engine:
     """
     if find_spec("xllamacpp") is None:
         raise missing_extra("the llama_cpp back end", "llama-cpp")
+    with importing("the llama_cpp back end", "llama-cpp"):
+        import xllamacpp
+    del xllamacpp
     with loading(
         lambda why: (
             f"llama.cpp cannot load {path} ({why}): the file is damaged, newer than the installed "
@@ -232,4 +237,4 @@ def _threads() -> int:
     llama.cpp's threads wait for each other, so more threads than cores are far slower.
     """
     setting = os.environ.get("OMP_NUM_THREADS", "")
-    return int(setting) if setting.isdecimal() and int(setting) else len(os.sched_getaffinity(0))
+    return int(setting) if setting.isdecimal() and int(setting) else available_cores()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from medstress.backends.local.score_calls import out_of_memory, too_long
 from medstress.backends.models.loaded_model import LoadedModel
 from medstress.backends.models.out_of_memory import in_halves, release_memory
-from medstress.backends.models.padded_forward import MAX_TOKENS, forward, longest_input
+from medstress.backends.models.padded_forward import forward, longest_input, most_tokens
 from medstress.backends.models.token_tree import plan_batches
 from medstress.core.calls import Backend, BackendTraits, Call, Compare, Compared, Failure, Reply
 from medstress.core.errors import UsageError
@@ -133,7 +133,7 @@ def read_pairs(
     batches = plan_batches(
         [len(pairs[i]) for i in ready],
         overhead=_OVERHEAD,
-        max_tokens=MAX_TOKENS[loaded.device.type],
+        max_tokens=most_tokens(loaded),
         max_waste=_MAX_WASTE,
     )
 

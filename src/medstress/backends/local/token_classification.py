@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from medstress.backends.local.score_calls import out_of_memory
 from medstress.backends.models.loaded_model import LoadedModel
 from medstress.backends.models.out_of_memory import in_halves, release_memory
-from medstress.backends.models.padded_forward import MAX_TOKENS, forward, longest_input
+from medstress.backends.models.padded_forward import forward, longest_input, most_tokens
 from medstress.backends.models.piece_windows import PieceTokenizer, Window
 from medstress.backends.models.token_tree import plan_batches
 from medstress.core.calls import Backend, BackendTraits, Call, Failure, Reply, Tag, Tagged
@@ -104,7 +104,7 @@ class TokenClassificationBackend(Backend):
         batches = plan_batches(
             [len(window) for window in windows],
             overhead=_OVERHEAD,
-            max_tokens=MAX_TOKENS[self._loaded.device.type],
+            max_tokens=most_tokens(self._loaded),
             max_waste=_MAX_WASTE,
         )
         for batch in batches:

@@ -15,6 +15,7 @@ from medstress.backends.options import BackendOptions
 from medstress.core.calls import ModelIdentity
 from medstress.core.errors import UsageError, did_you_mean, missing_extra
 from medstress.core.hashing import content_hash
+from medstress.files.extras import importing
 from medstress.files.reading import loading
 from medstress.machine.freed_memory import keep_freed_memory
 from medstress.machine.onednn_linear import use_onednn
@@ -57,6 +58,10 @@ def load_model(options: BackendOptions) -> LoadedModel:
     """
     if find_spec("torch") is None or find_spec("transformers") is None:
         raise missing_extra("the transformers back end", "transformers")
+    with importing("the transformers back end", "transformers"):
+        import torch
+        import transformers
+    del torch, transformers
     if options.dtype not in DTYPES:
         close = did_you_mean(options.dtype, DTYPES)
         raise UsageError(f"dtype {options.dtype!r}: expected one of {', '.join(DTYPES)}{close}")

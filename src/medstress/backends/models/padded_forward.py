@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from medstress.backends.models.loaded_model import LoadedModel
 
-MAX_TOKENS = {"cpu": 2048, "cuda": 32768}
+_MAX_TOKENS = {"cpu": 2048, "cuda": 32768}
 """Tokens of one forward pass, padding included."""
 _LONGEST = 512
 """The most tokens of one input: the length that the encoders of this field were trained on."""
@@ -25,6 +25,11 @@ class Inputs(Protocol):
         """The inputs, one row per name, `(n_names, n_tokens)`."""
 
     def __len__(self) -> int: ...
+
+
+def most_tokens(loaded: LoadedModel) -> int:
+    """Return the most tokens of one forward pass, padding included."""
+    return _MAX_TOKENS["cuda" if loaded.device.type == "cuda" else "cpu"]
 
 
 def longest_input(loaded: LoadedModel) -> int:

@@ -133,8 +133,12 @@ def _device(name: str) -> Any:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     kind, _, index = name.partition(":")
-    if kind not in {"cpu", "cuda"} or (index and not index.isdecimal()):
-        raise UsageError(f"device {name!r}: expected auto, cpu, cuda or cuda:<number>")
+    if kind not in {"cpu", "cuda", "mps"} or (index and not index.isdecimal()):
+        raise UsageError(f"device {name!r}: expected auto, cpu, cuda, cuda:<number> or mps")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise UsageError(
+            f"device {name!r}: torch finds no Apple GPU here; use device = 'auto' or 'cpu'"
+        )
     if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
         raise UsageError(
             f"device {name!r}: this machine shows {torch.cuda.device_count()} CUDA devices to "

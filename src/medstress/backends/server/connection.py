@@ -6,15 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any, TypeVar
-
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception,
-    stop_after_attempt,
-    wait_random_exponential,
-)
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from medstress.backends.options import ANSWER_SECONDS
 from medstress.backends.server.affinity import Labels, Sent
@@ -25,6 +17,9 @@ from medstress.backends.server.replica import Replica
 from medstress.backends.server.replicas import Replicas
 from medstress.backends.server.replies import cached_of
 from medstress.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState, Retrying
 
 T = TypeVar("T")
 
@@ -58,6 +53,13 @@ class Patience:
 
         There is no wait before another server is asked.
         """
+        from tenacity import (
+            Retrying,
+            retry_if_exception,
+            stop_after_attempt,
+            wait_random_exponential,
+        )
+
         jitter = wait_random_exponential(multiplier=self.first, max=self.longest)
         return Retrying(
             stop=stop_after_attempt(attempts),

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from medstress.backends.server.bounded_body import bounded
 from medstress.backends.server.errors import Server
-from medstress.core.errors import missing_extra
+from medstress.files.extras import importing
 
 if TYPE_CHECKING:
     from medstress.backends.server.timed_network import Allowance
@@ -37,13 +37,12 @@ def open_client(
     Raises:
         UsageError: the extra is not installed.
     """
-    try:
+    with importing("the back end 'openai'", "openai"):
         import httpx2
         import openai
+        import tenacity  # noqa: F401 - needed with the first request
 
         from medstress.backends.server.timed_network import Allowance, TimedNetwork
-    except ImportError as error:
-        raise missing_extra("the back end 'openai'", "openai") from error
 
     class Bounded(httpx2.SyncByteStream):
         def __init__(self, stream: Any, coding: str) -> None:

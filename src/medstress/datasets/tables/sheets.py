@@ -11,9 +11,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.core.errors import DataError, UsageError, did_you_mean, missing_extra
+from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.datasets.tables.delimited import check_no_title, checked_header
 from medstress.datasets.tables.table import Row, RowOrError, Table
+from medstress.files.extras import importing
 from medstress.files.reading import loading, read_bytes
 
 if TYPE_CHECKING:
@@ -31,10 +32,8 @@ def read_sheet(path: Path, sheet: str | None) -> Table:
         UsageError: openpyxl is not installed, or the sheet is not there or not settled.
         DataError: not an Excel file, or a header that is merged or names a column twice.
     """
-    try:
+    with importing("reading Excel files", "xlsx"):
         import openpyxl
-    except ImportError:
-        raise missing_extra("reading Excel files", "xlsx") from None
     data = read_bytes(path)
     with loading(
         lambda why: f"{path}: expected an Excel file (.xlsx), but reading it fails: {why}",

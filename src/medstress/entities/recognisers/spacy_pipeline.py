@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.entities.recognisers.recogniser import Found
 from medstress.entities.semantic_types import GROUPS, TYPE_IDENTIFIERS
+from medstress.files.extras import importing
 from medstress.files.reading import loading
 
 if TYPE_CHECKING:
@@ -153,12 +154,8 @@ def _check_declared(
 
 
 def _load(model: str, base: Path) -> Language:
-    try:
+    with importing("the package spacy of recogniser 'spacy'", "spacy"):
         import spacy
-    except ImportError as error:
-        raise UsageError(
-            "recogniser 'spacy' needs spaCy, which is not installed: pip install 'medstress[spacy]'"
-        ) from error
     folder = base / Path(model).expanduser()
     installed = spacy.util.get_installed_models()
     if model not in installed and not folder.is_dir():

@@ -106,6 +106,7 @@ class Cases:
             validity_reason=trial.validity_reason,
             evidence=_evidence(trial),
             perplexity_ratio=trial.perplexity_ratio,
+            pick_perplexity_ratio=trial.pick_perplexity_ratio,
             key=trial.key,
             answer_before=trial.answer_before,
             answer_after=last[0] if last else trial.answer_after,

@@ -82,6 +82,9 @@ def _facts(case: CaseRecord) -> Iterator[Line]:
         if case.shown_success != case.first_success:
             of = f", of {case.first_replacement}, the first success"
         told = f"{decimal(case.perplexity_ratio)} (edited option / clean option{of})"
+        if case.pick_perplexity_ratio is not None:
+            shown = f"{decimal(case.pick_perplexity_ratio)} (edited option / clean option)"
+            rows.append(("perplexity", shown))
         rows.append(("perplexity", told))
     rows.append(("queries", _queries(case)))
     rows += [

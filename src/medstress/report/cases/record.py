@@ -146,6 +146,8 @@ class CaseRecord:
     perplexity_ratio: float | None
     """Perplexity of the edited options over the clean ones, where it was measured: of the first
     success."""
+    pick_perplexity_ratio: float | None
+    """The same of the success that is shown, where it is another."""
     key: str
     """The gold answer."""
     answer_before: str | None

@@ -1,0 +1,355 @@
+"""Checks wheel and sdist: what they hold, that they install, run and resolve.
+
+Of `make release-check`, and by hand:
+
+    python scripts/package_check.py contents             # build both, look into them, `twine check`
+    python scripts/package_check.py installed --extras none figures openai
+    python scripts/package_check.py resolved --python 3.14
+    python scripts/package_check.py floors               # the lowest versions that are allowed
+
+contents   Nothing is missing, nothing is there that belongs elsewhere, licences are in, the
+           metadata say what pyproject.toml says, both stay below a size. Needs `build`, `twine`.
+installed  For each extra a clean environment: the wheel is installed, what the extra brings is
+           imported, and one question is asked of the mock. Extras that need a GPU's libraries
+           (`ONLY_RESOLVED`) are left out.
+resolved   pip finds wheels of all dependencies for Linux on every supported Python, without
+           installing them. Markers such as `python_version` are evaluated for the Python at hand.
+floors     A clean environment with the lowest version of every direct dependency, as a wheel, and
+           the tests `FLOOR_TESTS` in it.
+
+Exit code 1 if a check fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import email
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+LARGEST = 12_000_000
+"""Bytes of the wheel, and of the sdist."""
+LARGEST_FILE = 2_000_000
+"""Bytes of one file in them."""
+BESIDE = {"CHANGELOG.md", "CITATION.cff", "LICENSE", "NOTICE", "README.md", "SECURITY.md"} | {
+    ".gitignore",
+    "PKG-INFO",
+    "pyproject.toml",
+}
+"""All that an sdist holds beside the package."""
+UNWANTED = re.compile(
+    r"(^|/)(tests?|test_[^/]*|runs|\.env|\.git|\.venv|__pycache__|[^/]*\.(sqlite|pyc|pem|key|log))(/|$)"
+)
+SECRET = re.compile(
+    rb"-----BEGIN [A-Z ]*PRIVATE KEY|\bsk-[A-Za-z0-9]{32,}|\bhf_[A-Za-z0-9]{30,}"
+    rb"|\bAKIA[0-9A-Z]{16}\b|\bghp_[A-Za-z0-9]{36}"
+)
+TOGETHER = (
+    "adapters,docs,explain,figures,inspect-logs,llama-cpp,minilm,mlflow,notebooks,openai,pandas,"
+    "quantized,review,spacy,transformers,xlsx",
+    "ray",
+    "vllm",
+    "lm-eval",
+    "inspect",
+    "textattack",
+)
+"""Extras that go into one environment; each line is one."""
+ONLY_RESOLVED = ("vllm", "dev", "release")
+"""Not installed here: vllm brings a GPU's libraries; dev and release are what checks have."""
+OWN_CONSTRAINTS = {
+    "inspect": "constraints-inspect.txt",
+    "lm-eval": "constraints-lm-eval.txt",
+    "ray": "constraints-ray.txt",
+    "textattack": "constraints-textattack.txt",
+}
+"""Extra -> the versions it is tested with, where `constraints.txt` does not fit."""
+FLOOR_EXTRAS = ("figures", "openai", "pandas", "review", "spacy", "xlsx")
+"""Extras whose floors are tested beside those of the base: those that need no weights."""
+FLOOR_TESTS = (
+    "tests/unit/core",
+    "tests/unit/entities",
+    "tests/unit/rendering",
+    "tests/unit/results",
+    "tests/unit/stats",
+    "tests/unit/store",
+    "tests/frozen",
+    "tests/cli/test_figures_and_recipes.py",
+)
+"""`tests/frozen` above all: an older library may draw other names from the same seed."""
+TESTING = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "pillow")
+"""What these tests need beside the package."""
+MOCK = """\
+[experiment]
+name = "one"
+controls = false
+[dataset]
+name = "sample"
+limit = 1
+[entities]
+type = "drugs"
+vocabulary = "drugs"
+embedding = "ngram"
+[victim]
+backend = "mock"
+[attack]
+name = "entity_substitution"
+sampler = "random"
+budget = 2
+"""
+IMPORTS = """\
+import sys
+from importlib import import_module
+from importlib.metadata import packages_distributions
+wanted = {name.lower().replace("_", "-") for name in sys.argv[1:]}
+for module, owners in sorted(packages_distributions().items()):
+    plain = module.isidentifier() and not module.startswith("_") and "test" not in module
+    if plain and wanted & {owner.lower().replace("_", "-") for owner in owners}:
+        import_module(module)
+import medstress
+"""
+"""Imports every module that the named packages bring."""
+
+
+class Failed(Exception):
+    """A check failed; the message says what is wrong and what to do."""
+
+
+def main() -> int:
+    """Return 1 where a check failed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("check", choices=CHECKS)
+    parser.add_argument("--extras", nargs="+", help="installed: these alone; `none` is the base")
+    parser.add_argument("--python", nargs="+", default=PYTHONS, help="resolved: for these alone")
+    args = parser.parse_args()
+    try:
+        for told in CHECKS[args.check](args):
+            print(told, flush=True)
+    except Failed as error:
+        print(f"FAILED: {error}", flush=True)
+        return 1
+    return 0
+
+
+def build(out: Path, root: Path = ROOT) -> tuple[Path, Path]:
+    """Build wheel and sdist, the wheel from the sdist, and return both."""
+    _run([sys.executable, "-m", "build", "--outdir", str(out), str(root)], "build")
+    (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
+    return wheel, sdist
+
+
+def check_contents(_: argparse.Namespace) -> Iterator[str]:
+    """Build both and look into them."""
+    with tempfile.TemporaryDirectory() as made:
+        wheel, sdist = build(Path(made))
+        yield from examine(wheel, sdist)
+        _run([sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist)], "twine")
+    yield "twine check: passed"
+
+
+def examine(wheel: Path, sdist: Path, root: Path = ROOT) -> Iterator[str]:
+    """Look into a wheel and an sdist that were built from a checkout."""
+    with zipfile.ZipFile(wheel) as opened:
+        in_wheel = {name: opened.read(name) for name in opened.namelist()}
+    with tarfile.open(sdist) as packed:
+        files = {each.name.partition("/")[2]: each for each in packed if each.isfile()}
+        in_sdist = {name: packed.extractfile(each).read() for name, each in files.items()}  # type: ignore[union-attr]
+    info = next(name.partition("/")[0] for name in in_wheel if ".dist-info/" in name)
+    package = {f"src/{name}" for name in in_wheel if not name.startswith(info)}
+    for archive, found in ((wheel, package), (sdist, in_sdist.keys() - BESIDE)):
+        expected = set(_tracked(root, "src/medstress"))
+        if missing := sorted(expected - found):
+            raise Failed(f"{archive.name} lacks {', '.join(missing[:5])}: is it ignored by git?")
+        if more := sorted(found - expected):
+            raise Failed(f"{archive.name} holds {', '.join(more[:5])}, which git does not track")
+    if lacks := sorted(BESIDE - in_sdist.keys()):
+        raise Failed(f"{sdist.name} lacks {', '.join(lacks)}")
+    for archive, held in ((wheel, in_wheel), (sdist, in_sdist)):
+        _check_files(archive, held)
+    _check_metadata(in_wheel, info)
+    for archive in (wheel, sdist):
+        yield f"{archive.name}: {archive.stat().st_size / 1e6:.1f} MB"
+    yield f"{len(in_wheel)} files in the wheel, {len(in_sdist)} in the sdist"
+
+
+def _check_files(archive: Path, held: Mapping[str, bytes]) -> None:
+    if archive.stat().st_size > LARGEST:
+        raise Failed(f"{archive.name}: {archive.stat().st_size:,} bytes, more than {LARGEST:,}")
+    for name, data in held.items():
+        # The conformance suites and the templates of `medstress new` are meant to be there.
+        shipped = re.sub("medstress/(testing|scaffolding/templates)/.*", "", name)
+        if UNWANTED.search(shipped):
+            raise Failed(f"{archive.name} holds {name}, which belongs to no package")
+        if len(data) > LARGEST_FILE:
+            raise Failed(f"{archive.name}: {name} has {len(data):,} bytes; more than a table needs")
+        if SECRET.search(data):
+            raise Failed(f"{archive.name}: {name} looks as if it held a secret")
+
+
+def _check_metadata(held: Mapping[str, bytes], info: str) -> None:
+    said = email.message_from_bytes(held[f"{info}/METADATA"])
+    for field, expected in (
+        ("Name", PROJECT["name"]),
+        ("Requires-Python", PROJECT["requires-python"]),
+        ("License-Expression", PROJECT["license"]),
+        ("Description-Content-Type", "text/markdown"),
+    ):
+        if said[field] != expected:
+            raise Failed(f"metadata: {field} is {said[field]!r}, expected {expected!r}")
+    if set(said.get_all("License-File", ())) != set(PROJECT["license-files"]):
+        raise Failed("metadata: License-File does not name the license-files of pyproject.toml")
+    for name in PROJECT["license-files"]:
+        if held.get(f"{info}/licenses/{name}") != (ROOT / name).read_bytes():
+            raise Failed(f"the wheel lacks {name} among its licences")
+    if set(said.get_all("Provides-Extra", ())) != set(PROJECT["optional-dependencies"]):
+        raise Failed("metadata: the extras are not those of pyproject.toml")
+    told = held[f"{info}/entry_points.txt"].decode()
+    if "medstress = medstress.__main__:main" not in told:
+        raise Failed("the wheel declares no command `medstress`")
+
+
+def check_installed(args: argparse.Namespace) -> Iterator[str]:
+    """Install the wheel without extras and with each, and ask one question of the mock."""
+    every = ["none", *(e for e in PROJECT["optional-dependencies"] if e not in ONLY_RESOLVED)]
+    with tempfile.TemporaryDirectory() as made:
+        wheel, _ = build(Path(made))
+        for extra in args.extras or every:
+            with _environment() as python:
+                constraints = ROOT / OWN_CONSTRAINTS.get(extra, "constraints.txt")
+                name = "" if extra == "none" else f"[{extra}]"
+                _install(python, f"medstress{name} @ {wheel.as_uri()}", constraints=constraints)
+                brought = [] if extra == "none" else [each.name for each in parts(extra)]
+                _run([*python, "-c", IMPORTS, *brought], f"import what {extra} brings")
+                yield f"{extra}: installed, imported, {_asked_once(python)}"
+
+
+def _asked_once(python: list[str]) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "one.toml").write_text(MOCK, "utf-8")
+        command = [*python, "-m", "medstress", "run", "one.toml", "--out", "run", "--quiet"]
+        _run(command, "a run on one question", cwd=Path(folder))
+        _run([*python, "-m", "medstress", "verify", "run"], "verify", cwd=Path(folder))
+    return "one question asked and verified"
+
+
+def check_resolved(args: argparse.Namespace) -> Iterator[str]:
+    """Resolve all extras for every Python, without installing."""
+    fails = []
+    with tempfile.TemporaryDirectory() as made:
+        wheel, _ = build(Path(made))
+        for version in args.python:
+            for extras in TOGETHER:
+                command = [
+                    *(sys.executable, "-m", "pip", "install", "--quiet", "--dry-run"),
+                    *("--ignore-installed", "--only-binary=:all:", "--python-version", version),
+                    *("--target", f"{made}/never", f"medstress[{extras}] @ {wheel.as_uri()}"),
+                ]
+                try:
+                    _run(command, f"resolving for Python {version}")
+                    told = "resolved"
+                except Failed as error:
+                    told = f"FAILED: {error}"
+                    fails.append(f"{extras} for {version}")
+                yield f"Python {version}, {extras}: {told}"
+    if fails:
+        raise Failed(f"no wheels of all dependencies: {'; '.join(fails)}")
+
+
+def check_floors(_: argparse.Namespace) -> Iterator[str]:
+    """Run tests with the lowest version of each dependency."""
+    pinned = [f"{name}=={version}" for name, version in floors(FLOOR_EXTRAS).items()]
+    with _environment() as python:
+        _install(python, *pinned, *TESTING, "--only-binary=:all:")
+        _install(python, "--no-deps", str(ROOT))
+        command = [*python, "-m", "pytest", "-p", "no:cacheprovider", *FLOOR_TESTS]
+        # What newer versions of the libraries no longer warn of is no concern of ours.
+        told = _run([*command, "-W", "ignore"], "the tests on the floors", cwd=ROOT)
+    yield f"{', '.join(pinned)}: {told.strip().splitlines()[-1]}"
+
+
+def floors(extras: Iterable[str]) -> dict[str, str]:
+    """Return the lowest version of each dependency of the base and of some extras."""
+    found = {}
+    for each in (
+        *map(Requirement, PROJECT["dependencies"]),
+        *(p for e in extras for p in parts(e)),
+    ):
+        lowest = [each_.version for each_ in each.specifier if each_.operator in (">=", "==")]
+        if len(lowest) != 1:
+            raise Failed(f"pyproject.toml: {each} has no floor; write NAME>=VERSION")
+        found[each.name] = lowest[0]
+    return found
+
+
+def parts(extra: str) -> list[Requirement]:
+    """Return what an extra brings, those of extras that it names included."""
+    found = []
+    for each in map(Requirement, PROJECT["optional-dependencies"][extra]):
+        if each.name == PROJECT["name"]:
+            found += [part for named in sorted(each.extras) for part in parts(named)]
+        else:
+            found.append(each)
+    return found
+
+
+@contextmanager
+def _environment() -> Iterator[list[str]]:
+    """Make a clean environment, yield its interpreter's command, and remove it."""
+    with tempfile.TemporaryDirectory(prefix="medstress-clean-") as folder:
+        _run([sys.executable, "-m", "venv", folder], "venv")
+        # Neither this folder nor PYTHONPATH may lend it a package.
+        yield [str(next(Path(folder).glob("[bS]*/python*"))), "-P"]
+
+
+def _install(python: list[str], *what: str, constraints: Path | None = None) -> None:
+    limits = {"PIP_CONSTRAINT": str(constraints)} if constraints else {}
+    _run([*python, "-m", "pip", "install", "--quiet", *what], f"pip install {what[0]}", limits)
+
+
+def _tracked(root: Path, folder: str) -> list[str]:
+    return _run(["git", "ls-files", folder], "git ls-files", cwd=root).split()
+
+
+def _run(
+    command: list[str], what: str, changed: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> str:
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**kept, **(changed or {})},
+    )
+    if done.returncode:
+        said = " ".join((done.stdout + done.stderr).split())[-900:]
+        raise Failed(f"{what}: {said}")
+    return done.stdout
+
+
+CHECKS: dict[str, Callable[[argparse.Namespace], Iterator[str]]] = {
+    "contents": check_contents,
+    "installed": check_installed,
+    "resolved": check_resolved,
+    "floors": check_floors,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

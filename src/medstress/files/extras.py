@@ -1,0 +1,168 @@
+"""What is installed of the packages that medstress and its extras need, and what completes it.
+
+`pip install 'medstress[EXTRA]'` completes an installed medstress without fetching it again: pip
+goes through what is installed and adds what is missing or too old.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import (
+    PackageNotFoundError,
+    packages_distributions,
+    requires,
+    version,
+)
+from importlib.util import find_spec
+from pathlib import Path
+from traceback import extract_tb
+
+from packaging.requirements import Requirement
+
+from medstress.core.errors import UsageError, missing_extra, reason
+
+_PACKAGE = "medstress"
+BASE = ""
+"""Stands for what medstress needs without any extra."""
+
+_COMPILER = re.compile(
+    r"find (a |any )?(working )?(C|C\+\+|CXX|CUDA)?\s?compiler|No working C\+\+ compiler"
+    r"|unable to execute '?(gcc|cc|g\+\+|clang)|Python\.h: No such file"
+    r"|No such file.*'(gcc|cc|g\+\+)'"
+)
+"""What torch, Triton and setuptools say without a compiler or Python's headers."""
+
+
+@contextmanager
+def importing(what: str, extra: str) -> Iterator[None]:
+    """Import packages of an extra inside the block; where that fails, say what mends it.
+
+    Args:
+        what: the part of medstress that needs them, such as `the transformers back end`.
+        extra: the extra that brings them.
+
+    Raises:
+        UsageError: nothing of the extra is installed, or only a part, or a package is damaged.
+    """
+    try:
+        yield
+    except (ImportError, OSError) as error:  # a compiled part without its library is an OSError
+        raise import_fault(what, extra, error) from error
+
+
+def import_fault(what: str, extra: str, error: ImportError | OSError) -> UsageError:
+    """Return the error for a package of an extra that could not be imported."""
+    needed, lacking = requirements(extra), lacking_of(extra)
+    absent = _absent(error)
+    if absent and (len(lacking) == len(needed) or absent in map(_normal, needed)):
+        return missing_extra(what, extra)
+    return _half(f"{what}: the extra `{extra}` is", f"'{_PACKAGE}[{extra}]'", lacking, error)
+
+
+def base_fault(error: BaseException) -> UsageError | None:
+    """Return an error with the command that mends it if medstress itself lacks a package.
+
+    None for any other error, and for modules that no dependency of medstress is to bring.
+    """
+    if not isinstance(error, ImportError) or not (lacking := lacking_of(BASE)):
+        return None
+    return _half(f"{_PACKAGE} is", _PACKAGE, lacking, error)
+
+
+def compiler_needed(why: str) -> str:
+    """Return how to get a compiler if that is what a library complains of; else nothing.
+
+    >>> compiler_needed("Failed to find C compiler. Please specify via CC environment variable.")
+    '; a compiler is missing: apt-get install gcc g++ python3-dev (Debian, Ubuntu)'
+    """
+    if not _COMPILER.search(why):
+        return ""
+    return "; a compiler is missing: apt-get install gcc g++ python3-dev (Debian, Ubuntu)"
+
+
+def requirements(extra: str = BASE) -> dict[str, Requirement]:
+    """Return what an extra brings here, by name, extras that it names included.
+
+    Empty if medstress runs from a folder without being installed.
+    """
+    try:
+        declared = [Requirement(each) for each in requires(_PACKAGE) or ()]
+    except PackageNotFoundError:
+        return {}
+    return {each.name: each for each in _of(extra, declared)}
+
+
+def lacking_of(extra: str = BASE) -> list[str]:
+    """Return what of an extra is missing or too old, in words such as `torch is missing`."""
+    return [told for each in requirements(extra).values() if (told := _lack(each)) is not None]
+
+
+def _of(extra: str, declared: list[Requirement]) -> Iterator[Requirement]:
+    for each in declared:
+        if not _holds(each, extra) or (extra != BASE and _holds(each, BASE)):
+            continue  # what the base brings is not the extra's own
+        if each.name == _PACKAGE:
+            for named in sorted(each.extras):
+                yield from _of(named, declared)
+        else:
+            yield each
+
+
+def _holds(each: Requirement, extra: str) -> bool:
+    return each.marker is None or each.marker.evaluate({"extra": extra})
+
+
+def _lack(needed: Requirement) -> str | None:
+    try:
+        found = version(needed.name)
+    except PackageNotFoundError:
+        return f"{needed.name} is missing"
+    if needed.specifier.contains(found, prereleases=True):
+        return None
+    return f"{needed.name} is {found}, not {needed.specifier}"
+
+
+def _half(who: str, target: str, lacking: list[str], error: Exception) -> UsageError:
+    if not lacking and (absent := _absent(error)):
+        lacking = [f"{absent} is missing"]
+    if lacking:
+        told, command = ", ".join(lacking), f"pip install {target}"
+    else:
+        told = f"{reason(error)}"
+        command = f"pip install --force-reinstall {_broken(error)}"
+    return UsageError(
+        f"{who} installed only in part ({told}); complete it with: {command}"
+    ).with_command(command)
+
+
+def _absent(error: BaseException) -> str | None:
+    """Return the package that was not found, under pip's name; None if something else failed."""
+    name = getattr(error, "name", None)
+    if not isinstance(error, ModuleNotFoundError) or not name:
+        return None
+    top = name.partition(".")[0]
+    try:
+        return _normal(top) if find_spec(top) is None else None
+    except (ImportError, ValueError):
+        return _normal(top)
+
+
+def _broken(error: BaseException) -> str:
+    """Return the installed package whose code failed last, under pip's name."""
+    owners = packages_distributions()
+    for frame in reversed(extract_tb(error.__traceback__)):
+        for place in sys.path:
+            path = Path(frame.filename)
+            if place and path.is_relative_to(place):
+                top = path.relative_to(place).parts[0].removesuffix(".py")
+                if top in owners and top != _PACKAGE:
+                    return str(owners[top][0])
+    named = (getattr(error, "name", None) or "").partition(".")[0]
+    return str(owners.get(named, [named or "PACKAGE"])[0])
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

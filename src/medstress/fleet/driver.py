@@ -1,0 +1,319 @@
+"""The driver of a run on many machines: it makes workers, passes on what they ask, and counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Any, Protocol
+
+from medstress.core.errors import MedstressError, StoreError, UsageError
+from medstress.engine.progress import Progress
+from medstress.fleet.keeper_process import KeeperProcess, error_of
+from medstress.fleet.messages import pack, unpack
+from medstress.fleet.order import Order, check_environment, environment
+from medstress.fleet.worker import NOTHING
+from medstress.results.formats import plural
+from medstress.running.prepare import Watcher
+
+_ROUND_SECONDS = 0.25
+"""Longest wait for messages; after it the display is drawn."""
+_IDLE_SECONDS = 0.5
+"""What a worker waits that finds no free shard."""
+_GATHER_SECONDS = 60.0
+"""How long the first shard waits until every worker has said its versions. Those that a cluster has
+no room for are compared when they come."""
+_NOTE_SECONDS = 5.0
+_MOST_DEATHS = 5
+"""Workers that may end one after the other on a shard, or before they begin."""
+
+
+class Workers(Protocol):
+    """Makes workers (`medstress.fleet.worker.Worker`) somewhere, and carries their messages."""
+
+    def start(self, owner: str, told: bytes) -> None:
+        """Make a worker and take its first message."""
+
+    def send(self, owner: str, answer: bytes) -> None:
+        """Answer a worker, and take its next message."""
+
+    def receive(self, seconds: float) -> Iterable[tuple[str, bytes | None]]:
+        """Return the messages that have come, waiting for the first; None of a dead worker."""
+
+    def end(self, owner: str) -> None:
+        """End a worker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How the shards ended."""
+
+    n_done: int
+    """Shards that ended with their last trial."""
+    n_limited: int
+    """Those that a cap of the run ended."""
+    n_deaths: int
+    """Leases that ended with their worker."""
+    n_lost: int
+    """Answers known to be lost with them, which were bought again."""
+    n_lost_at_most: int
+    """The most calls that may have been bought again: what a worker did since it last reported is
+    not known."""
+    n_keepers: int
+    """Keepers that were started in place of one that was gone."""
+
+
+def outcome_of(overview: Mapping[str, Any], n_unshipped: int, n_keepers: int) -> Outcome:
+    """Return how the shards ended.
+
+    Args:
+        overview: the keeper's.
+        n_unshipped: the most calls of a worker that no shipped ledger holds.
+        n_keepers: see `Outcome`.
+    """
+    counts = overview["counts"]
+    return Outcome(
+        n_done=counts["done"],
+        n_limited=counts["limited"] + counts["open"],
+        n_deaths=overview["deaths"],
+        n_lost=overview["lost"],
+        n_lost_at_most=max(overview["lost"], overview["deaths"] * n_unshipped),
+        n_keepers=n_keepers,
+    )
+
+
+@dataclass(slots=True)
+class _Total:
+    """What all shards have reported, in the shape of displays."""
+
+    n_planned: int
+    of_shard: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    of_lease: dict[tuple[int, int], Mapping[str, float]] = field(default_factory=dict)
+    before: Mapping[str, float] = field(default_factory=dict)
+    """Used by leases of earlier drivers."""
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        self.of_shard[message["shard"]] = message["reported"]
+        self.of_lease[message["shard"], message["epoch"]] = message["used"]
+
+    def progress(self) -> Progress:
+        def shards(name: str) -> int:
+            return sum(int(each.get(name, 0)) for each in self.of_shard.values())
+
+        def used(name: str) -> float:
+            leases = sum(float(each[name]) for each in self.of_lease.values())
+            return float(self.before.get(name, 0)) + leases
+
+        return Progress(
+            n_planned=self.n_planned,
+            n_done=shards("n_done"),
+            n_flipped=shards("n_flipped"),
+            n_eligible=shards("n_eligible"),
+            n_failed=shards("n_failed"),
+            n_computed=int(used("queries")),
+            n_tokens=int(used("tokens")),
+            usd=used("usd"),
+        )
+
+
+class Driver:
+    """Runs all shards of one run on workers that come and go."""
+
+    def __init__(
+        self,
+        order: Order,
+        *,
+        plan: Mapping[str, str],
+        n_planned: int,
+        keeper: KeeperProcess,
+        workers: Workers,
+        n_workers: int,
+        watcher: Watcher,
+        until: float | None = None,
+    ) -> None:
+        self._order, self._plan, self._environment = order, plan, environment()
+        self._keeper, self._workers, self._n_workers = keeper, workers, n_workers
+        self._watcher, self._until = watcher, until
+        self._total = _Total(n_planned)
+        self._alive: dict[str, str] = {}  # owner -> its name in messages
+        self._greeted: set[str] = set()
+        self._working: set[str] = set()  # those that have a shard
+        self._n_started = self._n_unready_deaths = 0
+        self._is_ending = self._has_announced = False
+        self._n_when_opened = -1.0
+        self._n_held = 1
+        self._started = time.monotonic()
+        self._seconds_before = self._noted = self._shown = 0.0
+
+    def run(self, reported: Iterable[tuple[int, Mapping[str, Any]]], n_shards_left: int) -> Outcome:
+        """Run until every shard has ended, or a cap ends the run.
+
+        Args:
+            reported: what shards of earlier drivers have done.
+            n_shards_left: shards that are not done.
+
+        Raises:
+            UsageError, DataError, StoreError, BackendError: a worker's or the keeper's sentence.
+            KeyboardInterrupt: raised once the workers have shipped what came in time.
+        """
+        self._total.of_shard.update(reported)
+        told = self._keeper.ask("overview")[0]
+        self._total.before, self._seconds_before = told["used"], told["seconds"]
+        try:
+            for _ in range(min(self._n_workers, n_shards_left)):
+                self._start()
+            while self._alive:
+                self._round(_ROUND_SECONDS)
+                self._show()
+            self._watcher.progress(self._total.progress())
+        except (KeyboardInterrupt, MedstressError):
+            self._stop()
+            raise
+        finally:
+            for owner in list(self._alive):
+                self._workers.end(owner)
+        return outcome_of(
+            self._keeper.ask("overview")[0],
+            n_unshipped=self._order.ship_every + self._n_held,
+            n_keepers=self._keeper.n_restarts,
+        )
+
+    def _round(self, seconds: float) -> None:
+        if self._until is not None and time.monotonic() >= self._until:
+            self._is_ending = True
+        for owner, message in list(self._workers.receive(seconds)):
+            if owner not in self._alive:
+                continue
+            if message is None:
+                self._died(owner)
+            elif message == NOTHING:
+                self._workers.send(owner, NOTHING)
+            elif (answer := self._answer(owner, message)) is not None:
+                self._workers.send(owner, answer)
+
+    def _show(self) -> None:
+        """Show how far the run is, and keep how long it has asked, for its limit of seconds."""
+        seconds = time.monotonic() - self._started
+        if seconds - self._shown >= _ROUND_SECONDS:
+            self._shown = seconds
+            self._watcher.progress(self._total.progress())
+        if seconds - self._noted >= _NOTE_SECONDS:
+            self._noted = seconds
+            self._keeper.ask("overview", seconds=self._seconds_before + seconds)
+
+    def _start(self) -> None:
+        owner = token_hex(8)
+        self._n_started += 1
+        self._alive[owner] = f"worker {self._n_started}"
+        self._workers.start(owner, pack({"order": self._order.as_json(), "owner": owner}))
+
+    def _died(self, owner: str) -> None:
+        name = self._alive.pop(owner)
+        self._working.discard(owner)
+        self._n_unready_deaths += owner not in self._greeted
+        if self._n_unready_deaths >= _MOST_DEATHS:
+            raise StoreError(
+                f"{plural(_MOST_DEATHS, 'worker')} ended before they began, the last of them {name}"
+                "; their logs stand where the cluster keeps them (Ray: in its folder `logs`)"
+            )
+        self._keeper.ask("revoke", owner=owner)
+        told = self._keeper.ask("overview")[0]
+        if told["in_a_row"] >= _MOST_DEATHS:
+            raise StoreError(
+                f"{plural(_MOST_DEATHS, 'worker')} ended one after the other on the same shard, "
+                "without shipping an answer; is there memory enough for the model? What was "
+                "shipped is kept, and the same command goes on"
+            )
+        if not self._is_ending and told["counts"]["open"]:
+            self._start()
+
+    def _answer(self, owner: str, data: bytes) -> bytes | None:
+        message, _ = unpack(data)
+        match message["ask"]:
+            case "hello":
+                check_environment(self._alive[owner], self._environment, message["versions"])
+                return pack({})
+            case "planned":
+                self._check_plan(owner, message["plan"])
+                self._greeted.add(owner)
+                return pack({})
+            case "lease":
+                return self._lease(owner, data, message["holds"])
+            case "grant":
+                return self._keeper.pass_on(pack({**message, "workers": self._n_workers}))
+            case "renew":
+                self._total.take(message)
+                told, _ = unpack(self._keeper.pass_on(data))
+                return pack({**told, "stop": self._is_ending})
+            case "ship":
+                self._total.take(message)
+                return self._keeper.pass_on(data)
+            case "bye" | "failed" as what:
+                del self._alive[owner]
+                self._working.discard(owner)
+                self._workers.end(owner)
+                if what == "failed" and not self._is_ending:
+                    raise error_of(message)
+                return None
+        return self._keeper.pass_on(data)
+
+    def _check_plan(self, owner: str, plan: Mapping[str, str]) -> None:
+        """Raise a UsageError if a worker's machine has other data or another experiment."""
+        differing = [name for name, digest in self._plan.items() if plan.get(name) != digest]
+        if differing:
+            raise UsageError(
+                f"{self._alive[owner]} has other {' and '.join(differing)} than this machine; give "
+                f"all machines the same files in {self._order.base}, nothing was asked"
+            )
+
+    def _lease(self, owner: str, data: bytes, n_held: int) -> bytes:
+        self._working.discard(owner)
+        if self._is_ending:
+            return pack({"end": True})
+        if not self._has_announced:
+            waited = time.monotonic() - self._started
+            if not self._greeted.issuperset(self._alive) and waited < _GATHER_SECONDS:
+                return pack({"lease": None, "seconds": _IDLE_SECONDS})
+            self._announce(n_held)
+        answer = self._keeper.pass_on(data)
+        told, _ = unpack(answer)
+        if told.get("lease") is not None:
+            self._working.add(owner)
+        if told.get("lease") is not None or "error" in told:
+            return answer
+        counts = told["counts"]
+        if counts["leased"] or counts["open"] or self._opened_again(counts["limited"]):
+            return pack({"lease": None, "seconds": _IDLE_SECONDS})
+        return pack({"end": True})
+
+    def _opened_again(self, n_limited: int) -> bool:
+        """Free the shards that a cap ended, if others have left something of it since."""
+        if not n_limited:
+            return False
+        told = self._keeper.ask("overview")[0]
+        n_used = sum(told["used"].values())
+        if n_used == self._n_when_opened or any(told["is_used_up"].values()):
+            return False
+        self._n_when_opened = n_used
+        return bool(self._keeper.ask("open_again")[0]["shards"])
+
+    def _announce(self, n_held: int) -> None:
+        """Say before the first call what may be paid beyond a cap, and what may be paid twice."""
+        self._has_announced, self._n_held = True, n_held
+        n = self._n_workers
+        self._watcher.announce(
+            f"{plural(self._order.n_shards, 'shard')} among {plural(n, 'worker')}; max_queries is "
+            f"never exceeded; tokens and dollars may be by what is in flight, at most {n_held:,} "
+            f"calls a worker; if a worker is lost, at most {self._order.ship_every + n_held:,} "
+            "calls are paid again"
+        )
+
+    def _stop(self) -> None:
+        """Let the workers ship what comes in time; whatever goes wrong now is not the reason."""
+        self._is_ending = True
+        until = time.monotonic() + self._watcher.drain_seconds
+        with suppress(MedstressError):
+            while self._working and time.monotonic() < until:
+                self._round(_ROUND_SECONDS)

@@ -1,0 +1,437 @@
+"""A run on many machines, with threads in place of machines: it ends as the run of one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import pytest
+
+from medstress.api.run import Run
+from medstress.core.errors import OtherRunError, StoreError, UsageError
+from medstress.engine.progress import Progress
+from medstress.fleet import driver as drivers
+from medstress.fleet import order as orders
+from medstress.fleet import run as runs
+from medstress.fleet.keeper import Keeper
+from medstress.fleet.keeper_process import KeeperProcess, checked_answer
+from medstress.fleet.leases import StaleLeaseError
+from medstress.fleet.messages import pack, unpack
+from medstress.fleet.run import Fleet, run_on_workers
+from medstress.fleet.worker import Channel, LeasedShard, Worker
+from medstress.running.prepare import Watcher
+
+GONE = pack({"error": "the machine is gone", "kind": "StoreError"})
+
+
+class Threads:
+    """Workers in threads of this process, which can be lost at any message.
+
+    Args:
+        lose: given the number of the message and the message, says whether its worker is lost.
+    """
+
+    def __init__(self, lose=lambda n, message: False):
+        self.lose, self.n, self.lost, self.asks = lose, 0, [], []
+        self._workers, self._told = {}, queue.Queue()
+
+    def start(self, owner, told):
+        self._workers[owner] = Worker(told)
+        self.send(owner, b"")
+
+    def send(self, owner, answer):
+        worker = self._workers[owner]
+        _in_thread(lambda: self._told.put((owner, worker.exchange(answer))))
+
+    def receive(self, seconds):
+        with suppress(queue.Empty):
+            owner, message = self._told.get(timeout=seconds)
+            if owner in self._workers:
+                self.n += 1
+                asked = unpack(message)[0] if message else {"ask": "nothing"}
+                self.asks.append(asked["ask"])
+                if self.lose(self.n, asked):
+                    self.lost.append(asked)
+                    self.end(owner)
+                    yield owner, None
+                else:
+                    yield owner, message
+
+    def end(self, owner):
+        worker = self._workers.pop(owner, None)
+        if worker is not None:
+            # Whatever it asks from now on is not answered, so that its thread ends.
+            _in_thread(lambda: _refuse(worker))
+
+
+def _in_thread(work):
+    threading.Thread(target=work, daemon=True).start()
+
+
+def _refuse(worker):
+    answer = GONE
+    while message := worker.exchange(answer):
+        if unpack(message)[0]["ask"] in ("bye", "failed"):
+            return
+
+
+class KeeperHere:
+    """A keeper in this process: starting one takes a third of a second."""
+
+    n_restarts = 0
+
+    def __init__(self, folder, lease_seconds):
+        self._keeper = Keeper(folder, lease_seconds=lease_seconds)
+
+    def ask(self, ask, ledger=b"", **values):
+        return checked_answer(self.pass_on(pack({"ask": ask, **values}, ledger)))
+
+    def pass_on(self, data):
+        return self._keeper.answer(data)
+
+    def close(self):
+        self._keeper.close()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """No other process, and no worker that waits for long."""
+    monkeypatch.setattr(runs, "KeeperProcess", KeeperHere)
+    monkeypatch.setattr(drivers, "_IDLE_SECONDS", 0.02)
+
+
+@pytest.fixture(scope="module")
+def unbroken(workbench, tmp_path_factory):
+    """The tables of the run of one process, and how many calls it made."""
+    bench = workbench.Bench(tmp_path_factory.mktemp("alone"))
+    bench.tables["victim"][0]["batch_size"] = 1
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in bench.environment().items():
+            patch.setenv(name, value)
+        assert bench.run() == 0
+    return exported(bench.out), len(bench.received())
+
+
+@pytest.fixture
+def alone(bench, unbroken):
+    """The same, for an experiment that asks call by call."""
+    bench.tables["victim"][0]["batch_size"] = 1
+    return unbroken
+
+
+def fleet(threads, n_workers=2, n_shards=5, **keys):
+    """A fleet of threads."""
+
+    @contextmanager
+    def opened(_):
+        yield threads, n_workers
+
+    keys = {"lease_seconds": 20.0, **keys}
+    return Fleet(open_workers=opened, n_shards=n_shards, **keys)
+
+
+def spread(bench, threads, out="many", watcher=None, **keys):
+    """Run the experiment on a fleet."""
+    place = bench.root / out
+    given = fleet(threads, **keys)
+    return run_on_workers(bench.write(), place, given, watcher=watcher)
+
+
+def exported(folder):
+    """All that the tables of a run hold, but times."""
+    found = []
+    for table in ("trials", "items", "exchanges"):
+        file = folder.parent / f"{folder.name}.{table}.jsonl"
+        Run(folder).export(table, file)
+        rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        found.append([{key: row[key] for key in row if key != "seconds"} for row in rows])
+    return found
+
+
+@pytest.mark.parametrize(("n_workers", "n_shards"), [(1, 2), (3, 16)])
+def test_the_run_is_that_of_one_process(bench, alone, n_workers, n_shards):
+    one = spread(bench, Threads(), n_workers=n_workers, n_shards=n_shards)
+    assert exported(one.folder) == alone[0]
+    assert Run(one.folder).manifest()["complete"]
+    assert len(bench.received()) == alone[1]
+    assert one.outcome.n_done == n_shards
+    assert not list(one.shards.iterdir()) or [p.name for p in one.shards.iterdir()] == [".fleet"]
+
+
+@pytest.mark.parametrize("store", ["folder", "memory://fleet-test"])
+def test_ledgers_may_travel_to_a_store(bench, alone, store):
+    if "://" in store:
+        pytest.importorskip("fsspec")
+    place = store if "://" in store else str(bench.root / store)
+    one = spread(bench, Threads(), store=place, ship_every=7)
+    assert exported(one.folder) == alone[0]
+
+
+def test_of_lost_workers_nothing_shipped_is_asked_again(bench, alone):
+    """Two workers are lost after they shipped, one before it began."""
+    shipped = []
+
+    def lose(n, asked):
+        if asked["ask"] == "ship":
+            shipped.append(asked)
+        return n in (4, 24, 40)
+
+    threads = Threads(lose)
+    one = spread(bench, threads, ship_every=5)
+    assert len(threads.lost) == 3
+    assert shipped
+    assert exported(one.folder) == alone[0]
+    repeated = len(bench.received()) - alone[1]
+    # Each lost worker had at most what it computed since it shipped, and one call in flight.
+    assert 0 <= repeated <= 3 * (5 + 1)
+
+
+def test_a_killed_keeper_is_started_again(bench, alone, monkeypatch):
+    killed = []
+    passed_on = KeeperProcess.pass_on
+
+    def kill_first(self, data):
+        if unpack(data)[0]["ask"] == "ship" and len(killed) < 2 and self.pid is not None:
+            killed.append(self.pid)
+            os.kill(self.pid, signal.SIGKILL)
+        return passed_on(self, data)
+
+    monkeypatch.setattr(KeeperProcess, "pass_on", kill_first)
+    monkeypatch.setattr(runs, "KeeperProcess", KeeperProcess)
+    one = spread(bench, Threads(), ship_every=10)
+    assert one.outcome.n_keepers == 2
+    assert exported(one.folder) == alone[0]
+    assert len(bench.received()) == alone[1]
+
+
+class Stop(BaseException):
+    """Ends a driver as a kill would: nothing is told to anybody."""
+
+
+def test_another_driver_goes_on_from_what_was_shipped(bench, alone):
+    threads = Threads()
+
+    def progress(counts):
+        if counts.n_computed > alone[1] // 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        spread(bench, threads, ship_every=5, watcher=Watcher(progress=progress))
+    before = len(bench.received())
+    assert 0 < before < alone[1]
+    one = spread(bench, Threads(), ship_every=5)
+    assert exported(one.folder) == alone[0]
+    assert len(bench.received()) - alone[1] <= 2 * (5 + 1)
+
+
+@pytest.mark.parametrize("at", ["merge_shards", "run_prepared"])
+def test_a_driver_that_ends_while_it_merges_goes_on_there(bench, alone, monkeypatch, at):
+    def stop(*_, **__):
+        raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, at, stop)
+        with pytest.raises(Stop):
+            spread(bench, Threads())
+    asked = len(bench.received())
+    one = spread(bench, Threads())
+    assert exported(one.folder) == alone[0]
+    assert len(bench.received()) == asked == alone[1]
+
+
+def test_an_interrupted_driver_lets_its_workers_ship(bench, alone):
+    def progress(counts):
+        if counts.n_computed > alone[1] // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        spread(bench, Threads(), watcher=Watcher(progress=progress))
+    one = spread(bench, Threads())
+    assert exported(one.folder) == alone[0]
+    assert len(bench.received()) == alone[1]  # nothing twice, though no shard had shipped
+
+
+def test_calls_never_exceed_max_queries_and_a_raised_cap_goes_on(bench, alone):
+    cap = alone[1] // 2
+    bench.tables["experiment"]["max_queries"] = cap
+    one = spread(bench, Threads(), n_workers=3)
+    assert not one.is_merged
+    assert not (one.folder / "run.sqlite").exists()
+    assert cap - 3 <= len(bench.received()) <= cap
+    bench.tables["experiment"]["max_queries"] = 10 * alone[1]
+    one = spread(bench, Threads(), n_workers=3)
+    assert one.is_merged
+    assert exported(one.folder) == alone[0]
+    assert len(bench.received()) == alone[1]
+
+
+def test_what_may_be_paid_twice_is_said_before_the_first_call(bench, said):
+    told = []
+
+    def announce(sentence):
+        told.append((sentence, len(bench.received())))
+
+    spread(bench, Threads(), watcher=Watcher(announce=announce))
+    sentence, n_asked = told[0]
+    assert n_asked == 0
+    said(sentence, "5 shards", "2 workers", "max_queries")
+
+
+def test_a_worker_with_other_versions_is_refused_before_anything_is_asked(bench, monkeypatch, said):
+    real = drivers.environment()
+    monkeypatch.setattr(drivers, "environment", lambda: {**real, "numpy": "0.1", "python": "3"})
+    monkeypatch.setattr(
+        drivers,
+        "check_environment",
+        lambda worker, own, theirs: orders.check_environment(
+            worker, {"numpy": "2.0"}, {"numpy": "1.9"}
+        ),
+    )
+    with pytest.raises(UsageError) as error:
+        spread(bench, Threads(), n_workers=1)
+    said(str(error.value), "numpy 1.9", "2.0")
+    assert bench.received() == []
+
+
+def test_a_worker_with_other_data_is_refused_before_anything_is_asked(bench, monkeypatch, said):
+    real = drivers.Driver.__init__
+
+    def other_plan(self, order, *, plan, **keys):
+        real(self, order, plan={**plan, "data": "other"}, **keys)
+
+    monkeypatch.setattr(drivers.Driver, "__init__", other_plan)
+    with pytest.raises(UsageError) as error:
+        spread(bench, Threads(), n_workers=1)
+    said(str(error.value), "data")
+    assert bench.received() == []
+
+
+def test_shards_of_another_plan_are_refused(bench, said):
+    with pytest.raises(Stop):
+        spread(bench, Threads(), watcher=Watcher(progress=_stop_at_once))
+    bench.tables["experiment"]["seeds"] = [0, 1, 2]
+    with pytest.raises(OtherRunError) as error:
+        spread(bench, Threads(), n_shards=6)
+    said(str(error.value), "--shards", "many-shards")
+
+
+def _stop_at_once(counts):
+    raise Stop
+
+
+def test_a_folder_that_one_machine_began_is_refused(bench, said):
+    assert bench.run("--limit", "1") == 0
+    with pytest.raises(OtherRunError) as error:
+        spread(bench, Threads(), out="run")
+    said(str(error.value), "without --ray")
+
+
+def test_a_finished_run_starts_no_worker(bench):
+    first = spread(bench, Threads())
+    n = len(bench.received())
+    again = spread(bench, None)
+    assert again.folder == first.folder
+    assert again.outcome is None
+    assert len(bench.received()) == n
+
+
+def test_a_shard_that_ends_every_worker_ends_the_run(bench, said):
+    threads = Threads(lambda n, asked: asked["ask"] == "grant")
+    with pytest.raises(StoreError) as error:
+        spread(bench, threads, n_workers=1, n_shards=1)
+    said(str(error.value), "5 workers")
+    assert len(threads.lost) == 5
+
+
+def test_a_worker_that_gets_no_answer_stops_before_another_has_its_shard(bench, tmp_path):
+    source = bench.write()
+    order = orders.Order(
+        **{"text": source.read_text("utf-8"), "name": "x", "base": str(bench.root)},
+        **{"overrides": (), "limit": None, "n_shards": 1, "ship_every": 10, "store": None},
+        **{"lease_seconds": 0.05, "renew_seconds": 60.0},
+    )
+    lease = {"lease": {"shard": 1, "epoch": 1}, "shipped": None}
+    shard = LeasedShard(order, Channel(), "one", lease, 1)
+    shard._watch(Progress())
+    time.sleep(0.1)
+    with pytest.raises(StaleLeaseError):
+        shard._watch(Progress())
+
+
+def test_an_experiment_that_is_tuned_is_refused(bench, said):
+    bench.tables["tune"] = {"share": 0.5}
+    with pytest.raises(UsageError) as error:
+        spread(bench, Threads())
+    said(str(error.value), "--ray", "tune")
+    assert bench.received() == []
+
+
+def test_a_bug_in_a_worker_is_told(bench, monkeypatch):
+    monkeypatch.setattr("medstress.fleet.worker.plan_of", lambda _: 1 / 0)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        spread(bench, Threads())
+
+
+def test_a_model_that_answers_nothing_ends_the_run_with_its_sentence(bench):
+    (bench.root / "victim.py").write_text("def answer(prompts):\n    raise OSError('no')\n")
+    with pytest.raises(Exception, match="no") as error:
+        spread(bench, Threads())
+    assert type(error.value).__name__ in ("BackendError", "PermanentBackendError", "UsageError")
+
+
+def test_a_second_keeper_of_a_folder_waits_and_is_refused(tmp_path, monkeypatch, said):
+    monkeypatch.setenv("MEDSTRESS_KEEPER_LOCK_SECONDS", "0.2")
+    first, second = KeeperProcess(tmp_path, 60.0), KeeperProcess(tmp_path, 60.0)
+    try:
+        first.ask("begin", shards=2, facts={"plan": "a"}, caps={})
+        with pytest.raises(StoreError) as error:
+            second.ask("overview")
+        said(str(error.value), "another medstress process")
+    finally:
+        first.close()
+        second.close()
+
+
+def test_a_stale_ledger_is_not_taken(tmp_path):
+    clock = [0.0]
+    keeper = Keeper(tmp_path, lease_seconds=60.0, clock=lambda: clock[0])
+
+    def ask(ledger=b"", **message):
+        return unpack(keeper.answer(pack(message, ledger)))[0]
+
+    try:
+        ask(ask="begin", shards=1, facts={"plan": "a"}, caps={})
+        old = ask(ask="lease", owner="old", left=None)["lease"]
+        clock[0] = 61.0
+        assert ask(ask="lease", owner="new", left=None)["lease"]["epoch"] == 2
+        told = ask(
+            b"ledger",
+            ask="ship",
+            **old,
+            owner="old",
+            state="done",
+            name=None,
+            digest="x",
+            calls=1,
+            used={},
+            reported={},
+        )
+        assert "stale" in told
+        assert not list(tmp_path.glob("ledgers/**/*.sqlite"))
+    finally:
+        keeper.close()
+
+
+def test_the_display_counts_all_shards_together(bench, alone):
+    seen = []
+    spread(bench, Threads(), watcher=Watcher(progress=lambda counts: seen.append(replace(counts))))
+    assert seen[0].n_planned == seen[-1].n_planned > 0
+    done = [counts.n_done + counts.n_skipped for counts in seen]
+    assert done[-1] == seen[-1].n_planned
+    assert max(counts.n_computed for counts in seen) == alone[1]

@@ -1,0 +1,19 @@
+"""What worker and driver must have in common."""
+
+from __future__ import annotations
+
+import pytest
+
+from medstress.core.errors import UsageError
+from medstress.fleet import order as orders
+
+
+def test_builds_for_a_gpu_and_for_none_are_one_version(monkeypatch):
+    monkeypatch.setattr(orders, "versions", lambda: {"torch": "2.13.0+cu130", "numpy": "2.4.6"})
+    assert orders.environment() == {"torch": "2.13.0", "numpy": "2.4.6"}
+
+
+def test_what_only_one_of_them_has_is_named(said):
+    with pytest.raises(UsageError) as error:
+        orders.check_environment("worker 3", {"torch": "2.13.0"}, {"textattack": "0.3.10"})
+    said(str(error.value), "worker 3", "torch", "textattack", "nothing was asked")

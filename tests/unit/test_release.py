@@ -1,0 +1,104 @@
+"""The scripts that check the package and make a release."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ModuleType, ModuleType]]:
+    """The modules release and package_check."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    yield import_module("release"), import_module("package_check")
+    for name in ("release", "package_check"):
+        sys.modules.pop(name, None)
+
+
+def test_the_first_section_of_the_changelog_gets_version_and_day(
+    scripts: tuple[ModuleType, ModuleType],
+) -> None:
+    release, _ = scripts
+    text = "# Changelog\n\n## [Unreleased]\n\n- One.\n\n## [0.1.0] - 2026-01-01\n\n- Zero.\n"
+    assert release.dated(text, "0.2.0", "2026-12-01") == text.replace(
+        "[Unreleased]", "[0.2.0] - 2026-12-01"
+    )
+    for bad, why in (
+        (text.replace("- One.", ""), "says nothing"),
+        (text.replace("[Unreleased]", "[0.2.0] - Unreleased"), "expected the first section"),
+        ("## [0.3.0]\n\n" + text, "expected the first section"),
+    ):
+        with pytest.raises(release.Failed, match=why):
+            release.dated(bad, "0.2.0", "2026-12-01")
+
+
+def test_the_citation_is_of_the_version_and_its_day(
+    scripts: tuple[ModuleType, ModuleType],
+) -> None:
+    release, _ = scripts
+    text = (ROOT / "CITATION.cff").read_text("utf-8")
+    once = release.cited(text, "0.2.0", "2026-12-01")
+    assert "\nversion: 0.2.0\ndate-released: 2026-12-01\n" in once
+    again = release.cited(once, "0.2.1", "2026-12-02")
+    assert again == once.replace("0.2.0", "0.2.1").replace("12-01", "12-02")
+
+
+@pytest.mark.parametrize("version", ["0.2", "v0.2.0", "0.2.0-rc1", "next", "0.1.9"])
+def test_what_is_no_later_version_is_refused(
+    version: str, scripts: tuple[ModuleType, ModuleType]
+) -> None:
+    release, _ = scripts
+    with pytest.raises(release.Failed, match=r"expected MAJOR|at 0\.2\.0 already"):
+        release.check_version(version, "0.2.0")
+    release.check_version("0.2.0", "0.2.0")  # goes on after a check that failed
+
+
+def test_the_changelog_and_the_citation_are_ready_for_the_next_release(
+    scripts: tuple[ModuleType, ModuleType],
+) -> None:
+    release, _ = scripts
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    if "## [Unreleased]" in text:  # not on the commit that is the release
+        assert "## [9.0.0] - 2030-01-01" in release.dated(text, "9.0.0", "2030-01-01")
+    assert f"version: {release.current(ROOT)}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("medstress/tests/test_core.py", b"", "belongs to no package"),
+        ("medstress/run.sqlite", b"", "belongs to no package"),
+        ("medstress/.env", b"", "belongs to no package"),
+        ("medstress/data.tsv", b"x" * 2_000_001, "more than a table needs"),
+        ("medstress/a.py", b"KEY = 'sk-" + b"a1" * 20 + b"'", "held a secret"),
+        ("medstress/a.txt", b"-----BEGIN OPENSSH PRIVATE KEY", "held a secret"),
+    ],
+)
+def test_what_belongs_to_no_package_is_found(
+    name: str, data: bytes, why: str, scripts: tuple[ModuleType, ModuleType], tmp_path: Path
+) -> None:
+    _, package_check = scripts
+    archive = tmp_path / "medstress-1.whl"
+    archive.write_bytes(b"")
+    kept = {"medstress/testing/tests.py": b"", "medstress/scaffolding/templates/test.py.txt": b""}
+    package_check._check_files(archive, kept)
+    with pytest.raises(package_check.Failed, match=why):
+        package_check._check_files(archive, {**kept, name: data})
+
+
+def test_every_floor_is_known_and_every_extra_is_resolved(
+    scripts: tuple[ModuleType, ModuleType],
+) -> None:
+    _, package_check = scripts
+    found = package_check.floors(package_check.FLOOR_EXTRAS)
+    assert {"numpy", "pydantic", "matplotlib"} <= found.keys()
+    assert all(number[0].isdigit() for number in found.values())
+    resolved = {extra for line in package_check.TOGETHER for extra in line.split(",")}
+    assert resolved == package_check.PROJECT["optional-dependencies"].keys() - {"dev", "release"}
