@@ -17,9 +17,10 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.metrics.sentences.surrogates import name_lines
 from medstress.report.criteria import verdict
+from medstress.report.near_advantage import near_lines
 from medstress.report.sections import headline_rows
 from medstress.results.formats import count, decimal
-from medstress.results.names import warnings_of
+from medstress.results.names import Names, warnings_of
 from medstress.summary import summary as summaries
 from medstress.summary.verdict import sentences_of
 
@@ -158,7 +159,8 @@ def sentences(folder: Path) -> set[str]:
     """What is not wrapped in a pipe."""
     summary = Run(folder).summary()
     found = [*sentences_of(summary), *(f"! {each}" for each in warnings_of(summary))]
-    return {*found, *name_lines(summary), verdict(summary) or ""}
+    near = near_lines(summary.get("near_advantage") or (), Names(**summary["names"]))
+    return {*found, *near, *name_lines(summary), verdict(summary) or ""}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -47,7 +47,6 @@ def show(stored: StoredRun, *, wide: bool = False) -> int:
     """
     from medstress.metrics.sentences.surrogates import name_lines
     from medstress.report.criteria import verdict
-    from medstress.report.near_advantage import near_lines
     from medstress.report.tuning import tuning_lines
 
     summary, out = summarise_run(stored), screen()
@@ -59,8 +58,6 @@ def show(stored: StoredRun, *, wide: bool = False) -> int:
             print_table(table)
     else:
         _show_short(summary, out)
-    for line in near_lines(summary.get("near_advantage") or (), Names(**summary["names"])):
-        out.say(line)
     for line in name_lines(summary):
         out.say(line)
     for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():
@@ -170,9 +167,12 @@ def print_first(summary: dict[str, Any], out: Screen, *, wide: bool) -> None:
         out: where.
         wide: whether all warnings are printed, and what each control changes.
     """
+    from medstress.report.near_advantage import near_lines
+
     first, *others = sentences_of(summary)
     out.say(first, "bold")
-    for sentence in others:
+    near = near_lines(summary.get("near_advantage") or (), Names(**summary["names"]))
+    for sentence in (*others, *near):
         out.say(sentence)
     for sentence in summary["headlines"] if wide else ():
         out.say(sentence)

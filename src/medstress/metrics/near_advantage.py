@@ -29,14 +29,8 @@ Arms: TypeAlias = Mapping[str, list[TrialRow]]
 LABELS = "labels"
 """The case of the estimate from a random sample of labelled successes."""
 
-NO_ADVANTAGE = (
-    "the advantage over random draws is not clear of 0, so there is nothing of which a share could "
-    "survive"
-)
-BEHIND = (
-    "near draws succeed less often than random ones: there is no advantage of which a share could "
-    "survive"
-)
+NO_ADVANTAGE = "no advantage over random draws is clear of 0, so no share of it exists"
+BEHIND = "near draws succeed less often than random ones, so no share of an advantage exists"
 
 
 def near_advantages(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
