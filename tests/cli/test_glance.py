@@ -363,7 +363,8 @@ def test_labels_of_500_characters_are_cut_and_stay_apart(finished, planted, meds
         row["attack"], row["group"] = "a" * 499 + str(i), "g" * 500
         row["victim"], row["dataset"] = "v" * 500, "d" * 500
     said = {"sentence": "Said.", "others": [], "primary": [], "caveats": []}
-    planted(results=rows, pooled=[], names={}, headlines=[], warnings=[], verdict=said)
+    said_first = {"verdict": said, "headlines": [], "warnings": [], "near_advantage": []}
+    planted(results=rows, pooled=[], names={}, **said_first)
     shown = medstress("summary", finished.out).out
     assert max(map(cell_len, shown.splitlines()[:-1])) <= 80
     names = [line.split("  ")[0] for line in shown.splitlines() if line.startswith("aaa")]
