@@ -280,7 +280,7 @@ class BackendTraits:
     """How many calls to compute early for one trial; 0 if an unused call costs the user money.
     Unless it is 0, calls that a trial makes in any case are computed early to fill a batch."""
     structured: bool = False
-    """Whether `Generate` follows the call's schema; if not, no schema is sent."""
+    """Whether `Generate` follows the call's schema; else none is sent."""
     in_turns: bool = True
     """Whether it takes a conversation in turns; if not, it gets one text."""
     labels: tuple[str, ...] = ()
@@ -289,6 +289,8 @@ class BackendTraits:
     """The model's number of parameters, if counted."""
     by_item: bool = False
     """Whether it wants to know which item a call belongs to (`answer_for`)."""
+    near: float = 1.0
+    """Most nats between two options whose order another batch may turn (docs/performance.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

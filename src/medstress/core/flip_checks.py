@@ -11,9 +11,6 @@ FlipChecks: TypeAlias = bool | Literal["sample"]
 """Of all successes, of none, or of a random share and all near the margin."""
 SHARE = 0.2
 """Share of all trials whose success `sample` asks again, whatever its margin."""
-NEAR = 0.05
-"""Largest margin, in nats, at which `sample` asks every success again. What another batch changes
-in an answer's log probabilities is below this, also in half precision."""
 
 
 def in_sample(trial: str) -> bool:
@@ -28,7 +25,7 @@ def in_sample(trial: str) -> bool:
 def margin_of(answer: Prediction) -> float | None:
     """Return log P(best) minus log P(second best option); None without scores.
 
-    Raises nothing: an answer with one score, such as a similarity, has no margin.
+    An answer with one score, such as a similarity, has none.
     """
     if answer.scores is None or len(answer.scores) < 2:
         return None
@@ -36,15 +33,16 @@ def margin_of(answer: Prediction) -> float | None:
     return best - second
 
 
-def is_checked(checks: FlipChecks, trial: str, answer: Prediction | None) -> bool:
+def is_checked(checks: FlipChecks, trial: str, answer: Prediction | None, near: float) -> bool:
     """Whether a trial's success is asked again.
 
     Args:
         checks: the setting of the run.
         trial: the trial's id.
         answer: the answer that was a success.
+        near: the largest margin, in nats, at which `sample` asks every success again.
     """
     if checks != "sample":
         return checks
     margin = None if answer is None else margin_of(answer)
-    return in_sample(trial) or (margin is not None and margin <= NEAR)
+    return in_sample(trial) or (margin is not None and margin <= near)

@@ -159,7 +159,8 @@ def conduct(trial: Trial) -> TrialFlow:
         different = result.first_pick is not result.pick
         result.listings = trial.victim.kept_listings(shown if different else shown[:2])
         answers = (result.first_after, result.after if different else None)
-        if any(is_checked(trial.flip_check, trial.id, answer) for answer in answers):
+        near = trial.victim.backend.traits.near
+        if any(is_checked(trial.flip_check, trial.id, each, near) for each in answers):
             yield from _check_flips(trial, result, referee)
     return result
 

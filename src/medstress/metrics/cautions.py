@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.core.calls import LENGTH
+from medstress.core.flip_checks import in_sample
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.answers import letter_mass
@@ -36,7 +37,8 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
 
     Args:
         trials: all trials of the run so far.
-        experiment: the `experiment` object of the summary; `complete` and `decided` are read.
+        experiment: the `experiment` object of the summary; `complete`, `decided` and
+            `flip_check` are read.
     """
     if experiment.get("decided"):
         found = [
@@ -72,11 +74,25 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
     ]
     found += _unjudged(trials)
     successes = [row for row in trials if is_flipped(row) and not is_control(row)]
-    unstable = sum(row.repeats is False for row in successes)
-    if unstable:
-        checked = sum(row.repeats is not None for row in successes)
-        found.append(f"{unstable} of {checked} successes did not repeat when asked again alone.")
-    return found
+    return [*found, *_unstable(successes, experiment.get("flip_check"))]
+
+
+def _unstable(successes: Sequence[TrialRow], flip_check: object) -> Iterator[str]:
+    """Count the successes that did not repeat when asked again; of a sample, its parts alone."""
+    parts = {"": [row for row in successes if row.repeats is not None]}
+    if flip_check == "sample":
+        checked = parts.pop("")
+        drawn = [row for row in checked if in_sample(row.trial_id)]
+        near = [row for row in checked if not in_sample(row.trial_id)]
+        share = f"of {len(successes)} successes, a random sample"
+        parts = {f" ({share})": drawn, " (others near the margin)": near}
+    for which, asked in parts.items():
+        unstable = sum(row.repeats is False for row in asked)
+        if unstable:
+            yield (
+                f"{unstable} of {len(asked)} successes did not repeat when asked again alone"
+                f"{which}."
+            )
 
 
 def _whose(failed: Counter[str], trials: Sequence[TrialRow]) -> str:

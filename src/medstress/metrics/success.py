@@ -125,7 +125,7 @@ def queries_to_success(trials: Sequence[TrialRow]) -> dict[str, float | None]:
 
 
 def checked_fields(trials: Sequence[TrialRow]) -> dict[str, int]:
-    """Return how many successes were asked again, if not all were and not none."""
+    """Return how many successes were asked again, unless all were."""
     successes = [row for row in trials if is_flipped(row)]
     n_checked = sum(row.repeats is not None for row in successes)
-    return {"n_checked": n_checked} if 0 < n_checked < len(successes) else {}
+    return {"n_checked": n_checked} if n_checked < len(successes) else {}

@@ -21,7 +21,7 @@ ELSEWHERE = {*RATES, "asr_asked", "asr_gated", "asr_judged", "asr_unjudged"}
 """Estimates that other tables show: rates, attempts and tests."""
 OF_ANSWERS = ("letter_mass", "chose_edited")
 """Shown only if a row has them."""
-ODD_QUERIES = ("n_unchanged", "n_ties")
+ODD_QUERIES = ("n_unchanged", "n_ties", "n_checked")
 """Shown only if a row has them."""
 
 

@@ -75,6 +75,8 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
+    if (checks := manifest.get("settings", {}).get("flip_check")) == "sample":
+        experiment["flip_check"] = checks
     if (left := saved(run, trials)) is not None:
         experiment["decided"] = left
     budgets = _budgets(trials)

@@ -6,10 +6,11 @@ from math import log
 
 import pytest
 
-from medstress.core.flip_checks import NEAR, SHARE, in_sample, is_checked, margin_of
+from medstress.core.flip_checks import SHARE, in_sample, is_checked, margin_of
 from medstress.core.outcomes import Outcome, Prediction
 
 IN = next(str(n) for n in range(100) if in_sample(str(n)))
+NEAR = 0.01
 OUT = next(str(n) for n in range(100) if not in_sample(str(n)))
 
 
@@ -20,7 +21,7 @@ def answer(*scores: float) -> Prediction:
 @pytest.mark.parametrize("trial", [IN, OUT])
 @pytest.mark.parametrize("checks", [True, False])
 def test_all_or_none_whatever_the_margin(trial: str, checks: bool) -> None:
-    assert is_checked(checks, trial, answer(log(0.5), log(0.5))) is checks
+    assert is_checked(checks, trial, answer(log(0.5), log(0.5)), NEAR) is checks
 
 
 @pytest.mark.parametrize(
@@ -37,8 +38,8 @@ def test_all_or_none_whatever_the_margin(trial: str, checks: bool) -> None:
 def test_a_sample_holds_its_share_and_all_near_the_margin(
     given: Prediction | None, near: bool
 ) -> None:
-    assert is_checked("sample", IN, given)
-    assert is_checked("sample", OUT, given) is near
+    assert is_checked("sample", IN, given, NEAR)
+    assert is_checked("sample", OUT, given, NEAR) is near
 
 
 def test_the_share_is_what_the_page_says() -> None:

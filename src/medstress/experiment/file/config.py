@@ -86,7 +86,7 @@ class ExperimentTable(TomlTable):
     default false."""
     flip_check: FlipChecks = True
     """Ask every success again, alone; `sample`: a random fifth, and all whose two best options are
-    within 0.05 nats."""
+    about as likely."""
     primary: PrimaryTable | None = None
     """The one endpoint that `medstress compare` decides by, such as `{metric = "asr_net",
     control = "no_op"}`; everything else is then labelled exploratory. Default: what fits the factor
@@ -98,6 +98,13 @@ class ExperimentTable(TomlTable):
     def access(self) -> Access:
         """Who may read the run folder."""
         return Access.GROUP if self.group_readable else Access.OWNER
+
+    @field_validator("flip_check", mode="before")
+    @classmethod
+    def _known_flip_check(cls, value: object) -> object:
+        if isinstance(value, bool) or value == "sample":
+            return value
+        raise ValueError('expected true, false or "sample"')
 
     @field_validator("controls", mode="before")
     @classmethod
