@@ -34,6 +34,8 @@ from medstress.store.database import SIDES, Database, insert_rows, translated
 from medstress.store.formats import DISTANCES, SIMILARITY, bring_up_to_date, make_views
 from medstress.store.key_index import NEWEST, KeyIndex
 from medstress.store.opening import check_file
+from medstress.store.packed_answers import PackedAnswers
+from medstress.store.packed_files import packed_of, remove_packed
 from medstress.store.registered_rows import (
     BegunTrial,
     PlannedTrial,
@@ -124,6 +126,7 @@ class RunStore:
                 with translated(folder):
                     for path in folder.glob(f"{FILE}*"):
                         path.unlink()
+                    remove_packed(folder)
                     (folder / SUMMARY).unlink(missing_ok=True)
                     remove_reviews(folder)
             check_file(folder / FILE)
@@ -144,6 +147,10 @@ class RunStore:
     def _prepare(self, db: sqlite3.Connection) -> None:
         bring_up_to_date(db, self.folder / FILE)
         make_views(db)
+        packed = packed_of(db, self.folder)
+        if packed is not None:
+            packed.fill(db)
+        self._packed = None if packed is None else PackedAnswers(packed)
 
     def _read_keys(self) -> None:
         self._rows, self._last_answer = KeyIndex(self._keys_of), 0
@@ -310,7 +317,11 @@ class RunStore:
 
     def computed_totals(self) -> tuple[int, int]:
         """Return the numbers of computed calls and their tokens so far."""
-        query = "SELECT COUNT(*), TOTAL(tokens_in + tokens_out) FROM answers WHERE trial != ?"
+        query = (
+            "SELECT TOTAL(n), TOTAL(tokens_in + tokens_out) FROM ("
+            "  SELECT trial, 1 AS n, tokens_in, tokens_out FROM answers UNION ALL "
+            "  SELECT trial, n, tokens_in, tokens_out FROM packed_answers) WHERE trial > ?"
+        )
         ((n, tokens),) = self._fetch(query, FROM_CACHE)
         return int(n), int(tokens)
 
@@ -321,7 +332,7 @@ class RunStore:
     def computed_keys(self) -> Iterator[dict[bytes, int]]:
         """Yield key -> row of the answers that this run computed, page by page."""
         last = 0
-        part = "SELECT id, key FROM answers WHERE id > ? AND trial != ? ORDER BY id LIMIT ?"
+        part = "SELECT id, key FROM answers WHERE id > ? AND trial > ? ORDER BY id LIMIT ?"
         while rows := self._fetch(part, last, FROM_CACHE, _PAGE):
             last = rows[-1][0]
             yield {key: row for row, key in rows}
@@ -367,6 +378,13 @@ class RunStore:
         """Return the rows of the stored answers to these keys."""
         found = self._rows.find(keys)
         found.update((key, self._uncommitted[key][0]) for key in keys if key in self._uncommitted)
+        if self._packed is not None and len(found) < len(keys):
+            left = [key for key in keys if key not in found]
+            copies = dict(self._packed.copies(left, self._last_answer))
+            self._last_answer += len(copies)
+            self._uncommitted.update(copies)
+            self._submit_answers()
+            found.update((key, row[0]) for key, row in copies.items())
         return found
 
     def _keys_of(self, rows: Sequence[int]) -> dict[int, bytes]:

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 VICTIM = "victim"
 _SPENDING = f"""
-SELECT COALESCE(o.role, '{VICTIM}'), a.victim, COUNT(*), TOTAL(s.tokens_in), TOTAL(s.tokens_out),
-       TOTAL(s.seconds)
-FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
-LEFT JOIN (SELECT DISTINCT key, role FROM calls WHERE role != '{VICTIM}') o ON o.key = s.key
+SELECT s.role, a.victim, SUM(s.n), TOTAL(s.tokens_in), TOTAL(s.tokens_out), TOTAL(s.seconds)
+FROM (
+    SELECT s.trial, COALESCE(o.role, '{VICTIM}') AS role, 1 AS n, s.tokens_in, s.tokens_out,
+           s.seconds
+    FROM answers s
+    LEFT JOIN (SELECT DISTINCT key, role FROM calls WHERE role != '{VICTIM}') o ON o.key = s.key
+    UNION ALL SELECT trial, role, n, tokens_in, tokens_out, seconds FROM packed_answers
+) s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
 GROUP BY 1, 2 ORDER BY 1, 2
 """
 
