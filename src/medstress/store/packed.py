@@ -177,7 +177,7 @@ def file_digest(path: Path) -> str:
 def _part(file: PackedFile, columns: Sequence[str], low: int, n: int) -> pl.DataFrame:
     try:
         scan = pl.scan_parquet(file.path, glob=False, schema=SCHEMA)
-        return scan.select(dict.fromkeys(columns)).slice(low, n).collect()
+        return scan.select(list(dict.fromkeys(columns))).slice(low, n).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
         told = " ".join(str(error).split())[:200]
         raise StoreError(f"{file.path} cannot be read: {told}; restore it from a copy") from error

@@ -40,6 +40,6 @@ def make_tables(db: sqlite3.Connection) -> None:
         db.execute(table)
 
 
-def n_packed(manifest: Mapping[str, Any]) -> int:
-    """Return how many exchanges of a run are packed."""
-    return sum(int(each["rows"]) for each in (manifest.get(SHARDS) or {}).get(FILES) or ())
+def packed_entries(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what a run's manifest says of its packed files; empty if it has none."""
+    return list((manifest.get(SHARDS) or {}).get(FILES) or ())
