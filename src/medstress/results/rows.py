@@ -49,11 +49,10 @@ _SHOWN = (
 )
 _SHOWN_AT_LEAST = 64 << 20
 _SHOWN_A_BYTE = 64
-Requests: TypeAlias = Callable[[int, str, int], list[str]]
-"""(number of a trial, purpose, query) -> its calls that are stored in full, as JSON."""
 _PACKED_ROW = 64
 """Bytes that a packed exchange counts for, about half of those in a ledger."""
-
+Requests: TypeAlias = Callable[[int, str, int], list[str]]
+"""(number of a trial, purpose, query) -> its calls that are stored in full, as JSON."""
 _LOST = (Verdict.FAILED.value, Verdict.CUT_SHORT.value)
 
 
