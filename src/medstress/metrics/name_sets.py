@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Set
+from sys import getsizeof
 
 _BYTES = 4
 """Of a number in a list."""
@@ -53,6 +54,11 @@ class NameSet(Set[str]):
             self._numbers = int.from_bytes(bits, "little")
         else:
             self._numbers = array("I", numbers).tobytes()
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that the names take here."""
+        return getsizeof(self._numbers)
 
     def numbers(self) -> list[int]:
         """Return the numbers of the names, ascending."""

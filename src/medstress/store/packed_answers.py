@@ -6,11 +6,14 @@ elsewhere, so it counts neither as computed nor as paid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import sqlite3
+from collections.abc import Container, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.core.calls import PACKED
 from medstress.store.key_index import KeyIndex
+from medstress.store.packed_files import packed_of
 
 if TYPE_CHECKING:
     from medstress.store.packed import Packed
@@ -25,14 +28,33 @@ class PackedAnswers:
         for pairs in packed.answers():
             self._places.add(pairs)
 
-    def copies(self, keys: Sequence[bytes], after: int) -> Iterator[tuple[bytes, tuple[Any, ...]]]:
-        """Yield (key, row of the table `answers`) of those that are packed, numbered from `after`
-        on."""
-        places = self._places.find(keys)
+    def copies(
+        self, keys: Sequence[bytes], known: Container[bytes], after: int
+    ) -> dict[bytes, tuple[Any, ...]]:
+        """Return key -> row of the table `answers`, for keys that are packed.
+
+        Args:
+            keys: which are asked for.
+            known: those that the ledger has.
+            after: the last row of the table.
+        """
+        places = self._places.find([key for key in keys if key not in known])
         columns = ("body", "seconds", "tokens_in", "tokens_out")
         found = self._packed.at(list(places.values()), columns)
-        for row, (key, place) in enumerate(places.items(), after + 1):
-            yield key, (row, key, PACKED, *found[place])
+        return {
+            key: (row, key, PACKED, *found[place])
+            for row, (key, place) in enumerate(places.items(), after + 1)
+        }
 
     def _keys_of(self, places: Sequence[int]) -> Mapping[int, bytes]:
         return {place: row[0] for place, row in self._packed.at(places, ("key",)).items()}
+
+
+def packed_answers_of(db: sqlite3.Connection, folder: Path) -> PackedAnswers | None:
+    """Return the packed answers of a run that is about to be written, and count them into its
+    temporary tables; None if it has none."""
+    packed = packed_of(db, folder)
+    if packed is None:
+        return None
+    packed.fill(db)
+    return PackedAnswers(packed)

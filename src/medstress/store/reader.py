@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -23,7 +22,9 @@ from medstress.store.opening import explain, open_for_reading, restrict
 from medstress.store.review_store import reviews_doubt, stored_reviews
 from medstress.store.root import KeptRoot, current_root, kept_roots, root_parts
 from medstress.store.run_store import FILE
-from medstress.store.spending import Spending, read_spending
+from medstress.store.spending import Spending, read_spending, read_totals
+from medstress.store.stored_rows import StoredExchange as StoredExchange
+from medstress.store.stored_rows import StoredTrial as StoredTrial
 from medstress.store.trial_digest import ended
 
 # If several queries share a call, the first of them in the plan's order pays for it, so that the
@@ -45,50 +46,6 @@ _FREE = f"trial = {FROM_CACHE}"
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
 _IN_PACKED = f"SELECT key FROM answers WHERE trial = {PACKED}"
 """Keys that stand in packed exchanges too, so that a call there was the first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTrial:
-    """One finished trial, as stored."""
-
-    trial: int
-    trial_id: str
-    dataset: str
-    group: str
-    victim: str
-    attack: str
-    spec: str
-    seed: int | None
-    repeat: int
-    item: int
-    verdict: str
-    result: dict[str, Any]
-    n_paid: int
-    n_cached: int
-    n_failed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredExchange:
-    """One call that a trial consumed, or one computed ahead and never consumed."""
-
-    trial: int
-    trial_id: str
-    victim: str
-    item: int
-    role: str
-    purpose: str
-    query: int | None
-    call: int | None
-    key: bytes
-    edits: str | None
-    request: str | None
-    answer: str | None
-    cached: bool
-    seconds: float | None
-    tokens_in: int | None
-    tokens_out: int | None
-    error: str | None
 
 
 class RunReader:
@@ -365,13 +322,8 @@ class RunReader:
 
     def totals(self) -> dict[str, int]:
         """Return the counts of computed calls and their tokens."""
-        calls, tokens_in, tokens_out = self._db.execute(
-            "SELECT TOTAL(n), TOTAL(tokens_in), TOTAL(tokens_out) FROM ("
-            "  SELECT trial, 1 AS n, tokens_in, tokens_out FROM answers UNION ALL "
-            "  SELECT trial, n, tokens_in, tokens_out FROM packed_answers) WHERE trial > ?",
-            (FROM_CACHE,),
-        ).fetchone()
-        return {"calls": int(calls), "tokens_in": int(tokens_in), "tokens_out": int(tokens_out)}
+        calls, tokens_in, tokens_out = read_totals(self._db)
+        return {"calls": calls, "tokens_in": tokens_in, "tokens_out": tokens_out}
 
     def n_from_cache(self) -> int:
         """Return the number of answers taken from the shared cache."""
@@ -405,10 +357,8 @@ class RunReader:
             f"WHERE s.key NOT IN ({_CONSUMED}) AND s.key NOT IN ({self._in_packed}) "
             "ORDER BY s.trial, s.key"
         )
-        sources = [self._db.execute(query) for query in (consumed, ahead)]
-        if self._packed is not None:
-            sources.insert(0, self._packed.exchanges(self._db))
-        for row in chain(*sources):
+        packed = iter(()) if self._packed is None else self._packed.exchanges(self._db)
+        for row in chain(packed, self._db.execute(consumed), self._db.execute(ahead)):
             columns = dict(zip(StoredExchange.__slots__, row, strict=True))
             columns["cached"] = bool(columns["cached"])
             yield StoredExchange(**columns)
