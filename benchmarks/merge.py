@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import overhead
 from overhead import BUDGET, experiment, write_inputs
 
 
@@ -82,7 +83,7 @@ def make_shards(place: Path, n_queries: int, n_shards: int) -> list[Path]:
     from medstress.core.shards import Shard
     from medstress.running.run import run_experiment
 
-    write_inputs(place, max(n_queries // BUDGET, 1))
+    write_inputs(place, max(n_queries // overhead.BUDGET, 1))
     return [
         run_experiment(experiment(place), place / f"shard-{number}", shard=Shard(n_shards, number))
         for number in range(1, n_shards + 1)
@@ -99,7 +100,8 @@ def measure(n_queries: int, n_shards: int, exchanges: str, reads: list[str]) -> 
         told |= _other("--exchanges", exchanges, "--to", to, *folders)
         sizes = [path.stat().st_size for path in to.rglob("*") if path.is_file()]
         told["mb"] = round(sum(sizes) / 1e6)
-        return told | {how: _other("--read", how, "--to", to) for how in reads}
+        more = ("--to", to, "--budget", overhead.BUDGET)
+        return told | {how: _other("--read", how, *more) for how in reads}
 
 
 def _other(*arguments: object) -> Any:
@@ -114,11 +116,13 @@ def main() -> None:
     parser.add_argument("--to", type=Path, help="the folder to write, with FOLDERS")
     parser.add_argument("--queries", type=int, default=20_000)
     parser.add_argument("--shards", type=int, default=8)
+    parser.add_argument("--budget", type=int, default=BUDGET, help="queries of a trial")
     parser.add_argument("--exchanges", choices=("parquet", "sqlite"), default="sqlite")
     parser.add_argument(
         "--read", nargs="*", choices=("run", "ledger", "summary", "verify"), default=[]
     )
     given = parser.parse_args()
+    overhead.BUDGET = given.budget
     if given.folders:
         print(json.dumps(merge(given.folders, given.to, given.exchanges)))
     elif given.to:

@@ -102,7 +102,7 @@ def merge_shards(
             )
         access = access_of(shards[0].folder / FILE)
         note(f"writing {to}")
-        packs = _packs(shards, left, exchanges)
+        packs, told = _packs(shards, left, exchanges)
         counts = _write(to, shards, access, packs=packs)
         return Merged(
             folder=to,
@@ -110,7 +110,7 @@ def merge_shards(
             n_planned=int(shards[0].manifest[KEY]["n_trials"]),
             counts=counts,
             left=left,
-            notes=tuple(_notes(shards)),
+            notes=(*_notes(shards), *told),
         )
 
 
@@ -302,8 +302,10 @@ def _notes(shards: Sequence[StoredShard]) -> Iterator[str]:
             yield f"the shards ran with different versions of {name}: {told}"
 
 
-def _packs(shards: Sequence[StoredShard], left: Sequence[str], given: str | None) -> bool:
-    """Return whether exchanges go to Parquet files.
+def _packs(
+    shards: Sequence[StoredShard], left: Sequence[str], given: str | None
+) -> tuple[bool, tuple[str, ...]]:
+    """Return whether exchanges go to Parquet files, and what the user should know of that.
 
     Only trials that never begin again are packed, so all must have ended for good.
 
@@ -314,13 +316,13 @@ def _packs(shards: Sequence[StoredShard], left: Sequence[str], given: str | None
         raise UsageError(f"merge --exchanges {given}: expected {PARQUET} or {SQLITE}")
     n_answers = sum(next(each.rows(_N_ANSWERS))[0] for each in shards)
     if given == SQLITE or (given is None and n_answers <= MOST_IN_LEDGER):
-        return False
+        return False, ()
     lost = sum(next(each.rows(_N_LOST, UNFINISHED))[0] for each in shards)
     if not left and not lost:
-        return True
-    if given is None:
-        return False
+        return True, ()
     why = left[0] if left else f"{lost} trials failed, were cut short or not answered"
+    if given is None:
+        return False, (f"all exchanges stay in {FILE}: {why}, so trials may begin again",)
     raise UsageError(
         f"merge --exchanges {PARQUET}: {why}, so trials may begin again; run the shards to the end "
         f"(--retry-failed), or give --exchanges {SQLITE}"
