@@ -4,13 +4,15 @@ Makes the folders of `benchmarks/overhead.py` cut into shards, then merges them 
 own:
 
     python benchmarks/merge.py --queries 1000000 --shards 8
+
+With `--exchanges parquet` the exchanges go to Parquet files. `--read` also completes the merged run
+and summarises it, each in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,10 +20,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import overhead
 from overhead import BUDGET, experiment, write_inputs
 
 
-def merge(folders: list[Path], to: Path) -> dict[str, Any]:
+def merge(folders: list[Path], to: Path, exchanges: Any) -> dict[str, Any]:
     """Merge in this process; seconds and largest resident MiB."""
     from medstress.running.merging import merge_shards
     from medstress.store.opening import open_for_reading
@@ -31,7 +34,7 @@ def merge(folders: list[Path], to: Path) -> dict[str, Any]:
         open_for_reading(folder / "run.sqlite").db.close()  # what every reading command checks
     opening = time.process_time() - used
     begun, used = time.monotonic(), time.process_time()
-    counts = merge_shards(folders, to).counts
+    counts = merge_shards(folders, to, exchanges=exchanges).counts
     return {
         "trials": counts.n_trials,
         "answers": counts.n_answers,
@@ -39,8 +42,40 @@ def merge(folders: list[Path], to: Path) -> dict[str, Any]:
         "seconds": round(time.monotonic() - begun, 2),
         "cpu_seconds": round(time.process_time() - used, 2),
         "of_these_opening": round(opening, 2),
-        "mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "mib": _resident(),
     }
+
+
+def read(folder: Path, how: str) -> dict[str, Any]:
+    """Use a merged run in this process; seconds and largest resident MiB."""
+    begun = time.monotonic()
+    if how == "ledger":  # what every reading command does first
+        from medstress.results.load import open_run
+
+        with open_run(folder) as run:
+            n = sum(1 for _ in run.exchanges())
+            told = {"exchanges": n, **run.totals()}
+    elif how == "summary":
+        from medstress.api.run import Run
+
+        told = {"root": Run(folder).summary()["root"]}
+    elif how == "verify":
+        from medstress.audit.verify import verify_folder
+
+        found = verify_folder(folder)
+        told = {"broken": str(found.broken), "judged": found.n_judged}
+    else:
+        from medstress.running.run import run_experiment
+
+        run_experiment(experiment(folder.parent), folder)
+        told = {}
+    return {**told, "seconds": round(time.monotonic() - begun, 2), "mib": _resident()}
+
+
+def _resident() -> int:
+    # Not `getrusage`, which knows the size of the process that started this one.
+    status = Path("/proc/self/status").read_text("utf-8")
+    return round(int(status.split("VmHWM:")[1].split()[0]) / 1024)
 
 
 def make_shards(place: Path, n_queries: int, n_shards: int) -> list[Path]:
@@ -48,24 +83,30 @@ def make_shards(place: Path, n_queries: int, n_shards: int) -> list[Path]:
     from medstress.core.shards import Shard
     from medstress.running.run import run_experiment
 
-    write_inputs(place, max(n_queries // BUDGET, 1))
+    write_inputs(place, max(n_queries // overhead.BUDGET, 1))
     return [
         run_experiment(experiment(place), place / f"shard-{number}", shard=Shard(n_shards, number))
         for number in range(1, n_shards + 1)
     ]
 
 
-def measure(n_queries: int, n_shards: int) -> dict[str, Any]:
-    """Make shards, and merge them in another process."""
+def measure(n_queries: int, n_shards: int, exchanges: str, reads: list[str]) -> dict[str, Any]:
+    """Make shards, and merge and read them in other processes."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         folders = make_shards(place, n_queries, n_shards)
         to = place / "merged"
-        command = [sys.executable, __file__, "--to", str(to), *map(str, folders)]
-        done = subprocess.run(command, check=True, capture_output=True)
-        size = (to / "run.sqlite").stat().st_size
-        told = {"queries": n_queries, "shards": n_shards, "mb": round(size / 1e6)}
-        return {**told, **json.loads(done.stdout)}
+        told: dict[str, Any] = {"queries": n_queries, "shards": n_shards, "exchanges": exchanges}
+        told |= _other("--exchanges", exchanges, "--to", to, *folders)
+        sizes = [path.stat().st_size for path in to.rglob("*") if path.is_file()]
+        told["mb"] = round(sum(sizes) / 1e6)
+        more = ("--to", to, "--budget", overhead.BUDGET)
+        return told | {how: _other("--read", how, *more) for how in reads}
+
+
+def _other(*arguments: object) -> Any:
+    command = [sys.executable, __file__, *map(str, arguments)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
 def main() -> None:
@@ -75,11 +116,19 @@ def main() -> None:
     parser.add_argument("--to", type=Path, help="the folder to write, with FOLDERS")
     parser.add_argument("--queries", type=int, default=20_000)
     parser.add_argument("--shards", type=int, default=8)
+    parser.add_argument("--budget", type=int, default=BUDGET, help="queries of a trial")
+    parser.add_argument("--exchanges", choices=("parquet", "sqlite"), default="sqlite")
+    parser.add_argument(
+        "--read", nargs="*", choices=("run", "ledger", "summary", "verify"), default=[]
+    )
     given = parser.parse_args()
+    overhead.BUDGET = given.budget
     if given.folders:
-        print(json.dumps(merge(given.folders, given.to)))
-        return
-    print(json.dumps(measure(given.queries, given.shards)))
+        print(json.dumps(merge(given.folders, given.to, given.exchanges)))
+    elif given.to:
+        print(json.dumps(read(given.to, *given.read)))
+    else:
+        print(json.dumps(measure(given.queries, given.shards, given.exchanges, given.read)))
 
 
 if __name__ == "__main__":

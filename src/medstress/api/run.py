@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from medstress.api.checked import checked
 from medstress.api.first import First, Groups, Model, OneAttack
@@ -139,20 +139,28 @@ def _given(experiment: Any) -> Any:
 
 
 @checked
-def merge(folders: Sequence[str | Path], out: str | Path, *, partial: bool = False) -> Run:
+def merge(
+    folders: Sequence[str | Path],
+    out: str | Path,
+    *,
+    partial: bool = False,
+    exchanges: Literal["parquet", "sqlite"] | None = None,
+) -> Run:
     """Join the shards of one experiment to a new run folder; `run` on it then completes it.
 
     Args:
         folders: the folders of all shards.
         out: the new folder.
         partial: whether shards may be missing or unfinished; `run` then asks what they lack.
+        exchanges: where exchanges and answers stand: in one Parquet file per shard, or in the
+            ledger; default: Parquet above 10 million.
 
     Raises:
         UsageError, StoreError: one sentence; nothing is written.
     """
     from medstress.running.merging import merge_shards
 
-    return Run(merge_shards(folders, out, partial=partial).folder)
+    return Run(merge_shards(folders, out, partial=partial, exchanges=exchanges).folder)
 
 
 @checked

@@ -30,6 +30,12 @@ def add_merge(commands: argparse._SubParsersAction[Parser]) -> None:
         action="store_true",
         help="shards may be missing or unfinished; `medstress run` asks the rest",
     )
+    merge.add_argument(
+        "--exchanges",
+        choices=("parquet", "sqlite"),
+        help="where exchanges and answers stand: in one Parquet file per shard, or in the ledger "
+        "(default: Parquet above 10 million)",
+    )
     merge.add_argument("--quiet", action="store_true", help="no progress display")
 
 
@@ -80,7 +86,13 @@ def merge_cli(args: argparse.Namespace) -> int:
     from medstress.running.merging import merge_shards
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        merged = merge_shards(args.folders, args.out, partial=args.partial, note=watcher.note)
+        merged = merge_shards(
+            args.folders,
+            args.out,
+            partial=args.partial,
+            exchanges=args.exchanges,
+            note=watcher.note,
+        )
     for line in (*merged.notes, *merged.left):
         print(f"! {line}")
     counts = merged.counts

@@ -253,6 +253,8 @@ class Origin:
 
 FROM_CACHE = 0
 """Stands for the paying trial if an answer came from the shared cache."""
+PACKED = -1
+"""Stands for the paying trial if it is in the packed exchanges of a merged run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -40,7 +40,7 @@ class Tried:
     """The item."""
     span: Span
     """The text they replaced."""
-    names: frozenset[str]
+    names: Set[str]
     """The names, case ignored."""
     n_allowed: int
     """Number of names allowed there; the whole vocabulary if that is unknown."""
@@ -146,7 +146,7 @@ def _coverage(
 ) -> dict[str, Any]:
     # An attack without a vocabulary may insert any text, so there is no share of a vocabulary.
     n_names = vocabularies.get(place[1])
-    seen = frozenset().union(*(one.names for one in spans.values()))
+    seen = set[str]().union(*(one.names for one in spans.values()))
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for (item, _), one in spans.items():
         sums[item][0] += len(one.names)

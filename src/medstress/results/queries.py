@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -16,6 +19,7 @@ from medstress.core.text import Edit, edit_distance, edits_of
 from medstress.metrics.counts import is_eligible
 from medstress.metrics.coverage import Span, Tried
 from medstress.metrics.edits import FirstQuery
+from medstress.metrics.name_sets import KnownNames
 from medstress.results.load import StoredRun
 
 EDIT_DISTANCE = "edit_distance"
@@ -36,7 +40,7 @@ class TrialSubstitutions:
     """Number and edits of the first query with a substitution."""
     last: tuple[Edit, ...]
     """Edits of the last one."""
-    names: dict[Span, set[str]]
+    names: dict[Span, Set[str]]
     """All names put in, case-folded, by the span that they replaced."""
 
 
@@ -56,33 +60,34 @@ def substitutions(run: StoredRun, rows: Iterable[TrialRow]) -> list[TrialSubstit
         for number, (trial_id, item) in run.trial_numbers().items()
         if trial_id in by_id
     }
-    found: dict[int, TrialSubstitutions] = {}
-    last: dict[int, list[list[Any]]] = {}
-    shared: dict[str, str] = {}
-    for trial, query, text in run.attack_edits():
+    found, known = list[TrialSubstitutions](), KnownNames()
+    for trial, queries in groupby(run.attack_edits(), key=itemgetter(0)):
         if trial not in eligible:
             continue
         # Most queries are neither the first nor the last of a trial; only their names are kept.
-        edits = orjson.loads(text)
-        if not edits or not all(edit[3] for edit in edits):
-            continue
-        substituted = found.get(trial)
-        if substituted is None:
+        asked = ((query, orjson.loads(text)) for _, query, text in queries)
+        substituted = ((query, edits) for query, edits in asked if _puts_in_names(edits))
+        first, last, names = None, None, defaultdict[Span, set[str]](set)
+        for query, edits in substituted:
+            first, last = first or (query, edits), edits
+            for field, start, end, name in edits:
+                names[field, start, end].add(name.casefold())
+        if first is not None and last is not None:
             row, item = eligible[trial]
-            first = edits_of(edits)
-            substituted = found[trial] = TrialSubstitutions(
-                row=row, item=item, first=(query, first), last=first, names={}
+            found.append(
+                TrialSubstitutions(
+                    row=row,
+                    item=item,
+                    first=(first[0], edits_of(first[1])),
+                    last=edits_of(last),
+                    names={span: known.set_of(each) for span, each in names.items()},
+                )
             )
-        else:
-            last[trial] = edits
-        for field, start, end, name in edits:
-            folded = name.casefold()
-            # Trials put in the same names: each is held once.
-            folded = shared.setdefault(folded, folded)
-            substituted.names.setdefault((field, start, end), set()).add(folded)
-    for trial, edits in last.items():
-        found[trial].last = edits_of(edits)
-    return list(found.values())
+    return found
+
+
+def _puts_in_names(edits: list[list[Any]]) -> bool:
+    return bool(edits) and all(edit[3] for edit in edits)
 
 
 def only_names(trials: Iterable[TrialSubstitutions]) -> dict[str, str]:
@@ -136,7 +141,7 @@ def tried_names(
                 attack=row.attack,
                 item_id=row.item_id,
                 span=span,
-                names=frozenset(names),
+                names=names,
                 n_allowed=max(n_names.get(row.group, 0) - n_excluded, 0),
                 exact=row.n_excluded is not None
                 and (span in counted or not _OF_SPAN & excluded.keys()),

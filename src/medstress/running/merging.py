@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
@@ -17,17 +17,25 @@ from medstress.core.shards import Shard
 from medstress.experiment.plan import manifest as manifests
 from medstress.files.writing import Access, access_of, atomic_path, unfinished_parts
 from medstress.store.database import translated
+from medstress.store.forgetting import UNFINISHED
 from medstress.store.merging import Counts, write_merged
 from medstress.store.odd_rows import interpreting
+from medstress.store.packed_files import is_packed_folder, remove_packed
+from medstress.store.packed_tables import FOLDER
 from medstress.store.root import plan_of
 from medstress.store.run_store import FILE, LOCK, lock_folder
 from medstress.store.shards import KEY, SHARDS, StoredShard, opened_shard
 
+MOST_IN_LEDGER = 10**7
+"""Answers beyond which merging keeps exchanges in Parquet files, unless it is told where."""
+PARQUET, SQLITE = "parquet", "sqlite"
 _MOST_NAMED = 8
 _MOST_ITEMS = 2**31
 _FILES_A_SHARD = 4
 """Open files of a shard: the database, its log and index, the lock."""
 _FILES_BESIDE = 64
+_N_ANSWERS = "SELECT COUNT(*) FROM main.answers"
+_N_LOST = "SELECT COUNT(*) FROM trials WHERE verdict IN (?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +61,7 @@ def merge_shards(
     out: str | Path,
     *,
     partial: bool = False,
+    exchanges: Literal["parquet", "sqlite"] | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Merged:
     """Join the shards of one plan to a new run folder; no model is asked.
@@ -62,6 +71,8 @@ def merge_shards(
         out: the new folder.
         partial: whether shards may be missing or unfinished; `run` on the merged folder then asks
             what they lack.
+        exchanges: where exchanges and answers stand: in one Parquet file per shard, or in the
+            ledger; default: by their number.
         note: receives what is being done.
 
     Raises:
@@ -91,14 +102,15 @@ def merge_shards(
             )
         access = access_of(shards[0].folder / FILE)
         note(f"writing {to}")
-        counts = _write(to, shards, access)
+        packs, told = _packs(shards, left, exchanges)
+        counts = _write(to, shards, access, packs=packs)
         return Merged(
             folder=to,
             n_shards=len(shards),
             n_planned=int(shards[0].manifest[KEY]["n_trials"]),
             counts=counts,
             left=left,
-            notes=tuple(_notes(shards)),
+            notes=(*_notes(shards), *told),
         )
 
 
@@ -107,6 +119,8 @@ def _check_free(given: str | Path, to: Path) -> None:
         raise UsageError("merge --out: expected a folder, got an empty text")
     # What a killed merge leaves behind does not count.
     left = {to / LOCK, *unfinished_parts(to)} if to.is_dir() else set[Path]()
+    if to.is_dir() and not (to / FILE).exists() and is_packed_folder(to / FOLDER):
+        left.add(to / FOLDER)
     if to.exists() and (not to.is_dir() or set(to.iterdir()) - left):
         raise UsageError(
             f"merge --out {to}: it exists already and is not changed; choose a new folder"
@@ -288,18 +302,48 @@ def _notes(shards: Sequence[StoredShard]) -> Iterator[str]:
             yield f"the shards ran with different versions of {name}: {told}"
 
 
-def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
+def _packs(
+    shards: Sequence[StoredShard], left: Sequence[str], given: str | None
+) -> tuple[bool, tuple[str, ...]]:
+    """Return whether exchanges go to Parquet files, and what the user should know of that.
+
+    Only trials that never begin again are packed, so all must have ended for good.
+
+    Raises:
+        UsageError: that was asked for, and trials may still begin again.
+    """
+    if given not in (None, PARQUET, SQLITE):
+        raise UsageError(f"merge --exchanges {given}: expected {PARQUET} or {SQLITE}")
+    n_answers = sum(next(each.rows(_N_ANSWERS))[0] for each in shards)
+    if given == SQLITE or (given is None and n_answers <= MOST_IN_LEDGER):
+        return False, ()
+    lost = sum(next(each.rows(_N_LOST, UNFINISHED))[0] for each in shards)
+    if not left and not lost:
+        return True, ()
+    why = left[0] if left else f"{lost} trials failed, were cut short or not answered"
+    if given is None:
+        return False, (f"all exchanges stay in {FILE}: {why}, so trials may begin again",)
+    raise UsageError(
+        f"merge --exchanges {PARQUET}: {why}, so trials may begin again; run the shards to the end "
+        f"(--retry-failed), or give --exchanges {SQLITE}"
+    ).with_flag("--exchanges", None)
+
+
+def _write(to: Path, shards: Sequence[StoredShard], access: Access, *, packs: bool) -> Counts:
     is_new = not to.exists()
     lock = lock_folder(to, access)
     try:
         _check_free(to, to)  # another merge may have come first
         for part in unfinished_parts(to):
             part.unlink()
+        remove_packed(to)
+        beside = (to / FOLDER, access) if packs else None
         with translated(to), atomic_path(to / FILE, access) as part:
-            return write_merged(part, shards, _manifest(shards))
+            return write_merged(part, shards, _manifest(shards), beside)
     finally:
         if not (to / FILE).exists():
             (to / LOCK).unlink(missing_ok=True)
+            remove_packed(to)
             if is_new:
                 with suppress(OSError):  # somebody has put a file there
                     to.rmdir()

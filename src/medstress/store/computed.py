@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from medstress.core.calls import Answer
+from medstress.core.calls import FROM_CACHE, Answer
 from medstress.store.codec import decode_answer
+
+_KEYS = "SELECT id, key FROM answers WHERE id > ? AND trial > ? ORDER BY id LIMIT ?"
+_PAGE = 20_000
+"""Answers that are fetched together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,3 +54,23 @@ def read_computed(db: sqlite3.Connection, rows: Sequence[int]) -> list[Computed]
         )
         for row, key, victim, body, t_in, t_out, seconds in found
     ]
+
+
+def computed_keys(
+    run: Callable[[Callable[[sqlite3.Connection], list[Any]]], list[Any]],
+) -> Iterator[dict[bytes, int]]:
+    """Yield key -> row of the computed answers in the ledger, page by page.
+
+    Packed answers are left out: the shards that computed them have shared them.
+
+    Args:
+        run: does work with the ledger's connection.
+    """
+    last = 0
+    while rows := run(partial(_page, after=last)):
+        last = rows[-1][0]
+        yield {key: row for row, key in rows}
+
+
+def _page(db: sqlite3.Connection, after: int) -> list[tuple[int, bytes]]:
+    return db.execute(_KEYS, (after, FROM_CACHE, _PAGE)).fetchall()

@@ -41,7 +41,8 @@ def forget_failed(db: sqlite3.Connection) -> dict[int, int]:
 
 def is_unanswered(db: sqlite3.Connection) -> bool:
     """Return whether a run holds no answer of any model."""
-    return db.execute("SELECT 1 FROM answers LIMIT 1").fetchone() is None
+    either = "SELECT 1 FROM answers UNION ALL SELECT 1 FROM packed_calls LIMIT 1"
+    return db.execute(either).fetchone() is None
 
 
 def forget_all(db: sqlite3.Connection) -> None:

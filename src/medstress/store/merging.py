@@ -14,10 +14,12 @@ from typing import Any
 import orjson
 
 from medstress.core.calls import FROM_CACHE
+from medstress.files.writing import Access
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.formats import bring_up_to_date
 from medstress.store.merge_answers import MergedAnswers
 from medstress.store.merge_order import Order, plan_order
+from medstress.store.packed_tables import FILES
 from medstress.store.shards import SHARDS, StoredShard
 
 _TRIALS = "SELECT trial_id, arm, item, repeat FROM main.trials WHERE id BETWEEN ? AND ? ORDER BY id"
@@ -60,18 +62,27 @@ class Counts:
     model are."""
 
 
-def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[str, Any]) -> Counts:
+def write_merged(
+    file: Path,
+    shards: Sequence[StoredShard],
+    manifest: Mapping[str, Any],
+    beside: tuple[Path, Access] | None = None,
+) -> Counts:
     """Write the database of a merged run.
 
     Args:
         file: a new, empty file.
         shards: of one plan, in order, each item in one of them.
         manifest: of the merged run; `SHARDS` is completed with the counts.
+        beside: the folder for Parquet files with the exchanges, and who may read them; default:
+            the exchanges stand in the database.
 
     Raises:
         sqlite3.Error: it cannot be written.
     """
-    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+    # Polars asks for the rows to pack in a thread of its own.
+    one_thread = beside is None
+    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=one_thread)) as db:
         for pragma in _PRAGMAS:
             db.execute(f"PRAGMA {pragma}")
         bring_up_to_date(db, file)
@@ -98,8 +109,13 @@ def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[st
             "bought_twice": counts.bought_twice,
             "answered_otherwise": counts.answered_otherwise,
         }
+        if beside is not None:
+            from medstress.store.packing import pack  # loads polars
+
+            numbers = [each.shard.number for each in shards]
+            told[FILES] = pack(db, order, numbers, *beside)
         db.executemany(
-            "INSERT INTO manifest (key, value) VALUES (?, ?)",
+            "INSERT INTO main.manifest (key, value) VALUES (?, ?)",
             [
                 (key, json.dumps(value, ensure_ascii=False))
                 for key, value in {**manifest, SHARDS: told}.items()
@@ -107,6 +123,8 @@ def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[st
         )
         link(db, RUN_CHAIN)
         db.execute("COMMIT")
+        if beside is not None:
+            db.execute("VACUUM")
     return counts
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
-from medstress.core.calls import FROM_CACHE, Answer
+from medstress.core.calls import Answer
 from medstress.core.errors import StoreError
 from medstress.core.items import Item
 from medstress.files.writing import (
@@ -29,11 +29,13 @@ from medstress.store import forgetting
 from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.chain import RUN_CHAIN
 from medstress.store.codec import decode_answer, encode_answer
-from medstress.store.computed import Computed, read_computed
+from medstress.store.computed import Computed, computed_keys, read_computed
 from medstress.store.database import SIDES, Database, insert_rows, translated
 from medstress.store.formats import DISTANCES, SIMILARITY, bring_up_to_date, make_views
 from medstress.store.key_index import NEWEST, KeyIndex
 from medstress.store.opening import check_file
+from medstress.store.packed_answers import packed_answers_of
+from medstress.store.packed_files import remove_packed
 from medstress.store.registered_rows import (
     BegunTrial,
     PlannedTrial,
@@ -45,15 +47,13 @@ from medstress.store.registered_rows import (
 )
 from medstress.store.review_store import remove_reviews
 from medstress.store.root import keep_root
-from medstress.store.spending import Spending, read_spending
+from medstress.store.spending import Spending, read_spending, read_totals
 from medstress.store.trial_digest import finish
 
 FILE = DATABASE
 LOCK = "run.lock"
 SUMMARY = "summary.json"
 """The summary of a complete run, with the root that it belongs to."""
-_PAGE = 20_000
-"""Answers that are fetched together."""
 _DERIVED = "main.exchanges (trial, attempt, seq, role, purpose, query, call, answer, edits)"
 
 R = TypeVar("R")
@@ -124,6 +124,7 @@ class RunStore:
                 with translated(folder):
                     for path in folder.glob(f"{FILE}*"):
                         path.unlink()
+                    remove_packed(folder)
                     (folder / SUMMARY).unlink(missing_ok=True)
                     remove_reviews(folder)
             check_file(folder / FILE)
@@ -144,6 +145,7 @@ class RunStore:
     def _prepare(self, db: sqlite3.Connection) -> None:
         bring_up_to_date(db, self.folder / FILE)
         make_views(db)
+        self._packed = packed_answers_of(db, self.folder)
 
     def _read_keys(self) -> None:
         self._rows, self._last_answer = KeyIndex(self._keys_of), 0
@@ -310,9 +312,8 @@ class RunStore:
 
     def computed_totals(self) -> tuple[int, int]:
         """Return the numbers of computed calls and their tokens so far."""
-        query = "SELECT COUNT(*), TOTAL(tokens_in + tokens_out) FROM answers WHERE trial != ?"
-        ((n, tokens),) = self._fetch(query, FROM_CACHE)
-        return int(n), int(tokens)
+        calls, *tokens = self._run(read_totals)
+        return calls, sum(tokens)
 
     def spending(self) -> list[Spending]:
         """Return computed calls and tokens so far, by victim and role."""
@@ -320,11 +321,7 @@ class RunStore:
 
     def computed_keys(self) -> Iterator[dict[bytes, int]]:
         """Yield key -> row of the answers that this run computed, page by page."""
-        last = 0
-        part = "SELECT id, key FROM answers WHERE id > ? AND trial != ? ORDER BY id LIMIT ?"
-        while rows := self._fetch(part, last, FROM_CACHE, _PAGE):
-            last = rows[-1][0]
-            yield {key: row for row, key in rows}
+        return computed_keys(self._run)
 
     def computed(self, rows: Sequence[int]) -> list[Computed]:
         """Return the computed answers in these rows, with victim and role."""
@@ -367,6 +364,12 @@ class RunStore:
         """Return the rows of the stored answers to these keys."""
         found = self._rows.find(keys)
         found.update((key, self._uncommitted[key][0]) for key in keys if key in self._uncommitted)
+        if self._packed is not None and len(found) < len(keys):
+            copies = self._packed.copies(keys, found, self._last_answer)
+            self._last_answer += len(copies)
+            self._uncommitted.update(copies)
+            self._submit_answers()
+            found.update((key, row[0]) for key, row in copies.items())
         return found
 
     def _keys_of(self, rows: Sequence[int]) -> dict[int, bytes]:

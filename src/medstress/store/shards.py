@@ -17,13 +17,12 @@ from medstress.store.known_schema import FORMAT
 from medstress.store.missing import never_began, no_run
 from medstress.store.odd_rows import interpreting
 from medstress.store.opening import open_for_reading, restrict
+from medstress.store.packed_tables import SHARDS as SHARDS
 from medstress.store.run_store import FILE
 
 KEY = "shard"
 """Manifest entry of a shard: number, of how many, trials of the whole plan, and the positions of
 its items in the plan by data set."""
-SHARDS = "shards"
-"""Manifest entry of a merged run: how many shards it joins, and what they bought twice."""
 _ENDED = "SELECT COUNT(*) FROM trials WHERE verdict IS NOT NULL"
 
 

@@ -5,13 +5,26 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
+from medstress.core.calls import FROM_CACHE
+
 VICTIM = "victim"
 _SPENDING = f"""
-SELECT COALESCE(o.role, '{VICTIM}'), a.victim, COUNT(*), TOTAL(s.tokens_in), TOTAL(s.tokens_out),
-       TOTAL(s.seconds)
-FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
-LEFT JOIN (SELECT DISTINCT key, role FROM calls WHERE role != '{VICTIM}') o ON o.key = s.key
+SELECT s.role, a.victim, SUM(s.n), TOTAL(s.tokens_in), TOTAL(s.tokens_out), TOTAL(s.seconds)
+FROM (
+    SELECT s.trial, COALESCE(o.role, '{VICTIM}') AS role, 1 AS n, s.tokens_in, s.tokens_out,
+           s.seconds
+    FROM answers s
+    LEFT JOIN (SELECT DISTINCT key, role FROM calls WHERE role != '{VICTIM}') o ON o.key = s.key
+    UNION ALL SELECT trial, role, n, tokens_in, tokens_out, seconds FROM packed_answers
+) s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
 GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+_TOTALS = """
+SELECT TOTAL(n), TOTAL(tokens_in), TOTAL(tokens_out) FROM (
+    SELECT trial, 1 AS n, tokens_in, tokens_out FROM answers
+    UNION ALL SELECT trial, n, tokens_in, tokens_out FROM packed_answers)
+WHERE trial > ?
 """
 
 
@@ -54,3 +67,9 @@ def read_spending(db: sqlite3.Connection) -> list[Spending]:
         )
         for role, victim, n, tokens_in, tokens_out, seconds in db.execute(_SPENDING)
     ]
+
+
+def read_totals(db: sqlite3.Connection) -> tuple[int, int, int]:
+    """Return the numbers of computed calls, and of tokens that they read and wrote."""
+    calls, tokens_in, tokens_out = db.execute(_TOTALS, (FROM_CACHE,)).fetchone()
+    return int(calls), int(tokens_in), int(tokens_out)
