@@ -24,9 +24,8 @@ from medstress.results.checks import counted, evidence_of
 from medstress.results.load import StoredRun, reviews_of
 from medstress.results.review_rows import with_review, with_samples
 from medstress.results.reviewed import settled
-from medstress.results.stored_prompts import Prompts, stored_prompt
+from medstress.results.stored_prompts import Prompts, most_shown, stored_prompt
 from medstress.store.formats import CHECKS, PERPLEXITIES
-from medstress.store.packed_tables import packed_entries
 from medstress.store.reader import StoredTrial
 from medstress.store.review_store import stored_rooms
 from medstress.store.reviews import KEY_RIGHT
@@ -49,10 +48,6 @@ _FIRST = (
 _SHOWN = (
     *("prompt_before", "listing_before", "prompt_after", "listing_after", "first_success_prompt"),
 )
-_SHOWN_AT_LEAST = 64 << 20
-_SHOWN_A_BYTE = 64
-_PACKED_ROW = 64
-"""Bytes that a packed exchange counts for, about half of those in a ledger."""
 Requests: TypeAlias = Callable[[int, str, int], list[str]]
 """(number of a trial, purpose, query) -> its calls that are stored in full, as JSON."""
 _LOST = (Verdict.FAILED.value, Verdict.CUT_SHORT.value)
@@ -71,7 +66,7 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
     embedder = manifest.get("similarity", {}).get("hash")
     scorer, checker = manifest.get(SCORER, {}).get("hash"), counted(manifest)
     reviewed = settled(run.once(reviews_of), KEY_RIGHT)
-    rows, room = [], _most_shown(run)
+    rows, room = [], most_shown(run)
     for trial in run.trials():
         item = items[trial.item][1]
         row = trial_row(name, trial, item, prompts, clusters[trial.dataset][item.id], run.requests)
@@ -113,13 +108,6 @@ def _with_checks(row: TrialRow, trial: StoredTrial, checker: str | None) -> str 
     """Return the evidence of a success with what the run's checker says of it."""
     more = evidence_of(trial.result.get(CHECKS, {}).get(checker))
     return as_text([*read(row.evidence), *more]) if more else row.evidence
-
-
-def _most_shown(run: StoredRun) -> int:
-    """Return the most characters of prompts that a run of its size can have in its rows."""
-    n_packed = sum(int(each["rows"]) for each in packed_entries(run.manifest))
-    size = (run.folder / FILE).stat().st_size + _PACKED_ROW * n_packed
-    return max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * size)
 
 
 def trial_row(
