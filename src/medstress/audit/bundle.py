@@ -105,7 +105,8 @@ def write_bundle(
             _settle(copy / each)
         with _told_as(copy, str(folder)):
             # What was reviewed since counts in the numbers that travel.
-            renew_summary(copy)
+            with open_run(copy) as run:
+                renew_summary(run)
             if (broken := check_whole(copy).broken) is not None:
                 raise StoreError(
                     f"{folder} does not agree: {broken}; it is not packed"

@@ -190,10 +190,9 @@ def summary_cli(args: argparse.Namespace) -> int:
             if not args.wide:
                 print(f"all columns: medstress summary {args.folder} --wide")
         write_verdicts(stored, args)
-        code = judged_code(stored)
-    with suppress(StoreError):  # a folder that is only read
-        renew_summary(Path(args.folder))
-    return code
+        with suppress(StoreError):  # a folder that is only read
+            renew_summary(stored)
+        return judged_code(stored)
 
 
 def report_cli(args: argparse.Namespace) -> int:
