@@ -272,15 +272,13 @@ class BackendTraits:
     """What a back end declares about itself; all fields but `calls` have defaults."""
 
     calls: frozenset[str]
-    """The kinds of calls it answers: `generate`, `score`, `rank`, `choose`, `tag`, `compare`,
-    `classify`."""
+    """Kinds of calls it answers, by the names of their classes: `generate`, `score`, ..."""
     batch_size: int = 1
     """The largest number of calls given to `answer` at once."""
     workers: int = 1
     """The number of threads that may call `answer` at the same time."""
     ahead: int = 0
-    """How many calls to compute early for one trial; 0 if an unused call costs the user money.
-    Unless it is 0, calls that a trial makes in any case are computed early to fill a batch."""
+    """Calls to compute early for a trial; 0 if an unused one costs money. Else they fill batches."""
     structured: bool = False
     """Whether `Generate` follows the call's schema; else none is sent."""
     in_turns: bool = True
