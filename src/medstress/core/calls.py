@@ -278,7 +278,7 @@ class BackendTraits:
     workers: int = 1
     """The number of threads that may call `answer` at the same time."""
     ahead: int = 0
-    """Calls to compute early for a trial; 0 if an unused one costs money. Else they fill batches."""
+    """Calls to compute early for a trial, to fill batches; 0 if an unused one costs money."""
     structured: bool = False
     """Whether `Generate` follows the call's schema; else none is sent."""
     in_turns: bool = True
