@@ -133,10 +133,21 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"medstress.{name}")
+        return _imported(f"medstress.{name}")
     if name in _PLACES:
-        return getattr(import_module(_PLACES[name]), name)
+        return getattr(_imported(_PLACES[name]), name)
     raise AttributeError(f"module 'medstress' has no attribute {name!r}")
+
+
+def _imported(module: str) -> Any:
+    try:
+        return import_module(module)
+    except (ImportError, SyntaxError, AttributeError) as error:
+        from medstress.files.damaged import half_installed
+
+        if fault := half_installed(error):
+            raise fault from error
+        raise
 
 
 def __dir__() -> list[str]:

@@ -14,12 +14,13 @@ def main() -> None:
         leave(medstress_cli(sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit(130)
-    except ModuleNotFoundError as error:
+    except (ImportError, SyntaxError, AttributeError) as error:
         # Before the command line could take over: something that every command needs.
-        if (error.name or "medstress").partition(".")[0] == "medstress":
+        from medstress.files.damaged import half_installed
+
+        if not (fault := half_installed(error)):
             raise
-        told = f"medstress is installed only in part ({error}); complete it with"
-        print(f"medstress: {told}: pip install medstress", file=sys.stderr)
+        print(f"medstress: {fault}", file=sys.stderr)
         sys.exit(2)
 
 

@@ -169,7 +169,7 @@ def test_a_package_of_medstress_that_is_gone_is_no_bug(medstress, monkeypatch):
     def fails(_):
         raise ModuleNotFoundError("No module named 'polars'", name="polars")
 
-    monkeypatch.setattr("medstress.cli.commands.doctor_cli", fails)
+    monkeypatch.setattr("medstress.cli.doctor.doctor_cli", fails)
     monkeypatch.setattr("medstress.files.extras.lacking_of", lambda _: ["polars is missing"])
     told = medstress("doctor")
     assert (told.code, told.err) == (

@@ -20,8 +20,9 @@ from urllib.parse import urlsplit
 
 from medstress.card import pages
 from medstress.card.content import Arm, Card, card_of
-from medstress.core.errors import UsageError, missing_extra, reason
+from medstress.core.errors import UsageError, reason
 from medstress.core.hashing import content_hash
+from medstress.files.extras import importing
 from medstress.results.load import StoredRun
 from medstress.summary.summary import summarise_run
 
@@ -121,11 +122,9 @@ def _opened(place: str) -> tuple[Any, type[Exception]]:
         os.environ.setdefault(name, value)
     if place.startswith("file:"):
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-    try:
+    with importing("MLflow", "mlflow"):
         from mlflow.exceptions import MlflowException
         from mlflow.tracking import MlflowClient
-    except ImportError as error:
-        raise missing_extra("MLflow", "mlflow") from error
     if _is_database(place) and find_spec("sqlalchemy") is None:
         raise UsageError(f"--mlflow {place}: {_WHOLE}")
     return MlflowClient, MlflowException

@@ -21,7 +21,7 @@ from medstress.audit.signing import check, sign
 from medstress.audit.verification import Verification
 from medstress.audit.verify import verify_folder
 from medstress.core.errors import StoreError, UsageError
-from medstress.experiment.plan.manifest import versions
+from medstress.files.versions import versions
 from medstress.results.export import export
 from medstress.results.load import StoredRun, open_run
 from medstress.results.root import NO_CHAIN, root_of

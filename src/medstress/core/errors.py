@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
 from os import sep
 from pathlib import Path
 from traceback import FrameSummary, extract_tb
@@ -133,8 +134,25 @@ def missing_extra(what: str, extra: str) -> UsageError:
     >>> str(missing_extra("the back end", "transformers"))
     "the back end is not installed; install it with: pip install 'medstress[transformers]'"
     """
-    command = f"pip install 'medstress[{extra}]'"
+    command = install_command(extra)
     return UsageError(f"{what} is not installed; install it with: {command}").with_command(command)
+
+
+def install_command(extra: str = "", *, elsewhere: bool = False) -> str:
+    """Return the command that installs medstress with an extra, or completes what is installed.
+
+    pip knows an installed medstress by its name. Where it does not, from a folder of sources or in
+    another environment, it would ask an index for the name, so the command names the sources.
+
+    >>> install_command("vllm", elsewhere=True)
+    "pip install 'PATH_OF_WHEEL_OR_CHECKOUT[vllm]'"
+    """
+    try:
+        known = not elsewhere and bool(version("medstress"))
+    except PackageNotFoundError:
+        known = False
+    target = "medstress" if known else "PATH_OF_WHEEL_OR_CHECKOUT"
+    return f"pip install '{target}[{extra}]'" if extra else f"pip install {target}"
 
 
 def command_of(error: BaseException | None) -> str | None:

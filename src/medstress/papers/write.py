@@ -46,9 +46,9 @@ def write_figures(
     """
     formats = check_formats(formats)
     with importing("drawing figures", "figures"):
-        import matplotlib
-        import pylatexenc
-    del matplotlib, pylatexenc
+        from matplotlib.figure import Figure
+        from pylatexenc.latexencode import UnicodeToLatexEncoder
+    del Figure, UnicodeToLatexEncoder
     layout = None if paper is None else layout_named(paper)
     summary = summarise_run(run)
     doubts = chain_sentences(summary) if run.doubt else []

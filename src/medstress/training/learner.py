@@ -12,7 +12,7 @@ from medstress.backends.models.model_files import ModelFiles, find_model, no_pro
 from medstress.backends.options import BackendOptions
 from medstress.core.errors import UsageError
 from medstress.entities.encoders import minilm_folder
-from medstress.files.extras import importing
+from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
 from medstress.kinds import Kind
 from medstress.machine.compute_thread import in_compute_thread
@@ -95,10 +95,8 @@ def find_start(model: str, device: str, base: Path) -> Start:
     """
     from importlib.util import find_spec
 
-    from medstress.core.errors import missing_extra
-
     if find_spec("torch") is None or find_spec("transformers") is None:
-        raise missing_extra("training", "transformers")
+        raise not_there("training", "transformers", "torch", "transformers")
     with importing("training", "transformers"):
         import torch
         import transformers  # noqa: F401 - needed for the model

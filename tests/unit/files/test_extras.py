@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from medstress.core import errors
 from medstress.core.errors import UsageError
-from medstress.files import extras
+from medstress.files import damaged, extras
 from medstress.files.extras import (
     base_fault,
     compiler_needed,
@@ -41,7 +42,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
     monkeypatch.setattr(extras, "version", version)
     monkeypatch.setattr(extras, "requires", lambda _: DECLARED)
-    monkeypatch.setattr(extras, "find_spec", lambda name: found.get(name))
+    monkeypatch.setattr(damaged, "find_spec", lambda name: found.get(name))
     return found
 
 
@@ -59,7 +60,7 @@ def test_an_extra_brings_what_is_its_own_here_and_that_of_extras_that_it_names(
     assert requirements("vllm") == {}
     del installed["torch"]
     installed["peft"] = "0.20.3"
-    assert lacking_of("adapters") == ["peft is 0.20.3, not >=0.21", "torch is missing"]
+    assert lacking_of("adapters") == ["peft is 0.20.3, medstress needs >=0.21", "torch is missing"]
 
 
 def test_nothing_installed_is_a_missing_extra(installed: dict[str, str]) -> None:
@@ -74,7 +75,11 @@ def test_nothing_installed_is_a_missing_extra(installed: dict[str, str]) -> None
     [
         ("tok_enizers", ImportError("tok_enizers is needed"), "tok_enizers is missing"),
         (None, ModuleNotFoundError("No module", name="deeper.part"), "deeper is missing"),
-        ("torch 1.13", ImportError("cannot import name 'x'"), "torch is 1.13, not >=2.4"),
+        (
+            "torch 1.13",
+            ImportError("cannot import name 'x'"),
+            "torch is 1.13, medstress needs >=2.4",
+        ),
     ],
 )
 def test_a_part_is_named_with_the_command_that_completes_the_extra(
@@ -123,9 +128,13 @@ def test_a_folder_of_sources_needs_no_metadata(monkeypatch: pytest.MonkeyPatch) 
         raise PackageNotFoundError
 
     monkeypatch.setattr(extras, "requires", absent)
-    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    monkeypatch.setattr(damaged, "find_spec", lambda _: None)
+    monkeypatch.setattr(errors, "version", absent)
     assert (requirements("transformers"), lacking_of("transformers")) == ({}, [])
-    assert "pip install 'medstress[transformers]'" in told(ModuleNotFoundError(name="torch"))
+    # pip would ask an index for a package of that name.
+    assert told(ModuleNotFoundError(name="torch")).endswith(
+        "install it with: pip install 'PATH_OF_WHEEL_OR_CHECKOUT[transformers]'"
+    )
 
 
 @pytest.mark.parametrize(

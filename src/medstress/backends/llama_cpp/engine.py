@@ -15,8 +15,8 @@ from typing import Any
 
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import LENGTH, Decoding, Message
-from medstress.core.errors import PermanentBackendError, missing_extra
-from medstress.files.extras import importing
+from medstress.core.errors import PermanentBackendError
+from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
 from medstress.machine.cores import available_cores
 from medstress.option_letters import is_decided
@@ -34,7 +34,7 @@ def open_engine(path: Path, n_context: int, options: BackendOptions) -> Engine:
         UsageError: xllamacpp is not installed, or the file cannot be loaded.
     """
     if find_spec("xllamacpp") is None:
-        raise missing_extra("the llama_cpp back end", "llama-cpp")
+        raise not_there("the llama_cpp back end", "llama-cpp", "xllamacpp")
     with importing("the llama_cpp back end", "llama-cpp"):
         import xllamacpp
     del xllamacpp

@@ -12,8 +12,9 @@ from typing import Any
 
 from medstress.backends.models.model_files import no_progress_bars, quiet_retries, remembered_hash
 from medstress.backends.options import BackendOptions
-from medstress.core.errors import UsageError, missing_extra
+from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
+from medstress.files.extras import not_there
 from medstress.files.reading import loading, reading
 
 CONFIG = "adapter_config.json"
@@ -49,7 +50,7 @@ def find_adapter(options: BackendOptions) -> Adapter | None:
     if options.adapter is None:
         return None
     if find_spec("peft") is None:
-        raise missing_extra("adapter", "adapters")
+        raise not_there("adapter", "adapters", "peft")
     folder = options.base / Path(options.adapter).expanduser()
     if folder.is_dir():
         return _of_folder(options.adapter, folder)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from medstress.core.calls import Message
-from medstress.core.errors import PermanentBackendError, TrialError, UsageError, missing_extra
+from medstress.core.errors import PermanentBackendError, TrialError, UsageError
+from medstress.files.extras import not_there
 from medstress.files.reading import reading
 from medstress.rendering import render
 
@@ -38,7 +39,7 @@ def read_facts(path: Path) -> GgufFacts:
         UsageError: the package gguf is not installed, or the file is damaged.
     """
     if find_spec("gguf") is None:
-        raise missing_extra("reading GGUF files", "llama-cpp")
+        raise not_there("reading GGUF files", "llama-cpp", "gguf")
     problem = f"{path} is not a GGUF file of a language model, or is damaged"
     with reading(lambda why: f"{problem} ({why})", also=(TypeError,)):
         return _facts(path)

@@ -13,9 +13,9 @@ from medstress.backends.models.out_of_memory import is_out_of_memory
 from medstress.backends.models.placement import Placement, check_covered, input_device, placement_of
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import ModelIdentity
-from medstress.core.errors import UsageError, did_you_mean, missing_extra
+from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
-from medstress.files.extras import importing
+from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
 from medstress.machine.freed_memory import keep_freed_memory
 from medstress.machine.onednn_linear import use_onednn
@@ -57,7 +57,7 @@ def load_model(options: BackendOptions) -> LoadedModel:
             fit into memory.
     """
     if find_spec("torch") is None or find_spec("transformers") is None:
-        raise missing_extra("the transformers back end", "transformers")
+        raise not_there("the transformers back end", "transformers", "torch", "transformers")
     with importing("the transformers back end", "transformers"):
         import torch
         import transformers

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from medstress.backends.options import BackendOptions
-from medstress.core.errors import UsageError, missing_extra
+from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash, file_hash
 from medstress.files.cache_folders import cache_dir
+from medstress.files.extras import not_there
 from medstress.files.reading import loading
 from medstress.files.writing import write_text
 
@@ -265,7 +266,7 @@ def _convert(gguf: Path, dtype: str, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     if find_spec("gguf") is None or find_spec("accelerate") is None:
-        raise missing_extra("reading GGUF files", "transformers")
+        raise not_there("reading GGUF files", "transformers", "gguf", "accelerate")
     source = {"gguf_file": gguf.name, "local_files_only": True, "trust_remote_code": False}
     problem = f"transformers cannot read {gguf}"
     with loading(lambda why: f"{problem}: {why}"), no_progress_bars(), _no_conversion_bar():

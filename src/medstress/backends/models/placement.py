@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from medstress.backends.options import BackendOptions
-from medstress.core.errors import UsageError, did_you_mean, missing_extra
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.files.extras import not_there
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 """The names of accelerate's own ways to spread a model."""
@@ -63,9 +64,10 @@ def placement_of(options: BackendOptions) -> Placement:
     """
     device_map = options.device_map
     if options.load_in_4bit and find_spec("bitsandbytes") is None:
-        raise missing_extra("load_in_4bit", "quantized")
+        raise not_there("load_in_4bit", "quantized", "bitsandbytes")
     if (device_map is not None or options.load_in_4bit) and find_spec("accelerate") is None:
-        raise missing_extra("device_map" if device_map else "load_in_4bit", "transformers")
+        key = "device_map" if device_map else "load_in_4bit"
+        raise not_there(key, "transformers", "accelerate")
     if device_map is None:
         return Placement(
             device=_device(options.device), device_map=None, four_bit=options.load_in_4bit

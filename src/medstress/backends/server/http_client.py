@@ -39,8 +39,9 @@ def open_client(
     """
     with importing("the back end 'openai'", "openai"):
         import httpx2
-        import openai
-        import tenacity  # noqa: F401 - needed with the first request
+        from httpx2 import Client
+        from openai import OpenAI
+        from tenacity import Retrying  # noqa: F401 - needed with the first request
 
         from medstress.backends.server.timed_network import Allowance, TimedNetwork
 
@@ -74,7 +75,7 @@ def open_client(
 
     host = urlsplit(server.url).hostname or ""
     loopback = host in ("localhost", "::1") or host.startswith("127.")
-    http_client = httpx2.Client(
+    http_client = Client(
         # `TimedNetwork` limits each step to the time left for the request.
         timeout=httpx2.Timeout(None, connect=connect),
         limits=httpx2.Limits(
@@ -93,7 +94,5 @@ def open_client(
             pool = transport._pool  # type: ignore[attr-defined]
             pool._network_backend = TimedNetwork(pool._network_backend, allowance)
     # The hook adds the key. The client gets none, because it would read the environment's.
-    client = openai.OpenAI(
-        api_key="none", base_url=server.url, max_retries=0, http_client=http_client
-    )
+    client = OpenAI(api_key="none", base_url=server.url, max_retries=0, http_client=http_client)
     return client, allowance

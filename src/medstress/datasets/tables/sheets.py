@@ -33,14 +33,14 @@ def read_sheet(path: Path, sheet: str | None) -> Table:
         DataError: not an Excel file, or a header that is merged or names a column twice.
     """
     with importing("reading Excel files", "xlsx"):
-        import openpyxl
+        from openpyxl import load_workbook
     data = read_bytes(path)
     with loading(
         lambda why: f"{path}: expected an Excel file (.xlsx), but reading it fails: {why}",
         DataError,
     ):
-        stored = openpyxl.load_workbook(BytesIO(data), data_only=True)
-        written = openpyxl.load_workbook(BytesIO(data))
+        stored = load_workbook(BytesIO(data), data_only=True)
+        written = load_workbook(BytesIO(data))
     chosen = _chosen(path, stored.worksheets, sheet)
     rows = tuple(_rows(path, chosen, written[chosen.title]))
     told = f"sheet {chosen.title!r}" if len(stored.worksheets) > 1 else ""

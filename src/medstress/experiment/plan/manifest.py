@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +21,9 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.plan.roles import RolePart
 from medstress.experiment.plan.surrogate_coverage import surrogates_of
 from medstress.experiment.plan.targets import target_hash, watched
+from medstress.files.versions import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
-from medstress.version import __version__
-
-LIBRARIES = (
-    "numpy",
-    "scipy",
-    "polars",
-    "pydantic",
-    "jinja2",
-    "torch",
-    "transformers",
-    "textattack",
-)
 
 
 def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
@@ -340,21 +327,6 @@ def _size(table: VictimTable, victim: Victim) -> dict[str, Any]:
     parameters = table.parameters if table.parameters is not None else counted
     names = ("family", "group", "price_in", "price_out")
     return {"parameters": parameters, **{name: getattr(table, name) for name in names}}
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of medstress, Python, the system and the main libraries."""
-    found = {
-        "medstress": __version__,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
-    for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def git_commit(folder: Path) -> str | None:
