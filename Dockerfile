@@ -5,6 +5,7 @@
 #
 # With a folder of yours for the run, and any other command:
 #
+#     mkdir -p runs # else docker makes it, as root's
 #     docker run --rm --network none --user "$(id -u):$(id -g)" --volume "$PWD/runs:/runs" medstress
 #     docker run --rm --network none medstress doctor
 #

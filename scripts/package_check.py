@@ -70,6 +70,7 @@ TOGETHER = (
 """Extras that go into one environment; each line is one."""
 ONLY_RESOLVED = ("vllm", "dev", "release")
 """Not installed here: vllm brings a GPU's libraries; dev and release are what checks have."""
+INSTALLED = ("none", *(e for e in PROJECT["optional-dependencies"] if e not in ONLY_RESOLVED))
 OWN_CONSTRAINTS = {
     "inspect": "constraints-inspect.txt",
     "lm-eval": "constraints-lm-eval.txt",
@@ -134,8 +135,17 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("check", choices=CHECKS)
-    parser.add_argument("--extras", nargs="+", help="installed: these alone; `none` is the base")
-    parser.add_argument("--python", nargs="+", default=PYTHONS, help="resolved: for these alone")
+    parser.add_argument(
+        "--extras",
+        nargs="+",
+        choices=INSTALLED,
+        default=INSTALLED,
+        metavar="EXTRA",
+        help="installed: these alone; `none` is the base",
+    )
+    parser.add_argument(
+        "--python", nargs="+", choices=PYTHONS, default=PYTHONS, help="resolved: for these alone"
+    )
     args = parser.parse_args()
     try:
         for told in CHECKS[args.check](args):
@@ -225,10 +235,9 @@ def _check_metadata(held: Mapping[str, bytes], info: str) -> None:
 
 def check_installed(args: argparse.Namespace) -> Iterator[str]:
     """Install the wheel without extras and with each, and ask one question of the mock."""
-    every = ["none", *(e for e in PROJECT["optional-dependencies"] if e not in ONLY_RESOLVED)]
     with tempfile.TemporaryDirectory() as made:
         wheel, _ = build(Path(made))
-        for extra in args.extras or every:
+        for extra in args.extras:
             with _environment() as python:
                 constraints = ROOT / OWN_CONSTRAINTS.get(extra, "constraints.txt")
                 name = "" if extra == "none" else f"[{extra}]"

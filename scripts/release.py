@@ -14,14 +14,15 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from package_check import Failed, build, examine
 
@@ -43,7 +44,7 @@ def main() -> int:
     parser.add_argument("--checked", action="store_true", help="the checks passed on this commit")
     args = parser.parse_args()
     try:
-        check_version(args.version, current(ROOT))
+        check_version(args.version, current(ROOT), (ROOT / CHANGELOG).read_text("utf-8"))
         check_ready(args.version)
         if args.dry_run:
             with tempfile.TemporaryDirectory() as clone:
@@ -66,49 +67,78 @@ def main() -> int:
 
 
 def make(root: Path, version: str) -> None:
-    """Write the version, commit, and build into `dist`."""
+    """Write the version, commit, and build into `dist`, where other versions may lie."""
     if current(root) != version:
-        day = datetime.now(UTC).date().isoformat()
-        change(root / VERSION, lambda text: text.replace(f'"{current(root)}"', f'"{version}"'))
-        change(root / CHANGELOG, lambda text: dated(text, version, day))
-        change(root / CITATION, lambda text: cited(text, version, day))
-        _run([sys.executable, "scripts/generate_docs.py"], root, PYTHONPATH=str(root / "src"))
-        _git(root, "commit", "--quiet", "--all", "--message", f"Version {version}")
+        write(root, version)
         print(_git(root, "show", "--stat", "--format=%s").strip())
-    out = root / "dist"
-    for old in out.glob(f"medstress-{version}*"):
-        old.unlink()
     # The same commit gives the same bytes.
     os.environ["SOURCE_DATE_EPOCH"] = _git(root, "log", "-1", "--format=%ct").strip()
-    wheel, sdist = build(out, root)
-    for told in examine(wheel, sdist, root):
-        print(told)
-    _run([sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist)], root)
-    print("twine check: passed")
+    with tempfile.TemporaryDirectory() as made:
+        wheel, sdist = build(Path(made), root)
+        for told in examine(wheel, sdist, root):
+            print(told)
+        _run([sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist)], root)
+        print("twine check: passed")
+        out = root / "dist"
+        out.mkdir(exist_ok=True)
+        for built in (wheel, sdist):
+            shutil.copyfile(built, out / built.name)
 
 
-def check_version(version: str, now: str) -> None:
-    """Refuse what is no version, or an earlier one.
+def write(root: Path, version: str) -> None:
+    """Write the version wherever it stands and commit it; if anything fails, nothing is changed.
+
+    Raises:
+        Failed: a file is not as it has to be before a release.
+    """
+    day = datetime.now(UTC).date().isoformat()
+    was = {path: (root / path).read_text("utf-8") for path in (VERSION, CHANGELOG, CITATION)}
+    texts = {
+        VERSION: was[VERSION].replace(f'"{current(root)}"', f'"{version}"'),
+        CHANGELOG: dated(was[CHANGELOG], version, day),
+        CITATION: cited(was[CITATION], version, day),
+    }
+    try:
+        for path, text in texts.items():
+            (root / path).write_text(text, "utf-8")
+        _run([sys.executable, "scripts/generate_docs.py"], root, PYTHONPATH=str(root / "src"))
+        _git(root, "commit", "--quiet", "--all", "--message", f"Version {version}")
+    except Failed:
+        _git(root, "restore", "--staged", "--worktree", ".")  # all was committed before
+        raise
+
+
+def check_version(version: str, now: str, changelog: str) -> None:
+    """Refuse what is no version of a release, an earlier one, or one that was never written down.
 
     Raises:
         Failed: says what was expected.
     """
-    try:
-        is_plain = str(Version(version)) == version and version.count(".") == 2
-    except InvalidVersion:
-        is_plain = False
-    if not is_plain:
+    number = r"(0|[1-9]\d*)"
+    if not re.fullmatch(rf"{number}\.{number}\.{number}", version):
         raise Failed(f"version {version!r}: expected MAJOR.MINOR.PATCH, such as 0.2.0")
     if Version(version) < Version(now):
         raise Failed(f"version {version}: the code is at {now} already")
+    first = re.search(r"^## .*", changelog, re.M)
+    is_dated = first is not None and first[0].startswith(f"## [{version}] - ")
+    if version == now and not is_dated:
+        raise Failed(
+            f"version {version}: the code has it, but the first section of {CHANGELOG} is not "
+            f"`## [{version}] - DAY`; release a later version"
+        )
 
 
 def check_ready(version: str) -> None:
-    """Refuse to begin with uncommitted changes, a tag of this name, or a promise that falls due.
+    """Refuse to begin where something is in the way.
+
+    That is: tools that are not installed, uncommitted changes, a tag of this name, a promise that
+    falls due.
 
     Raises:
         Failed: names what is in the way.
     """
+    if lacks := [name for name in ("build", "twine") if find_spec(name) is None]:
+        raise Failed(f"{', '.join(lacks)} not installed: pip install '.[release]'")
     if dirty := _git(ROOT, "status", "--porcelain").strip():
         raise Failed(f"there are uncommitted changes: {dirty.splitlines()[0].strip()}")
     if _git(ROOT, "tag", "--list", tag(version)).strip():
@@ -152,11 +182,6 @@ def current(root: Path) -> str:
 def tag(version: str) -> str:
     """Return the name of a version's tag."""
     return f"v{version}"
-
-
-def change(path: Path, how: Callable[[str], str]) -> None:
-    """Write a file anew."""
-    path.write_text(how(path.read_text("utf-8")), "utf-8")
 
 
 def _git(root: Path, *arguments: str) -> str:

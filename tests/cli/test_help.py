@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,27 @@ def test_a_package_of_medstress_that_is_gone_is_no_bug(medstress, monkeypatch):
         "medstress: medstress is installed only in part (polars is missing); complete it with: "
         "pip install medstress\n",
     )
+
+
+def test_the_doctor_lists_every_extra_that_is_for_users():
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    extras = declared["project"]["optional-dependencies"].keys()
+    assert {extra for _, extra in doctor.EXTRAS} == extras - {"dev", "docs", "notebooks", "release"}
+
+
+def test_the_doctor_names_damaged_packages_and_other_environments(medstress, monkeypatch, tmp_path):
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
+    monkeypatch.setattr(doctor, "damaged_of", lambda extra: ["thing"] if extra == "xlsx" else [])
+    monkeypatch.setattr(doctor, "requirements", lambda extra: {"a": extra})
+    monkeypatch.setattr(doctor, "lacking_of", lambda extra: ["vllm"] if extra == "vllm" else [])
+    told = medstress("doctor").out
+    mends = "mend it with: pip install --force-reinstall thing"
+    assert f"Excel files: files of thing are missing or damaged; {mends}\n" in told
+    assert "pip install 'PATH_OF_WHEEL_OR_CHECKOUT[vllm]', in an environment of its own" in told
+
+
+def test_a_run_with_a_version_that_is_not_allowed_says_so(medstress, monkeypatch):
+    told = "numpy is 1.26.4, medstress needs >=2.0"
+    monkeypatch.setattr("medstress.cli.commands.lacking_of", lambda _: [told])
+    said = medstress("run", "nowhere.toml")
+    assert said.err.startswith(f"medstress: {told}; mend it with: pip install medstress\n")

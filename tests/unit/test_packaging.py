@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 WORDS = (
     r"(?:'|extra:? )medstress\\?\[([a-z_,-]+)\\?\]",
     r"; extra: (?!medstress)([\w-]+)",
-    r"missing_extra\([^)]*, \"(\S+)\"\)",
+    r"(?:missing_extra|not_there)\([^)]*?, \"([\w-]+)\"[,)]",
 )
 """How sentences, pages and code name extras."""
 

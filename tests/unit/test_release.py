@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -11,6 +12,8 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+RELEASED = "# Changelog\n\nWords.\n\n## [0.2.0] - 2026-12-01\n\n- One.\n"
+LATER = "# Changelog\n\n## [Unreleased]\n\n- Two.\n\n"
 
 
 @pytest.fixture
@@ -50,14 +53,115 @@ def test_the_citation_is_of_the_version_and_its_day(
     assert again == once.replace("0.2.0", "0.2.1").replace("12-01", "12-02")
 
 
-@pytest.mark.parametrize("version", ["0.2", "v0.2.0", "0.2.0-rc1", "next", "0.1.9"])
+@pytest.mark.parametrize(
+    "version", ["0.2", "v0.2.0", "0.2.0-rc1", "0.2.0rc1", "0.2.0.1", "0.02.0", "next", "0.1.9"]
+)
 def test_what_is_no_later_version_is_refused(
     version: str, scripts: tuple[ModuleType, ModuleType]
 ) -> None:
     release, _ = scripts
     with pytest.raises(release.Failed, match=r"expected MAJOR|at 0\.2\.0 already"):
-        release.check_version(version, "0.2.0")
-    release.check_version("0.2.0", "0.2.0")  # goes on after a check that failed
+        release.check_version(version, "0.2.0", RELEASED)
+    release.check_version("0.2.0", "0.2.0", RELEASED)  # goes on after a check that failed
+
+
+def test_a_version_that_was_never_written_down_gets_no_tag(
+    scripts: tuple[ModuleType, ModuleType],
+) -> None:
+    release, _ = scripts
+    for text in (RELEASED.replace("[0.2.0] - 2026-12-01", "[Unreleased]"), "", LATER + RELEASED):
+        with pytest.raises(release.Failed, match=r"first section of CHANGELOG\.md is not"):
+            release.check_version("0.2.0", "0.2.0", text)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A small repository with all that a release writes."""
+    for path, text in (
+        ("src/medstress/version.py", '__version__ = "0.1.0"\n'),
+        ("CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n\n- One.\n"),
+        ("CITATION.cff", "version: 0.1.0\n"),
+        ("scripts/generate_docs.py", ""),
+        (".gitignore", "dist\n"),
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, "utf-8")
+    for command in ("init -q", "config user.email a@b.c", "config user.name A", "add -A"):
+        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
+    subprocess.run(["git", "commit", "-qm", "First"], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("CHANGELOG.md", "# Changelog\n"), ("scripts/generate_docs.py", "raise SystemExit(1)\n")],
+)
+def test_a_release_that_is_refused_changes_nothing(
+    path: str, text: str, checkout: Path, scripts: tuple[ModuleType, ModuleType]
+) -> None:
+    release, _ = scripts
+    (checkout / path).write_text(text, "utf-8")
+    subprocess.run(["git", "commit", "-qam", "Second"], cwd=checkout, check=True)
+    with pytest.raises(release.Failed):
+        release.make(checkout, "0.2.0")
+    assert release.current(checkout) == "0.1.0"
+    assert release._git(checkout, "status", "--porcelain") == ""
+
+
+def test_another_version_in_dist_is_not_in_the_way(
+    checkout: Path, scripts: tuple[ModuleType, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, package_check = scripts
+    (checkout / "dist").mkdir()
+    (checkout / "dist" / "medstress-0.1.0-py3-none-any.whl").write_text("old", "utf-8")
+
+    def played(command: list[str], what: str, *_: object, **__: object) -> str:
+        folder = Path(command[command.index("--outdir") + 1])
+        for end in ("-py3-none-any.whl", ".tar.gz"):
+            (folder / f"medstress-0.2.0{end}").write_text(what, "utf-8")
+        return ""
+
+    def run(command: list[str], *rest: object, **changed: str) -> object:
+        return "" if "twine" in command else really(command, *rest, **changed)
+
+    really = release._run
+    monkeypatch.setattr(package_check, "_run", played)
+    monkeypatch.setattr(release, "examine", lambda *_: ())
+    monkeypatch.setattr(
+        release,
+        "_run",
+        lambda command, *a, **k: "" if "twine" in command else run(command, *a, **k),
+    )
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    release.make(checkout, "0.2.0")
+    assert sorted(path.name for path in (checkout / "dist").iterdir()) == [
+        "medstress-0.1.0-py3-none-any.whl",
+        "medstress-0.2.0-py3-none-any.whl",
+        "medstress-0.2.0.tar.gz",
+    ]
+
+
+def test_what_builds_is_looked_for_before_anything_is_written(
+    scripts: tuple[ModuleType, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, _ = scripts
+    monkeypatch.setattr(release, "find_spec", lambda name: None if name == "build" else name)
+    with pytest.raises(release.Failed, match=r"build not installed: pip install '\.\[release\]'"):
+        release.check_ready("9.0.0")
+
+
+@pytest.mark.parametrize("flags", [["--extras", "nosuch"], ["--python", "3.99"]])
+def test_an_extra_or_python_that_is_none_is_refused_at_once(
+    flags: list[str],
+    scripts: tuple[ModuleType, ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, package_check = scripts
+    monkeypatch.setattr(sys, "argv", ["package_check.py", "installed", *flags])
+    with pytest.raises(SystemExit) as caught:
+        package_check.main()
+    assert (caught.value.code, "invalid choice" in capsys.readouterr().err) == (2, True)
 
 
 def test_the_changelog_and_the_citation_are_ready_for_the_next_release(

@@ -37,9 +37,9 @@ def read_member(path: Path, archive: ZipFile, name: str) -> bytes:
     try:
         from zstandard import ZstdDecompressor, ZstdError
     except FAULTS as error:
-        if name := culprit(error):
+        if broken := culprit(error):
             who = f"{path} is packed with Zstandard: the extra `inspect-logs` is"
-            raise damaged(who, name) from error
+            raise damaged(who, broken) from error
         raise UsageError(
             f"{path} is packed with Zstandard; install what reads it: "
             f"{install_command('inspect-logs')}, or convert it with inspect log convert --to json"

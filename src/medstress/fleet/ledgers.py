@@ -96,7 +96,7 @@ class RemoteStore:
 
     def __init__(self, url: str) -> None:
         with importing(f"--store {url}: the package fsspec", "ray"):
-            url_to_fs: Any = import_module("fsspec.core").url_to_fs
+            url_to_fs: Any = import_module("fsspec").core.url_to_fs
         try:
             self._files, self._root = url_to_fs(url)
         except (ValueError, ImportError, OSError) as error:
