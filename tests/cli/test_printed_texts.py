@@ -40,7 +40,7 @@ def test_a_refusal_steers_no_terminal_and_is_one_line(medstress, monkeypatch):
     def refuse(_):
         raise UsageError(f"{HOSTILE}\nmedstress: all is well")
 
-    monkeypatch.setattr("medstress.cli.commands.doctor_cli", refuse)
+    monkeypatch.setattr("medstress.cli.doctor.doctor_cli", refuse)
     told = medstress("doctor")
     assert (told.code, told.err.count("\n")) == (2, 1)
     assert not STEERING.search(told.err)
