@@ -178,3 +178,27 @@ def test_the_container_is_given_what_it_copies_and_nothing_else() -> None:
     pinned = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     for each in re.findall(r"\S+==[\d.]+\d", "\n".join(lines)):
         assert each in pinned
+
+
+def test_the_page_of_platforms_has_every_extra_and_says_which_floors_are_tested(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    from package_check import FLOOR_EXTRAS  # type: ignore[import-not-found]
+
+    page = (ROOT / "docs" / "platforms.md").read_text("utf-8")
+    table = page.partition("## Extras")[2].partition("\n## ")[0]
+    first = " ".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| "))
+    extras = PROJECT["project"]["optional-dependencies"].keys()
+    assert set(re.findall(r"`([a-z-]+)`", first)) == set(extras)
+    for path in ("platforms", "compatibility"):
+        told = (ROOT / "docs" / f"{path}.md").read_text("utf-8")
+        assert ", ".join(f"`{extra}`" for extra in FLOOR_EXTRAS) in told
+
+
+def test_floors_are_not_below_what_their_neighbours_ask_for() -> None:
+    # transformers 5.0.0 and accelerate 1.1 ask for these themselves.
+    assert {"safetensors>=0.4.3", "accelerate>=1.1"} <= set(
+        PROJECT["project"]["optional-dependencies"]["transformers"]
+    )
+    assert PROJECT["build-system"]["requires"] == ["hatchling>=1.27"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
+from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -18,6 +19,7 @@ from medstress.core.errors import UsageError
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, CleanAnswer
+from medstress.machine.textattack import import_textattack
 from medstress.testing import check_attack, tiny_questions, tiny_resources
 
 
@@ -215,3 +217,16 @@ def test_wrong_parameters_and_a_missing_library_are_one_sentence(monkeypatch, sa
     with pytest.raises(UsageError) as error:
         TextAttack().with_files(tmp_path)
     said(str(error.value), "medstress[textattack]")
+
+
+def test_a_textattack_that_cannot_be_imported_is_one_sentence_with_a_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(_: str) -> None:
+        raise ModuleNotFoundError("No module named 'nowhere_stanza'", name="nowhere_stanza")
+
+    monkeypatch.setattr("medstress.machine.textattack.check_textattack", lambda: None)
+    monkeypatch.setattr("medstress.machine.textattack.offline", nullcontext)
+    monkeypatch.setattr("medstress.machine.textattack.import_module", fails)
+    with pytest.raises(UsageError, match=r"; .*pip install '.*textattack"):
+        import_textattack("textattack.nowhere")
