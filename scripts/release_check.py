@@ -311,7 +311,8 @@ def check_snippets(_: argparse.Namespace) -> str:
     failed, n_ran = snippet_runs.check([])
     if failed:
         raise Failed("; ".join(failed))
-    return f"{n_ran} commands ran; {len(snippet_runs.LEFT_OUT)} kinds are left out, with reasons"
+    n_run, n_lines = snippet_runs.share()
+    return f"{n_ran} commands ran; {n_lines - n_run} of {n_lines} lines are left out, with reasons"
 
 
 def check_site(_: argparse.Namespace) -> str:
