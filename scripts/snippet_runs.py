@@ -217,6 +217,7 @@ def fill(shop: Folder) -> None:
         (shop.root / name).write_text(text, "utf-8")
     shop.medstress("run", "mine.toml", "--quiet")
     shop.medstress("run", "release.toml", "--quiet")
+    shop.medstress("run", "fuzz.toml", "--quiet")
     for name, like in (
         ("old", "release"),
         ("last-release", "release"),
