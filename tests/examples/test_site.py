@@ -72,6 +72,16 @@ def test_bars_in_code_stand_without_their_backslash(laid_out: Path) -> None:
     assert "tab or `|` |" in (laid_out / "data.md").read_text("utf-8")
 
 
+@pytest.mark.parametrize("page", ["README.md", "tutorial.md", "first-steps.md", "quickstart.md"])
+def test_the_first_commands_fit_a_screen_of_1280_pixels(page: str) -> None:
+    """86 columns; what is longer is cut and scrolls."""
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    blocks = re.findall(r"^```\n(medstress .*?)^```", text, re.M | re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert lines
+    assert [line for line in lines if len(line) > 86] == []
+
+
 def test_pages_and_theme_load_nothing_from_elsewhere() -> None:
     """What is built is looked at by `make release-check`."""
     texts = [path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")]
