@@ -65,6 +65,10 @@ LEFT_OUT = {
     "card audit": "as above",
     "bundle audit": "as above",
     "verify audit.zip": "as above",
+    "verify whole.zip": "as above",
+    "run x.toml --ray": "wants the extra `ray`, or a cluster",
+    "submit mine.toml --slurm --shards 64 --out /project/runs/mine": "wants Slurm",
+    "checker --run DIR --checker judge": "wants a server",
 }
 """Commands by how they begin, with $ all of them, and why they are not run here."""
 OTHERS = {
@@ -209,6 +213,7 @@ def fill(shop: Folder) -> None:
         "experiment.toml": EXPERIMENT.format(name="first", **new),
         "tonight.toml": EXPERIMENT.format(name="tonight", **new),
         "release.toml": EXPERIMENT.format(name="release", **old),
+        "x.toml": EXPERIMENT.format(name="x", **new),
         "gate.toml": EXPERIMENT.format(name="gate", **new) + CRITERION,
         "every-name.toml": EVERY_NAME.format(name="every-name", **new),
         **_conversations(),
