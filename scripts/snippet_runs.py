@@ -66,8 +66,8 @@ LEFT_OUT = {
     "bundle audit": "as above",
     "verify audit.zip": "as above",
     "verify whole.zip": "as above",
-    "run x.toml --ray": "wants the extra `ray`, or a cluster",
-    "submit mine.toml --slurm --shards 64 --out /project/runs/mine": "wants Slurm",
+    "run x.toml --ray": "wants Ray; tests/processes/test_ray.py has it",
+    "submit mine.toml --slurm --shards 64 --out /project/runs/mine": "wants Slurm; tests/processes/test_slurm.py plays it",
     "checker --run DIR --checker judge": "wants a server",
 }
 """Commands by how they begin, with $ all of them, and why they are not run here."""
@@ -294,8 +294,15 @@ def not_printed(page: str, said: list[str]) -> Iterator[str]:
             yield f"{place}: no command of the page prints: {shown}"
 
 
+def _expanded(word: str, folder: Path) -> list[str]:
+    """Return the paths that a shell puts in place of a pattern; other words as they are."""
+    if "*" not in word:
+        return [word]
+    return [path.relative_to(folder).as_posix() for path in sorted(folder.glob(word))] or [word]
+
+
 def _run(command: Command, shop: Folder) -> str:
-    words = list(command.words)
+    words = [each for word in command.words for each in _expanded(word, shop.root)]
     if words[0] in SERVERS and not set(words) & set(ENDS):
         shop.serve(*words)
         return ""
