@@ -67,7 +67,7 @@ LEFT_OUT = {
     "verify audit.zip": "as above",
     "verify whole.zip": "as above",
     "run x.toml --ray": "wants Ray; tests/processes/test_ray.py has it",
-    "submit mine.toml --slurm --shards 64 --out /project": "wants Slurm; tests/processes plays it",
+    "submit mine.toml --slurm --shards 64": "wants Slurm; tests/processes plays it",
     "checker --run DIR --checker judge": "wants a server",
 }
 """Commands by how they begin, with $ all of them, and why they are not run here."""
