@@ -65,12 +65,11 @@ class Outcome:
     """Keepers that were started in place of one that was gone."""
 
 
-def outcome_of(overview: Mapping[str, Any], n_unshipped: int, n_keepers: int) -> Outcome:
+def outcome_of(overview: Mapping[str, Any], n_keepers: int) -> Outcome:
     """Return how the shards ended.
 
     Args:
         overview: the keeper's.
-        n_unshipped: the most calls of a worker that no shipped ledger holds.
         n_keepers: see `Outcome`.
     """
     counts = overview["counts"]
@@ -79,8 +78,24 @@ def outcome_of(overview: Mapping[str, Any], n_unshipped: int, n_keepers: int) ->
         n_limited=counts["limited"] + counts["open"],
         n_deaths=overview["deaths"],
         n_lost=overview["lost"],
-        n_lost_at_most=max(overview["lost"], overview["deaths"] * n_unshipped),
+        n_lost_at_most=max(overview["lost"], overview["deaths"] * overview["unshipped"]),
         n_keepers=n_keepers,
+    )
+
+
+def promise_line(order: Order, workers: str, n_held: int) -> str:
+    """Return what may be paid beyond a cap, and what may be paid twice.
+
+    Args:
+        order: the run.
+        workers: how many, in words.
+        n_held: the most calls of a worker that are in flight.
+    """
+    return (
+        f"{plural(order.n_shards, 'shard')} among {workers}; max_queries is never exceeded; "
+        f"tokens and dollars may be by what is in flight, at most {plural(n_held, 'call')} a "
+        f"worker; if a worker is lost, at most {plural(order.ship_every + n_held, 'call')} "
+        "may be paid again"
     )
 
 
@@ -143,7 +158,6 @@ class Driver:
         self._n_started = self._n_unready_deaths = 0
         self._is_ending = self._has_announced = False
         self._n_when_opened = -1.0
-        self._n_held = 1
         self._started = time.monotonic()
         self._seconds_before = self._noted = self._shown = 0.0
 
@@ -175,9 +189,7 @@ class Driver:
             for owner in list(self._alive):
                 self._workers.end(owner)
         return outcome_of(
-            self._keeper.ask("overview")[0],
-            n_unshipped=self._order.ship_every + self._n_held,
-            n_keepers=self._keeper.n_restarts,
+            self._keeper.ask("overview")[0], n_keepers=self._keeper.n_restarts
         )
 
     def _round(self, seconds: float) -> None:
@@ -301,14 +313,10 @@ class Driver:
 
     def _announce(self, n_held: int) -> None:
         """Say before the first call what may be paid beyond a cap, and what may be paid twice."""
-        self._has_announced, self._n_held = True, n_held
-        n = self._n_workers
-        self._watcher.announce(
-            f"{plural(self._order.n_shards, 'shard')} among {plural(n, 'worker')}; max_queries is "
-            f"never exceeded; tokens and dollars may be by what is in flight, at most {n_held:,} "
-            f"calls a worker; if a worker is lost, at most {self._order.ship_every + n_held:,} "
-            "calls are paid again"
-        )
+        self._has_announced = True
+        self._keeper.ask("overview", unshipped=self._order.ship_every + n_held)
+        workers = plural(self._n_workers, "worker")
+        self._watcher.announce(promise_line(self._order, workers, n_held))
 
     def _stop(self) -> None:
         """Let the workers ship what comes in time; whatever goes wrong now is not the reason."""

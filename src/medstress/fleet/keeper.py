@@ -25,6 +25,7 @@ from medstress.fleet.ledgers import FolderStore, checked
 from medstress.fleet.messages import pack, read_frame, unpack, write_frame
 
 LEASES = "leases.sqlite"
+UNSHIPPED = "unshipped"
 LEASE_SECONDS = 60.0
 """A worker that was silent for so long has lost its shard once another asks for one."""
 _LOCK_SECONDS = 10.0
@@ -126,9 +127,13 @@ class Keeper:
         return pack({"ledgers": [[n, _as_json(one)] for n, one in self._leases.ledgers()]})
 
     def _overview(self, asked: dict[str, Any], _: bytes) -> bytes:
-        """Tell how the whole run stands, and note how long it has asked."""
+        """Tell how the whole run stands; note how long it has asked, and the most calls of a worker
+        that no shipped ledger may hold."""
+        known = self._leases.facts()
         if "seconds" in asked:
             self._leases.note("seconds", asked["seconds"])
+        if asked.get("unshipped", 0) > known.get(UNSHIPPED, 0):
+            self._leases.note(UNSHIPPED, asked["unshipped"])
         deaths, lost, in_a_row = self._leases.lost()
         return pack(
             {
@@ -140,6 +145,7 @@ class Keeper:
                 "deaths": deaths,
                 "lost": lost,
                 "in_a_row": in_a_row,
+                UNSHIPPED: max(asked.get("unshipped", 0), known.get(UNSHIPPED, 0)),
             }
         )
 

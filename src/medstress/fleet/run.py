@@ -219,7 +219,7 @@ class _Spreading:
         if settings.max_seconds is not None:
             until = time.monotonic() + settings.max_seconds - overview["seconds"]
         if not left:
-            return outcome_of(overview, n_unshipped=self._order.ship_every + 1, n_keepers=0)
+            return outcome_of(overview, n_keepers=0)
         keeper.ask("open_again")
         n_workers = min(n_workers, left)
         seconds = max(_RENEW_SECONDS, n_workers / _REPORTS_A_SECOND)
