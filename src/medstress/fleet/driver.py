@@ -23,8 +23,9 @@ _ROUND_SECONDS = 0.25
 _IDLE_SECONDS = 0.5
 """What a worker waits that finds no free shard."""
 _GATHER_SECONDS = 60.0
-"""How long the first shard waits until every worker has said its versions. Those that a cluster has
-no room for are compared when they come."""
+"""How long the first shard waits until every worker has said its versions; for those that did, it
+waits until their models are open. Workers that a cluster has no room for are compared when they
+come."""
 _NOTE_SECONDS = 5.0
 _MOST_DEATHS = 5
 """Workers that may end one after the other on a shard, or before they begin."""
@@ -83,6 +84,15 @@ def outcome_of(overview: Mapping[str, Any], n_keepers: int) -> Outcome:
     )
 
 
+def lost_counts(outcome: Outcome) -> dict[str, int]:
+    """Return what the run keeps of its lost workers."""
+    return {
+        "leases_lost": outcome.n_deaths,
+        "calls_lost": outcome.n_lost,
+        "calls_lost_at_most": outcome.n_lost_at_most,
+    }
+
+
 def promise_line(order: Order, workers: str, n_held: int) -> str:
     """Return what may be paid beyond a cap, and what may be paid twice.
 
@@ -95,7 +105,7 @@ def promise_line(order: Order, workers: str, n_held: int) -> str:
         f"{plural(order.n_shards, 'shard')} among {workers}; max_queries is never exceeded; "
         f"tokens and dollars may be by what is in flight, at most {plural(n_held, 'call')} a "
         f"worker; if a worker is lost, at most {plural(order.ship_every + n_held, 'call')} "
-        "may be paid again"
+        "are paid again"
     )
 
 
@@ -154,6 +164,8 @@ class Driver:
         self._total = _Total(n_planned)
         self._alive: dict[str, str] = {}  # owner -> its name in messages
         self._greeted: set[str] = set()
+        self._loading: set[str] = set()  # those that open their models
+        self._models: dict[str, str] | None = None
         self._working: set[str] = set()  # those that have a shard
         self._n_started = self._n_unready_deaths = 0
         self._is_ending = self._has_announced = False
@@ -188,9 +200,7 @@ class Driver:
         finally:
             for owner in list(self._alive):
                 self._workers.end(owner)
-        return outcome_of(
-            self._keeper.ask("overview")[0], n_keepers=self._keeper.n_restarts
-        )
+        return outcome_of(self._keeper.ask("overview")[0], n_keepers=self._keeper.n_restarts)
 
     def _round(self, seconds: float) -> None:
         if self._until is not None and time.monotonic() >= self._until:
@@ -224,6 +234,7 @@ class Driver:
     def _died(self, owner: str) -> None:
         name = self._alive.pop(owner)
         self._working.discard(owner)
+        self._loading.discard(owner)
         self._n_unready_deaths += owner not in self._greeted
         if self._n_unready_deaths >= _MOST_DEATHS:
             raise StoreError(
@@ -249,6 +260,11 @@ class Driver:
                 return pack({})
             case "planned":
                 self._check_plan(owner, message["plan"])
+                self._loading.add(owner)
+                return pack({})
+            case "opened":
+                self._check_models(owner, message["models"])
+                self._loading.discard(owner)
                 self._greeted.add(owner)
                 return pack({})
             case "lease":
@@ -265,6 +281,7 @@ class Driver:
             case "bye" | "failed" as what:
                 del self._alive[owner]
                 self._working.discard(owner)
+                self._loading.discard(owner)
                 self._workers.end(owner)
                 if what == "failed" and not self._is_ending:
                     raise error_of(message)
@@ -280,13 +297,37 @@ class Driver:
                 f"all machines the same files in {self._order.base}, nothing was asked"
             )
 
+    def _check_models(self, owner: str, models: Mapping[str, str]) -> None:
+        """Raise an error if a worker's models are not those of the others, or of earlier ones.
+
+        Raises:
+            UsageError: another worker of this driver has others.
+            StoreError: the shards hold answers of others.
+        """
+        is_first = self._models is None
+        if self._models is None:
+            self._models = self._keeper.ask("models", models=models)[0]["models"]
+        changed = [name for name, digest in self._models.items() if models.get(name) != digest]
+        if changed and is_first:
+            raise StoreError(
+                f"the shards of this run hold answers of another {' and '.join(changed)}: it "
+                "changed since; undo the change, or choose another folder with --out, nothing was "
+                "asked"
+            )
+        if changed:
+            raise UsageError(
+                f"{self._alive[owner]} has another {' and '.join(changed)} than those that came "
+                "before it; give all machines the same files and weights"
+            )
+
     def _lease(self, owner: str, data: bytes, n_held: int) -> bytes:
         self._working.discard(owner)
         if self._is_ending:
             return pack({"end": True})
         if not self._has_announced:
             waited = time.monotonic() - self._started
-            if not self._greeted.issuperset(self._alive) and waited < _GATHER_SECONDS:
+            is_missing = not self._greeted.issuperset(self._alive) and waited < _GATHER_SECONDS
+            if is_missing or self._loading:
                 return pack({"lease": None, "seconds": _IDLE_SECONDS})
             self._announce(n_held)
         answer = self._keeper.pass_on(data)

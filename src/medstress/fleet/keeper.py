@@ -120,6 +120,15 @@ class Keeper:
         ended = self._leases.revoke(asked["owner"])
         return pack({"shards": [lease.shard for lease in ended]})
 
+    def _models(self, asked: dict[str, Any], _: bytes) -> bytes:
+        """Tell which models the shards' answers are of: these, unless there are answers already."""
+        is_asked = self._leases.counts()["done"] or any(n.calls for _, n in self._leases.ledgers())
+        known = self._leases.facts().get("models")
+        if known is None or not is_asked:
+            known = asked["models"]
+            self._leases.note("models", known)
+        return pack({"models": known})
+
     def _open_again(self, _: dict[str, Any], __: bytes) -> bytes:
         return pack({"shards": self._leases.open_again()})
 

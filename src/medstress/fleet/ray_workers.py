@@ -158,9 +158,7 @@ def _check_address(address: str) -> None:
         return
     place = _PLACE.fullmatch(address.strip())
     if place is None or int(place["port"]) > 0xFFFF:
-        raise UsageError(
-            f"--ray {address}: expected local, auto, HOST:PORT or ray://HOST:PORT"
-        ).with_flag("--ray", LOCAL)
+        raise UsageError(f"--ray {address}: expected local, auto, HOST:PORT or ray://HOST:PORT")
 
 
 def _reach(address: str) -> None:
