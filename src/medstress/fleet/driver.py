@@ -93,18 +93,19 @@ def lost_counts(outcome: Outcome) -> dict[str, int]:
     }
 
 
-def promise_line(order: Order, workers: str, n_held: int) -> str:
+def promise_line(n_shards: int, ship_every: int, workers: str, n_held: int) -> str:
     """Return what may be paid beyond a cap, and what may be paid twice.
 
     Args:
-        order: the run.
+        n_shards: into how many parts the plan is cut.
+        ship_every: calls after which a shard's ledger travels.
         workers: how many, in words.
         n_held: the most calls of a worker that are in flight.
     """
     return (
-        f"{plural(order.n_shards, 'shard')} among {workers}; max_queries is never exceeded; "
+        f"{plural(n_shards, 'shard')} among {workers}; max_queries is never exceeded; "
         f"tokens and dollars may be by what is in flight, at most {plural(n_held, 'call')} a "
-        f"worker; if a worker is lost, at most {plural(order.ship_every + n_held, 'call')} "
+        f"worker; if a worker is lost, at most {plural(ship_every + n_held, 'call')} "
         "are paid again"
     )
 
@@ -118,6 +119,10 @@ class _Total:
     of_lease: dict[tuple[int, int], Mapping[str, float]] = field(default_factory=dict)
     before: Mapping[str, float] = field(default_factory=dict)
     """Used by leases of earlier drivers."""
+    is_waiting: bool = True
+    """Whether no shard has been leased yet."""
+    is_limited: bool = False
+    """Whether a cap has ended a shard."""
 
     def take(self, message: Mapping[str, Any]) -> None:
         self.of_shard[message["shard"]] = message["reported"]
@@ -140,6 +145,9 @@ class _Total:
             n_computed=int(used("queries")),
             n_tokens=int(used("tokens")),
             usd=used("usd"),
+            n_before=int(self.before.get("queries", 0)),
+            waiting=self.is_waiting,
+            stopped=self.is_limited,
         )
 
 
@@ -334,10 +342,13 @@ class Driver:
         told, _ = unpack(answer)
         if told.get("lease") is not None:
             self._working.add(owner)
+            self._total.is_waiting = False
         if told.get("lease") is not None or "error" in told:
             return answer
         counts = told["counts"]
-        if counts["leased"] or counts["open"] or self._opened_again(counts["limited"]):
+        is_freed = self._opened_again(counts["limited"])
+        self._total.is_limited = counts["limited"] > 0 and not is_freed
+        if counts["leased"] or counts["open"] or is_freed:
             return pack({"lease": None, "seconds": _IDLE_SECONDS})
         return pack({"end": True})
 
@@ -356,8 +367,8 @@ class Driver:
         """Say before the first call what may be paid beyond a cap, and what may be paid twice."""
         self._has_announced = True
         self._keeper.ask("overview", unshipped=self._order.ship_every + n_held)
-        workers = plural(self._n_workers, "worker")
-        self._watcher.announce(promise_line(self._order, workers, n_held))
+        order, workers = self._order, plural(self._n_workers, "worker")
+        self._watcher.announce(promise_line(order.n_shards, order.ship_every, workers, n_held))
 
     def _stop(self) -> None:
         """Let the workers ship what comes in time; whatever goes wrong now is not the reason."""

@@ -110,6 +110,6 @@ def error_of(told: dict[str, Any]) -> Exception:
     kind = getattr(errors, str(told["kind"]), None)
     if isinstance(kind, type) and issubclass(kind, MedstressError):
         # Some are made of more than a sentence: the nearest kind that needs no more.
-        plain = next(one for one in kind.__mro__ if one.__init__ is MedstressError.__init__)
+        plain: type[Exception] = next(one for one in kind.__mro__ if "__init__" not in vars(one))
         return plain(told["error"])
     return RuntimeError(f"{told['kind']}: {told['error']}")

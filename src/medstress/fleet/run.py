@@ -21,7 +21,7 @@ from medstress.fleet.grants import Amounts
 from medstress.fleet.keeper import LEASE_SECONDS, LEASES
 from medstress.fleet.keeper_process import KeeperProcess
 from medstress.fleet.leases import LeaseTable
-from medstress.fleet.ledgers import checked, store_at
+from medstress.fleet.ledgers import check_store, checked, store_at
 from medstress.fleet.order import Order, plan_of
 from medstress.results.load import stored_manifest
 from medstress.results.shards import lost_lines
@@ -125,6 +125,8 @@ def run_on_workers(
         lease_seconds=fleet.lease_seconds,
         renew_seconds=_RENEW_SECONDS,
     )
+    if order.store is not None:
+        check_store(order.store)
     prepared = order.prepared(watcher)
     check_can_be_cut(prepared, watcher, "--ray")
     folder = run_folder(prepared, out)
@@ -286,7 +288,7 @@ def outcome_lines(spread: Spread) -> list[str]:
     outcome = spread.outcome
     if outcome is None:
         return []
-    lines = []
+    lines: list[str] = []
     if outcome.n_deaths:
         lines += lost_lines(lost_counts(outcome))
     if outcome.n_limited:
