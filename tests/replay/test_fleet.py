@@ -177,13 +177,13 @@ def test_ledgers_may_travel_to_a_store(bench, alone, store):
 
 
 def test_of_lost_workers_nothing_shipped_is_asked_again(bench, alone):
-    """Two workers are lost after they shipped, one before it began."""
+    """One worker is lost before it began, two while they ship."""
     shipped = []
 
     def lose(n, asked):
         if asked["ask"] == "ship":
             shipped.append(asked)
-        return n in (4, 24, 40)
+        return n == 4 or (asked["ask"] == "ship" and len(shipped) in (3, 9))
 
     threads = Threads(lose)
     one = spread(bench, threads, ship_every=5)
@@ -243,7 +243,7 @@ def test_another_driver_goes_on_from_what_was_shipped(bench, alone):
     assert len(bench.received()) - alone[1] <= 2 * (5 + 1)
 
 
-@pytest.mark.parametrize("at", ["merge_shards", "run_prepared"])
+@pytest.mark.parametrize("at", ["merge_shards", "complete_unasked"])
 def test_a_driver_that_ends_while_it_merges_goes_on_there(bench, alone, monkeypatch, at):
     def stop(*_, **__):
         raise Stop
@@ -377,7 +377,8 @@ def test_dry_run_checks_the_cluster(bench, capsys, flags, monkeypatch):
     assert "--ray" in capsys.readouterr().err
 
 
-def test_the_rate_counts_from_the_first_lease_and_a_cap_is_told(bench, alone):
+def test_the_rate_counts_from_the_first_lease_and_a_cap_is_told(bench, alone, monkeypatch):
+    monkeypatch.setattr(drivers, "_ROUND_SECONDS", 0.001)
     seen = []
     watcher = Watcher(progress=lambda counts: seen.append(replace(counts)))
     cap = alone[1] // 2

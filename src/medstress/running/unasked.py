@@ -23,11 +23,11 @@ def complete_unasked(prepared: Prepared, folder: Path) -> bool:
 
     Args:
         prepared: the experiment, its victims not opened.
-        folder: of a run that holds answers.
+        folder: of the run.
 
     Returns:
-        False if something may be left to ask, or the experiment is another than the folder's;
-        nothing was written then.
+        False if something may be left to ask, no model has answered, or the experiment is another
+        than the folder's; nothing was written then.
     """
     if not _asks_only_trials(prepared):
         return False
@@ -39,6 +39,8 @@ def complete_unasked(prepared: Prepared, folder: Path) -> bool:
     if n_ended != known["n_planned"] or not _is_same(prepared, known):
         return False
     with RunStore(folder, access=prepared.experiment.experiment.access) as store:
+        if store.is_unanswered():
+            return False  # what kept the models from answering may be mended since
         if known["complete"]:
             return True
         store.write_manifest(
