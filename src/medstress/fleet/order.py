@@ -10,7 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import medstress
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash, file_hash
 from medstress.experiment.file.sources import Source
@@ -24,7 +23,7 @@ BACK_ENDS = (
     *("sentencepiece", "spacy", "tokenizers", "vllm", "xllamacpp"),
 )
 """Packages of back ends, recognisers and workers that answers may depend on."""
-_PACKAGE = Path(medstress.__file__).parent
+_PACKAGE = Path(__file__).parent.parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
