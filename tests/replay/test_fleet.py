@@ -558,3 +558,12 @@ def test_the_display_counts_all_shards_together(bench, alone):
     done = [counts.n_done + counts.n_skipped for counts in seen]
     assert done[-1] == seen[-1].n_planned
     assert max(counts.n_computed for counts in seen) == alone[1]
+
+
+def test_criteria_are_judged_as_in_the_run_of_one_process(bench, monkeypatch):
+    bench.tables["require"] = [{"metric": "asr", "max_high": 0.9}]
+    assert bench.run() == 1  # missed
+    monkeypatch.setattr(runs, "opened_victims", None)
+    many = Run(spread(bench, Threads()).folder)
+    assert many.manifest()["require"] == Run(bench.out).manifest()["require"]
+    assert many.summary()["verdict"] == Run(bench.out).summary()["verdict"]
