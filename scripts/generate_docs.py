@@ -118,8 +118,8 @@ Of a run merged from shards also `bought_twice`, the calls that two shards both 
 Of a run with `--ray` that lost workers also `leases_lost`, leases that ended with their worker, and
 the calls that were therefore paid again and that nothing else here contains: `calls_lost`, those
 that workers had reported, and `calls_lost_at_most`, with all that they may have asked since. Where
-requests to servers were repeated: `requests_repeated`, and `requests_late`, those whose replies came
-too late ([what is promised](what-is-promised.md#served-models)).
+requests to servers were repeated: `requests_repeated`, and `requests_late`, those whose replies
+came too late ([what is promised](what-is-promised.md#served-models)).
 """
 FORMAT_2 = """## Reviews in `summary --json` and exports
 
