@@ -115,6 +115,11 @@ counts what no way of asking could avoid. Only where a server or engine reports 
 Of a run merged from shards also `bought_twice`, the calls that two shards both bought, which
 `calls` and `spending` contain, and `answered_otherwise`, those of them with different answers:
 [many machines](many-machines.md#what-is-the-same-and-what-is-not).
+Of a run with `--ray` that lost workers also `leases_lost`, leases that ended with their worker, and
+the calls that were therefore paid again and that nothing else here contains: `calls_lost`, those
+that workers had reported, and `calls_lost_at_most`, with all that they may have asked since. Where
+requests to servers were repeated: `requests_repeated`, and `requests_late`, those whose replies
+came too late ([what is promised](what-is-promised.md#served-models)).
 """
 FORMAT_2 = """## Reviews in `summary --json` and exports
 

@@ -16,9 +16,10 @@ snippets  The commands of the pages run, in the order in which they stand (scrip
 site   The site is built with every warning an error, shows no Markdown as it is written, loads
        nothing from elsewhere, and is searched in Chromium as files, without a server. Needs the
        extra `docs`, which `make release-check` installs, and chromium.
+links  The links of the pages to other sites lead somewhere. They need a network.
 tests  The simulations that are marked `release`.
 contents, installed, resolved, floors  Wheel and sdist: scripts/package_check.py. They need an index
-       of packages; the others need no network.
+       of packages; what is not named so needs no network.
 container  The Dockerfile is linted, and built and run where a daemon is. Needs `hadolint`, which
        the extra `release` brings.
 
@@ -311,7 +312,8 @@ def check_snippets(_: argparse.Namespace) -> str:
     failed, n_ran = snippet_runs.check([])
     if failed:
         raise Failed("; ".join(failed))
-    return f"{n_ran} commands ran; {len(snippet_runs.LEFT_OUT)} kinds are left out, with reasons"
+    n_run, n_lines = snippet_runs.share()
+    return f"{n_ran} commands ran; {n_lines - n_run} of {n_lines} lines are left out, with reasons"
 
 
 def check_site(_: argparse.Namespace) -> str:
@@ -337,6 +339,16 @@ def check_site(_: argparse.Namespace) -> str:
     if not n_found:
         raise Failed(f"the search finds no page with {site_check.SOUGHT!r}")
     return f"{n_pages} pages, nothing from elsewhere; the search finds {n_found} pages"
+
+
+def check_links(_: argparse.Namespace) -> str:
+    """Follow the links of the pages to other sites."""
+    import site_check
+
+    dead, n_followed = site_check.dead_links()
+    if dead:
+        raise Failed(f"{len(dead)} of {n_followed} links lead nowhere: {'; '.join(dead[:5])}")
+    return f"{n_followed} links to other sites lead somewhere"
 
 
 def check_container(_: argparse.Namespace) -> str:
@@ -374,6 +386,7 @@ CHECKS: dict[str, Callable[[argparse.Namespace], str]] = {
     "notebooks": check_notebooks,
     "snippets": check_snippets,
     "site": check_site,
+    "links": check_links,
     "tests": check_tests,
     "container": check_container,
     **{name: _of_the_package(name) for name in package_check.CHECKS},

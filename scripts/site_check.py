@@ -8,6 +8,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 from site_pages import ROOT, lay_out
 
@@ -22,6 +24,12 @@ ARTICLE = re.compile(r"<article.*?</article>", re.DOTALL)
 CODE = re.compile(r"<pre.*?</pre>|<code.*?</code>", re.DOTALL)
 MARKUP = re.compile(r"\n *(?:[*-]|\d+\.) |\| ?-{3}|\*\*\S|`|\]\(")
 """Markdown that nobody should see: GitHub reads some lists and tables that MkDocs does not."""
+OUTSIDE = re.compile(r"\]\((https?://[^)\s]+)\)")
+"""A link that leaves the site."""
+GUARDED = (401, 403, 405, 429)
+"""What servers say to programs of pages that browsers see."""
+SECONDS = 20
+"""For one address."""
 SOUGHT = "clinicians"
 """A word of the page on reviews."""
 
@@ -57,6 +65,32 @@ def loaded_from_elsewhere(site: Path) -> list[str]:
         for path in sorted(site.rglob(f"*.{ending}"))
         for match in pattern.findall(path.read_text("utf-8"))
     ]
+
+
+def dead_links() -> tuple[list[str], int]:
+    """Follow the links of the pages to other sites, each once.
+
+    Returns:
+        What leads nowhere, with the page and the reason, and how many were followed.
+    """
+    found: dict[str, str] = {}
+    for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        for address in OUTSIDE.findall(path.read_text("utf-8")):
+            found.setdefault(address, path.relative_to(ROOT).as_posix())
+    gone = [f"{page}: {url}: {why}" for url, page in found.items() if (why := dead(url))]
+    return gone, len(found)
+
+
+def dead(address: str) -> str | None:
+    """Return why an address leads nowhere; None where a page is, also one not for programs."""
+    request = Request(address, headers={"User-Agent": "Mozilla/5.0"})  # some refuse urllib's own
+    try:
+        with urlopen(request, timeout=SECONDS):
+            return None
+    except HTTPError as error:
+        return None if error.code in GUARDED else f"status {error.code}"
+    except OSError as error:
+        return str(error)
 
 
 def left_as_markdown(site: Path) -> list[str]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import socket
 import sys
+from io import StringIO
 
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 
+from medstress.cli import display
 from medstress.cli.app import medstress_cli
+from medstress.cli.stopping import Stopping
 from medstress.core.errors import UsageError
+from medstress.engine.progress import Progress as Counts
 from medstress.fleet.ray_workers import ray_workers
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
@@ -62,3 +69,20 @@ def test_a_place_where_nobody_listens_is_refused_at_once(form, said):
         with pytest.raises(UsageError) as error, ray_workers(address, 1, 0.0, 1):
             pass
     assert "no cluster can be reached" in str(error.value)
+
+
+def test_the_display_counts_from_the_first_lease_and_shows_no_time_left_at_a_cap(monkeypatch):
+    clock = itertools.count(step=10.0)
+    monkeypatch.setattr(display.time, "perf_counter", lambda: next(clock))
+    bars = Progress(console=Console(file=StringIO()))
+    watcher = display._watcher(bars, Stopping([]))
+    (task,) = bars.tasks
+    left = display._Remaining()
+    watcher.progress(Counts(n_planned=50, n_computed=90, n_before=90, waiting=True))
+    assert (task.description, task.total) == ("waiting for workers", None)
+    watcher.progress(Counts(n_planned=50, n_done=30, n_computed=110, n_before=90))
+    assert (task.completed, task.total) == (30, 50)
+    assert "110 calls paid, 2.0/s" in task.fields["counts"]
+    assert left.render(task).plain
+    watcher.progress(Counts(n_planned=50, n_done=31, n_computed=111, n_before=90, stopped=True))
+    assert not left.render(task).plain

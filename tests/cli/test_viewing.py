@@ -74,7 +74,7 @@ def test_several_candidates_differ_by_seed_and_group_and_the_rest_can_be_listed(
     assert len(told) == len(set(told)) == 5
     assert all(f" on {row.group} of " in each for each in told)
     assert all(f", item {row.item_id}, " in each for each in told)
-    assert "and 2 more. medstress export DIR --to FILE.csv lists all trials" in err
+    assert f"and 2 more. medstress export {bench.out} --to trials.csv lists all trials" in err
 
 
 class Terminal(io.StringIO):

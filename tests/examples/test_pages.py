@@ -199,6 +199,12 @@ def test_the_index_links_every_page_once() -> None:
     assert sorted(within) == sorted(page for page in pages if page != "README.md")
 
 
+def test_the_index_has_every_heading_once() -> None:
+    """`Explanations` and `Explanation` are the same to a reader."""
+    heads = re.findall(r"^#+ (.+?)s?$", (ROOT / "docs/README.md").read_text("utf-8"), re.MULTILINE)
+    assert len(heads) == len(set(heads))
+
+
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < 120
 

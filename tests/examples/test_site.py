@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
 
@@ -70,6 +72,16 @@ def test_bars_in_code_stand_without_their_backslash(laid_out: Path) -> None:
     assert "tab or `|` |" in (laid_out / "data.md").read_text("utf-8")
 
 
+@pytest.mark.parametrize("page", ["README.md", "tutorial.md", "first-steps.md", "quickstart.md"])
+def test_the_first_commands_fit_a_screen_of_1280_pixels(page: str) -> None:
+    """86 columns; what is longer is cut and scrolls."""
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    blocks = re.findall(r"^```\n(medstress .*?)^```", text, re.M | re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert lines
+    assert [line for line in lines if len(line) > 86] == []
+
+
 def test_pages_and_theme_load_nothing_from_elsewhere() -> None:
     """What is built is looked at by `make release-check`."""
     texts = [path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")]
@@ -98,3 +110,32 @@ def test_what_would_be_loaded_from_elsewhere_is_found(
     (tmp_path / "e.html").write_text("<article><p>So:\n- one</p><code>`</code></article>", "utf-8")
     (found,) = check.left_as_markdown(tmp_path)
     assert found.startswith("e.html: - in")
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers with the status that the path names."""
+
+    def do_GET(self) -> None:
+        self.send_response(int(self.path[1:]))
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_link_that_leads_nowhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the pages are followed before a release: tests ask nobody."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    check = load("site_check")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        here = f"http://127.0.0.1:{server.server_port}"
+        told = {status: check.dead(f"{here}/{status}") for status in (200, 403, 404, 410)}
+        server.shutdown()
+    assert told == {200: None, 403: None, 404: "status 404", 410: "status 410"}
+    assert "refused" in check.dead(f"{here}/200")
+    monkeypatch.setattr(check, "dead", lambda address: "gone" if "semver" in address else None)
+    dead, n_followed = check.dead_links()
+    assert dead
+    assert all("semver" in each and each.endswith(": gone") for each in dead)
+    assert n_followed > 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import queue
@@ -14,13 +15,14 @@ from dataclasses import replace
 import pytest
 
 from medstress.api.run import Run
-from medstress.core.errors import OtherRunError, StoreError, UsageError
+from medstress.core.errors import MedstressError, OtherRunError, StoreError, UsageError
 from medstress.engine.progress import Progress
 from medstress.fleet import driver as drivers
 from medstress.fleet import order as orders
 from medstress.fleet import run as runs
+from medstress.fleet import worker as workers
 from medstress.fleet.keeper import Keeper
-from medstress.fleet.keeper_process import KeeperProcess, checked_answer
+from medstress.fleet.keeper_process import KeeperProcess, checked_answer, error_of
 from medstress.fleet.leases import StaleLeaseError
 from medstress.fleet.messages import pack, unpack
 from medstress.fleet.run import Fleet, run_on_workers
@@ -108,14 +110,15 @@ def quick(monkeypatch):
 
 @pytest.fixture(scope="module")
 def unbroken(workbench, tmp_path_factory):
-    """The tables of the run of one process, and how many calls it made."""
+    """The tables of the run of one process, how many calls it made, and its root."""
     bench = workbench.Bench(tmp_path_factory.mktemp("alone"))
     bench.tables["victim"][0]["batch_size"] = 1
     with pytest.MonkeyPatch.context() as patch:
         for name, value in bench.environment().items():
             patch.setenv(name, value)
         assert bench.run() == 0
-    return exported(bench.out), len(bench.received())
+    root = Run(bench.out).summary()["root"]
+    return exported(bench.out), len(bench.received()), root
 
 
 @pytest.fixture
@@ -174,13 +177,13 @@ def test_ledgers_may_travel_to_a_store(bench, alone, store):
 
 
 def test_of_lost_workers_nothing_shipped_is_asked_again(bench, alone):
-    """Two workers are lost after they shipped, one before it began."""
+    """One worker is lost before it began, two while they ship."""
     shipped = []
 
     def lose(n, asked):
         if asked["ask"] == "ship":
             shipped.append(asked)
-        return n in (4, 24, 40)
+        return n == 4 or (asked["ask"] == "ship" and len(shipped) in (3, 9))
 
     threads = Threads(lose)
     one = spread(bench, threads, ship_every=5)
@@ -190,6 +193,16 @@ def test_of_lost_workers_nothing_shipped_is_asked_again(bench, alone):
     repeated = len(bench.received()) - alone[1]
     # Each lost worker had at most what it computed since it shipped, and one call in flight.
     assert 0 <= repeated <= 3 * (5 + 1)
+    summary = Run(one.folder).summary()
+    told = summary["performance"]
+    assert told["leases_lost"] == one.outcome.n_deaths >= 2
+    assert told["calls_lost"] <= repeated <= told["calls_lost_at_most"]
+    assert told["calls"] == alone[1]
+    (line,) = [each for each in summary["warnings"] if "ended with the worker" in each]
+    assert f"{told['calls_lost_at_most']} calls were paid again" in line
+    # The same command once more changes nothing.
+    spread(bench, None, ship_every=5)
+    assert Run(one.folder).summary()["performance"] == told
 
 
 def test_a_killed_keeper_is_started_again(bench, alone, monkeypatch):
@@ -230,7 +243,7 @@ def test_another_driver_goes_on_from_what_was_shipped(bench, alone):
     assert len(bench.received()) - alone[1] <= 2 * (5 + 1)
 
 
-@pytest.mark.parametrize("at", ["merge_shards", "run_prepared"])
+@pytest.mark.parametrize("at", ["merge_shards", "complete_unasked"])
 def test_a_driver_that_ends_while_it_merges_goes_on_there(bench, alone, monkeypatch, at):
     def stop(*_, **__):
         raise Stop
@@ -269,6 +282,116 @@ def test_calls_never_exceed_max_queries_and_a_raised_cap_goes_on(bench, alone):
     assert one.is_merged
     assert exported(one.folder) == alone[0]
     assert len(bench.received()) == alone[1]
+
+
+def test_a_victim_that_changed_between_two_commands_is_refused(bench, alone, said):
+    bench.tables["experiment"]["max_queries"] = alone[1] // 2
+    spread(bench, Threads())
+    asked = len(bench.received())
+    bench.tables["experiment"]["max_queries"] = 10 * alone[1]
+    victim = bench.root / "victim.py"
+    victim.write_text(victim.read_text("utf-8").replace("luck < 12", "luck < 13"), "utf-8")
+    with pytest.raises(StoreError) as error:
+        spread(bench, Threads())
+    said(str(error.value), "victim", "changed", "--out")
+    assert len(bench.received()) == asked
+
+
+def test_a_victim_that_could_not_answer_may_be_mended(bench, alone):
+    victim = bench.root / "victim.py"
+    mended = victim.read_text("utf-8")
+    victim.write_text("def answer(prompts):\n    raise OSError('no')\n", "utf-8")
+    with pytest.raises(MedstressError):
+        spread(bench, Threads())
+    victim.write_text(mended, "utf-8")
+    assert exported(spread(bench, Threads()).folder) == alone[0]
+
+
+def test_workers_with_different_models_are_refused_before_anything_is_asked(
+    bench, monkeypatch, said
+):
+    real, calls = workers.models_of, itertools.count()
+
+    def other_each_time(prepared):
+        return dict.fromkeys(real(prepared), f"model {next(calls)}")
+
+    monkeypatch.setattr(workers, "models_of", other_each_time)
+    with pytest.raises(UsageError) as error:
+        spread(bench, Threads())
+    said(str(error.value).replace("worker 1", "worker 2"), "worker", "victim", "weights")
+    assert bench.received() == []
+
+
+def test_an_error_that_needs_more_than_a_sentence_keeps_its_kind():
+    told = error_of({"kind": "OtherRunError", "error": "another run"})
+    assert (type(told), str(told)) == (StoreError, "another run")
+
+
+def test_a_run_that_asks_nothing_more_is_completed_without_its_models(bench, alone, monkeypatch):
+    """A victim that needs a GPU can be opened by workers alone."""
+
+    def no_gpu(*_):
+        raise AssertionError("a model is opened on the driver's machine")
+
+    monkeypatch.setattr(runs, "opened_victims", no_gpu)
+    one = spread(bench, Threads())
+    assert exported(one.folder) == alone[0]
+    assert Run(one.folder).manifest()["complete"]
+    assert Run(one.folder).summary()["root"] == alone[2]
+    spread(bench, None)
+
+
+def test_a_run_that_asks_more_opens_its_models_on_the_drivers_machine(bench, monkeypatch):
+    bench.tables["analysis"] = {"transfer": True}
+    opened = []
+    real = runs.opened_victims
+    monkeypatch.setattr(runs, "opened_victims", lambda *given: opened.append(1) or real(*given))
+    assert Run(spread(bench, Threads()).folder).manifest()["complete"]
+    assert opened == [1]
+
+
+def test_a_store_that_cannot_be_written_is_refused_first(bench, said):
+    (bench.root / "file").write_text("", "utf-8")
+    with pytest.raises(StoreError) as error:
+        spread(bench, None, store=str(bench.root / "file" / "x"))
+    said(str(error.value), "--store", "written")
+
+
+def test_one_call_in_flight_is_one():
+    assert "at most 1 call a worker" in drivers.promise_line(8, 40, "2 workers", 1)
+
+
+def test_dry_run_says_how_the_run_is_spread(bench, capsys, monkeypatch):
+    monkeypatch.setattr("medstress.fleet.ray_workers.check_cluster", lambda _: None)
+    flags = ("--dry-run", "--ray", "local", "--shards", "4", "--workers", "2", "--ship-every", "40")
+    assert bench.run(*flags) == 0
+    out = capsys.readouterr().out
+    assert "--ray local: 4 shards among at most 2 workers; max_queries is never exceeded" in out
+    assert bench.received() == []
+
+
+@pytest.mark.parametrize("flags", [("--ray", "127.0.0.1:1"), ("--ray", "h/x")])
+def test_dry_run_checks_the_cluster(bench, capsys, flags, monkeypatch):
+    monkeypatch.setattr("medstress.fleet.ray_workers.import_module", lambda _: None)
+    assert bench.run("--dry-run", *flags, "--shards", "4") == 2
+    assert "--ray" in capsys.readouterr().err
+
+
+def test_the_rate_counts_from_the_first_lease_and_a_cap_is_told(bench, alone, monkeypatch):
+    monkeypatch.setattr(drivers, "_ROUND_SECONDS", 0.001)
+    seen = []
+    watcher = Watcher(progress=lambda counts: seen.append(replace(counts)))
+    cap = alone[1] // 2
+    bench.tables["experiment"]["max_queries"] = cap
+    spread(bench, Threads(), watcher=watcher)
+    assert seen[0].waiting
+    assert (seen[-1].waiting, seen[-1].stopped) == (False, True)
+    bench.tables["experiment"]["max_queries"] = 10 * alone[1]
+    seen.clear()
+    spread(bench, Threads(), watcher=watcher)
+    last = [counts for counts in seen if counts.n_before][-1]
+    assert not last.stopped
+    assert last.n_before <= cap < last.n_computed
 
 
 def test_what_may_be_paid_twice_is_said_before_the_first_call(bench, said):
@@ -435,3 +558,12 @@ def test_the_display_counts_all_shards_together(bench, alone):
     done = [counts.n_done + counts.n_skipped for counts in seen]
     assert done[-1] == seen[-1].n_planned
     assert max(counts.n_computed for counts in seen) == alone[1]
+
+
+def test_criteria_are_judged_as_in_the_run_of_one_process(bench, monkeypatch):
+    bench.tables["require"] = [{"metric": "asr", "max_high": 0.9}]
+    assert bench.run() == 3  # missed
+    monkeypatch.setattr(runs, "opened_victims", None)
+    many = Run(spread(bench, Threads()).folder)
+    assert many.manifest()["require"] == Run(bench.out).manifest()["require"]
+    assert many.summary()["verdict"] == Run(bench.out).summary()["verdict"]

@@ -82,6 +82,8 @@ def test_a_server_that_goes_away_in_the_middle_changes_no_row(bench, workbench):
     ill = endpoint["replicas"][1]
     assert ill["set_aside"] >= 1
     assert ill["failed"] == Run(two).manifest()["performance"]["requests_repeated"] > 0
+    assert Run(two).summary()["performance"]["requests_repeated"] == ill["failed"]
+    assert "requests_repeated" not in Run(one).summary()["performance"]
     assert len(second.log) - ill["failed"] == 3
 
 

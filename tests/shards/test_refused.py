@@ -50,6 +50,16 @@ def test_a_shard_that_is_none_is_refused_before_anything_is_asked(bench, refused
     assert not bench.out.exists()
 
 
+@pytest.mark.parametrize(("text", "instead"), [("65/64", "64/64"), ("0/4", "1/4")])
+def test_the_nearest_shard_is_proposed_and_never_the_whole_run(bench, capsys, text, instead):
+    assert (
+        medstress_cli(["run", str(bench.write()), f"--shard={text}", "--out", str(bench.out)]) == 2
+    )
+    assert f"--shard {instead}" in capsys.readouterr().err.partition("next:")[2]
+    assert medstress_cli(["run", str(bench.write()), "--shard=x", "--out", str(bench.out)]) == 2
+    assert str(bench.out) not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("variables", "word"),
     [

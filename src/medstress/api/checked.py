@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
 from os import PathLike
@@ -48,6 +49,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError:
+            _refuse_setting(signature, kwargs)
             return function(*args, **kwargs)  # raises Python's own error, with the function's name
         for name, kind in _types(function).items():
             if name in given:
@@ -59,6 +61,25 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
             raise
 
     return call
+
+
+def _refuse_setting(signature: inspect.Signature, given: Mapping[str, Any]) -> None:
+    """Refuse an argument that is a key of `[experiment]`, where a function takes `overrides`.
+
+    Raises:
+        UsageError: what to write in its place.
+    """
+    from medstress.experiment.file.config import ExperimentTable
+
+    if "overrides" not in signature.parameters:
+        return
+    strange = [name for name in given if name not in signature.parameters]
+    if name := next((each for each in strange if each in ExperimentTable.model_fields), None):
+        value = json.dumps(given[name], default=str)
+        raise UsageError(
+            f"{name} is a key of [experiment] and no argument here; give "
+            f"overrides=['experiment.{name}={value}'], or an ms.Experiment with {name}"
+        )
 
 
 def check_argument(name: str, value: Any, kind: Any) -> None:

@@ -35,7 +35,7 @@ from medstress.cli.showing import (
     write_report,
 )
 from medstress.cli.significance import test_cli as test_cli
-from medstress.cli.spreading import check_spread, spread_run
+from medstress.cli.spreading import check_reached, check_spread, spread_line, spread_run
 from medstress.cli.starting import given_experiment
 from medstress.cli.starting import init_cli as init_cli
 from medstress.cli.streams import one_line
@@ -333,6 +333,7 @@ def _dry_run(args: argparse.Namespace) -> int:
     experiment = given_experiment(args)
     if isinstance(experiment, Source):
         print(experiment.text)
+    check_reached(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(
             experiment,
@@ -347,7 +348,7 @@ def _dry_run(args: argparse.Namespace) -> int:
         with opened_victims(prepared, watcher.note):
             check_factor(prepared)
             costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
-            costs += part_line(prepared, shard)
+            costs += [*part_line(prepared, shard), *spread_line(args, prepared)]
             lines = [*costs, *dry_run_remarks(prepared)]
     for line in lines:
         print(one_line(line))

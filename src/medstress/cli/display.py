@@ -15,11 +15,13 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table as Grid
+from rich.text import Text
 
 from medstress.api.progress import counts_line
 from medstress.cli.fitting import in_parts, whole_width
@@ -34,6 +36,13 @@ from medstress.running.prepare import Watcher
 
 _REFRESH_SECONDS = 0.25
 """Seconds between drawings; each takes 1 to 2 ms of processor time."""
+
+
+class _Remaining(TimeRemainingColumn):
+    """The time that is left; nothing once a limit has ended the run before its last trial."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.fields.get("limited") else super().render(task)
 
 
 @contextmanager
@@ -58,7 +67,7 @@ def display(*, quiet: bool, stop: Stopping) -> Iterator[Watcher]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[counts]}", markup=False),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        _Remaining(),
         console=console,
         refresh_per_second=1 / _REFRESH_SECONDS,
         transient=True,
@@ -67,9 +76,9 @@ def display(*, quiet: bool, stop: Stopping) -> Iterator[Watcher]:
 
 
 def _watcher(bars: Progress, stop: Stopping) -> Watcher:
-    task = bars.add_task("preparing", total=None, counts="")
+    task = bars.add_task("preparing", total=None, counts="", limited=False)
     started = time.perf_counter()
-    drawn = 0.0
+    drawn, has_waited = 0.0, False
 
     def note(what: str) -> None:
         bars.update(task, description=one_line(what), total=None, completed=0)
@@ -78,14 +87,22 @@ def _watcher(bars: Progress, stop: Stopping) -> Watcher:
         bars.update(task, completed=done, total=total)
 
     def progress(counts: Counts) -> None:
-        nonlocal drawn
+        nonlocal drawn, started, has_waited
         stop.check()
         now = time.perf_counter()
         if now - drawn < _REFRESH_SECONDS:
             return
         drawn = now
+        if counts.waiting:
+            started, has_waited = now, True
+            bars.update(task, description="waiting for workers", total=None, completed=0)
+            return
         line = counts_line(counts, now - started)
         done = counts.n_done + counts.n_skipped
+        if has_waited:
+            has_waited = False
+            bars.reset(task, total=counts.n_planned, completed=done)
+        bars.update(task, limited=counts.stopped)
         bars.update(task, description="trials", completed=done, total=counts.n_planned, counts=line)
 
     return Watcher(note=note, vectors=vectors, progress=progress, drain_seconds=stop.drain_seconds)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from medstress.core.errors import UsageError, did_you_mean
@@ -27,6 +28,28 @@ class Parser(argparse.ArgumentParser):
             near = did_you_mean(strange[0].partition("=")[0], flags)
             self.error(f"unrecognized arguments: {' '.join(strange)}{near}")
         return found, strange
+
+    def format_usage(self) -> str:
+        """Return the usage, where what a command needs stands without brackets."""
+        with self._needed():
+            return super().format_usage()
+
+    def format_help(self) -> str:
+        """Return the help, with such a usage."""
+        with self._needed():
+            return super().format_help()
+
+    @contextmanager
+    def _needed(self) -> Iterator[None]:
+        """Call flags required that the help calls so; the command itself says why it needs them."""
+        flags = [each for each in self._actions if "(required)" in (each.help or "")]
+        for each in flags:
+            each.required = True
+        try:
+            yield
+        finally:
+            for each in flags:
+                each.required = False
 
     def error(self, message: str) -> None:  # type: ignore[override]
         """Raise a `UsageError`, so that one place prints all errors."""

@@ -60,7 +60,7 @@ def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) 
     if (corrected := _corrected(sentence, arguments)) is not None:
         return "next", _line(corrected)
     if (command := command_of(error)) is not None:
-        return "next", command
+        return ("once mended", _line(arguments)) if _is(command, arguments) else ("next", command)
     if (install := _INSTALL.search(sentence)) is not None:
         return "next", install[0]
     if isinstance(error, OtherRunError) and arguments[:1] and arguments[0] in _MAKES_A_FOLDER:
@@ -82,6 +82,15 @@ def _has_file(arguments: Sequence[str]) -> bool:
 
 def _sets(word: str, target: str) -> bool:
     return word.removeprefix("--set=").partition("=")[0].strip() == target
+
+
+def _is(command: str, arguments: Sequence[str]) -> bool:
+    """Return whether a command is the one that was typed; a path may be spelled otherwise."""
+    words = shlex.split(command)[1:]
+    return len(words) == len(arguments) and all(
+        word == typed or Path(word) == Path(typed).absolute()
+        for word, typed in zip(words, arguments, strict=True)
+    )
 
 
 def _line(arguments: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from medstress.core.errors import UsageError
 if TYPE_CHECKING:
     from medstress.api.results import Run
     from medstress.experiment.file.sources import Source
+    from medstress.experiment.plan.plan import Prepared
     from medstress.running.prepare import Watcher
 
 _BESIDE = ("shards", "workers", "gpus_per_worker", "store", "ship_every")
@@ -106,6 +107,40 @@ def check_spread(args: argparse.Namespace) -> None:
         value = getattr(args, name)
         if value is not None and not value >= least:
             raise UsageError(f"{flags[name]}: expected at least {least}, got {value:g}")
+
+
+def check_reached(args: argparse.Namespace) -> None:
+    """Check for --dry-run that the cluster of --ray and the place of --store are there.
+
+    Nothing is started, and nothing written.
+
+    Raises:
+        UsageError, StoreError: they are not.
+    """
+    if args.ray is None:
+        return
+    from medstress.fleet.ledgers import store_at
+    from medstress.fleet.ray_workers import check_cluster
+
+    if args.store is not None:
+        store_at(args.store)
+    check_cluster(args.ray)
+
+
+def spread_line(args: argparse.Namespace, prepared: Prepared) -> list[str]:
+    """Return for --dry-run how the run would be spread, and what a lost worker costs."""
+    if args.ray is None:
+        return []
+    from medstress.engine.batches import most_held
+    from medstress.fleet.driver import promise_line
+    from medstress.fleet.run import SHIP_EVERY
+    from medstress.results.formats import plural
+
+    n_held = sum(most_held(backend) for backend in prepared.backends)
+    room = "as many workers as the cluster has room for"
+    workers = room if args.workers is None else f"at most {plural(args.workers, 'worker')}"
+    ship_every = args.ship_every or SHIP_EVERY
+    return [f"--ray {args.ray}: {promise_line(args.shards, ship_every, workers, n_held)}"]
 
 
 def spread_run(args: argparse.Namespace, experiment: Path | Source, watcher: Watcher) -> Run | None:

@@ -21,12 +21,14 @@ _WITHOUT_COLOUR = {"removed": "", "added": "", "soft": ""}
 def case_cli(args: argparse.Namespace) -> int:
     """Run `medstress case`."""
     from medstress.report.cases.building import cases_of
-    from medstress.report.cases.finding import find_trial
+    from medstress.report.cases.finding import find_trial, others_of_item
     from medstress.report.cases.lines import Line, case_lines
 
     with Run(args.folder).opened() as stored:
         cases = cases_of(stored)
-        record = cases.record(find_trial(cases, args.id), most_tried=None)
+        trial = find_trial(cases, args.id, folder=args.folder)
+        record = cases.record(trial, most_tried=None)
+        others = others_of_item(cases, trial, args.id)
         doubt = {UNVERIFIED: stored.doubt} if stored.doubt else {}
     if args.json:
         print(json.dumps(record.as_json() | doubt, indent=1))
@@ -46,6 +48,8 @@ def case_cli(args: argparse.Namespace) -> int:
     warnings: list[Line] = [(("head", f"! {name}: {why}"),) for name, why in doubt.items()]
     for line in (*warnings, *case_lines(record)):
         console.print(shown(line), overflow="fold")
+    if others:
+        console.print(Text(visible(others)), overflow="fold")
     return 0
 
 

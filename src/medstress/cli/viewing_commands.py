@@ -20,7 +20,7 @@ def add_case(commands: argparse._SubParsersAction[Parser]) -> None:
     case.add_argument(
         "id",
         metavar="ID",
-        help="trial id, its beginning, the id that the report shows, or an item id with one trial",
+        help="trial id, its beginning, the id that the report shows, or an item id with one attack",
     )
     case.add_argument("--json", action="store_true", help="as JSON")
 

@@ -117,14 +117,23 @@ def _frames(error: BaseException | None) -> list[FrameSummary]:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a suggestion such as ``; did you mean 'pdws'?``, or an empty string.
 
+    Names with the same ending, such as files, must be near without it.
+
     >>> did_you_mean("pwds", ["random", "pdws"])
     "; did you mean 'pdws'?"
-    >>> did_you_mean("zzz", ["random", "pdws"])
-    ''
+    >>> did_you_mean("zzz", ["random", "pdws"]), did_you_mean("nope.csv", ["e.csv"])
+    ('', '')
     """
     from difflib import get_close_matches
 
-    close = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    head, dot, ending = word.rpartition(".")
+    names = [
+        name
+        for name in known
+        if not (dot and name.endswith(f".{ending}"))
+        or get_close_matches(head, [name.removesuffix(f".{ending}")], cutoff=0.6)
+    ]
+    close = get_close_matches(word, names, n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -58,7 +58,9 @@ def parse_shard(text: str, environment: Mapping[str, str]) -> Shard:
         raise _refused(text, "expected at least one shard")
     number = _place(text, of, environment) if written[1] == "auto" else int(written[1])
     if not 1 <= number <= of:
-        raise _refused(text, f"shards are numbered from 1 to {of}, got {number}")
+        nearest = f"{min(max(number, 1), of)}/{of}"
+        why = f"shards are numbered from 1 to {of}, got {number}"
+        raise _refused(text, why).with_flag("--shard", nearest)
     return Shard(of, number)
 
 
@@ -94,7 +96,7 @@ def _number(text: str, environment: Mapping[str, str], name: str) -> int | None:
 
 
 def _refused(text: str, why: str) -> UsageError:
-    return UsageError(f"--shard {text}: {why}").with_flag("--shard", None)
+    return UsageError(f"--shard {text}: {why}")
 
 
 def cut(datasets: Sequence[Sequence[Any]], n_shards: int) -> list[list[int]]:

@@ -215,9 +215,8 @@ def collect(
             places[item.id] = place
             items.append(item)
     if not items and skipped:
-        raise DataError(
-            f"{path}: none of its {len(skipped)} rows is usable; the first error: {skipped[0]}"
-        )
+        what = f"none of its {len(skipped)} rows" if len(skipped) > 1 else "not one row"
+        raise DataError(f"{path}: {what} is usable; the first error: {skipped[0]}")
     if not items:
         content = "none" if read_bytes(path).strip() else "an empty file"
         raise DataError(f"{path}: expected at least one row, got {content}; give a file with rows")

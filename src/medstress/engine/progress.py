@@ -74,7 +74,11 @@ class Progress:
     n_failed: int = 0
     n_computed: int = 0
     """Calls computed in this process."""
+    n_before: int = 0
+    """Those of `n_computed` that earlier drivers of a run on many machines made: in no rate."""
     n_tokens: int = 0
     usd: float = 0.0
+    waiting: bool = False
+    """Nothing can be asked yet: workers start, or load their models."""
     stopped: bool = False
     """A limit was reached."""

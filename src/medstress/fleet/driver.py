@@ -23,8 +23,9 @@ _ROUND_SECONDS = 0.25
 _IDLE_SECONDS = 0.5
 """What a worker waits that finds no free shard."""
 _GATHER_SECONDS = 60.0
-"""How long the first shard waits until every worker has said its versions. Those that a cluster has
-no room for are compared when they come."""
+"""How long the first shard waits until every worker has said its versions; for those that did, it
+waits until their models are open. Workers that a cluster has no room for are compared when they
+come."""
 _NOTE_SECONDS = 5.0
 _MOST_DEATHS = 5
 """Workers that may end one after the other on a shard, or before they begin."""
@@ -65,12 +66,11 @@ class Outcome:
     """Keepers that were started in place of one that was gone."""
 
 
-def outcome_of(overview: Mapping[str, Any], n_unshipped: int, n_keepers: int) -> Outcome:
+def outcome_of(overview: Mapping[str, Any], n_keepers: int) -> Outcome:
     """Return how the shards ended.
 
     Args:
         overview: the keeper's.
-        n_unshipped: the most calls of a worker that no shipped ledger holds.
         n_keepers: see `Outcome`.
     """
     counts = overview["counts"]
@@ -79,8 +79,34 @@ def outcome_of(overview: Mapping[str, Any], n_unshipped: int, n_keepers: int) ->
         n_limited=counts["limited"] + counts["open"],
         n_deaths=overview["deaths"],
         n_lost=overview["lost"],
-        n_lost_at_most=max(overview["lost"], overview["deaths"] * n_unshipped),
+        n_lost_at_most=max(overview["lost"], overview["deaths"] * overview["unshipped"]),
         n_keepers=n_keepers,
+    )
+
+
+def lost_counts(outcome: Outcome) -> dict[str, int]:
+    """Return what the run keeps of its lost workers."""
+    return {
+        "leases_lost": outcome.n_deaths,
+        "calls_lost": outcome.n_lost,
+        "calls_lost_at_most": outcome.n_lost_at_most,
+    }
+
+
+def promise_line(n_shards: int, ship_every: int, workers: str, n_held: int) -> str:
+    """Return what may be paid beyond a cap, and what may be paid twice.
+
+    Args:
+        n_shards: into how many parts the plan is cut.
+        ship_every: calls after which a shard's ledger travels.
+        workers: how many, in words.
+        n_held: the most calls of a worker that are in flight.
+    """
+    return (
+        f"{plural(n_shards, 'shard')} among {workers}; max_queries is never exceeded; "
+        f"tokens and dollars may be by what is in flight, at most {plural(n_held, 'call')} a "
+        f"worker; if a worker is lost, at most {plural(ship_every + n_held, 'call')} "
+        "are paid again"
     )
 
 
@@ -93,6 +119,10 @@ class _Total:
     of_lease: dict[tuple[int, int], Mapping[str, float]] = field(default_factory=dict)
     before: Mapping[str, float] = field(default_factory=dict)
     """Used by leases of earlier drivers."""
+    is_waiting: bool = True
+    """Whether no shard has been leased yet."""
+    is_limited: bool = False
+    """Whether a cap has ended a shard."""
 
     def take(self, message: Mapping[str, Any]) -> None:
         self.of_shard[message["shard"]] = message["reported"]
@@ -115,6 +145,9 @@ class _Total:
             n_computed=int(used("queries")),
             n_tokens=int(used("tokens")),
             usd=used("usd"),
+            n_before=int(self.before.get("queries", 0)),
+            waiting=self.is_waiting,
+            stopped=self.is_limited,
         )
 
 
@@ -139,11 +172,12 @@ class Driver:
         self._total = _Total(n_planned)
         self._alive: dict[str, str] = {}  # owner -> its name in messages
         self._greeted: set[str] = set()
+        self._loading: set[str] = set()  # those that open their models
+        self._models: dict[str, str] | None = None
         self._working: set[str] = set()  # those that have a shard
         self._n_started = self._n_unready_deaths = 0
         self._is_ending = self._has_announced = False
         self._n_when_opened = -1.0
-        self._n_held = 1
         self._started = time.monotonic()
         self._seconds_before = self._noted = self._shown = 0.0
 
@@ -174,11 +208,7 @@ class Driver:
         finally:
             for owner in list(self._alive):
                 self._workers.end(owner)
-        return outcome_of(
-            self._keeper.ask("overview")[0],
-            n_unshipped=self._order.ship_every + self._n_held,
-            n_keepers=self._keeper.n_restarts,
-        )
+        return outcome_of(self._keeper.ask("overview")[0], n_keepers=self._keeper.n_restarts)
 
     def _round(self, seconds: float) -> None:
         if self._until is not None and time.monotonic() >= self._until:
@@ -212,6 +242,7 @@ class Driver:
     def _died(self, owner: str) -> None:
         name = self._alive.pop(owner)
         self._working.discard(owner)
+        self._loading.discard(owner)
         self._n_unready_deaths += owner not in self._greeted
         if self._n_unready_deaths >= _MOST_DEATHS:
             raise StoreError(
@@ -237,6 +268,11 @@ class Driver:
                 return pack({})
             case "planned":
                 self._check_plan(owner, message["plan"])
+                self._loading.add(owner)
+                return pack({})
+            case "opened":
+                self._check_models(owner, message["models"])
+                self._loading.discard(owner)
                 self._greeted.add(owner)
                 return pack({})
             case "lease":
@@ -253,6 +289,7 @@ class Driver:
             case "bye" | "failed" as what:
                 del self._alive[owner]
                 self._working.discard(owner)
+                self._loading.discard(owner)
                 self._workers.end(owner)
                 if what == "failed" and not self._is_ending:
                     raise error_of(message)
@@ -268,23 +305,50 @@ class Driver:
                 f"all machines the same files in {self._order.base}, nothing was asked"
             )
 
+    def _check_models(self, owner: str, models: Mapping[str, str]) -> None:
+        """Raise an error if a worker's models are not those of the others, or of earlier ones.
+
+        Raises:
+            UsageError: another worker of this driver has others.
+            StoreError: the shards hold answers of others.
+        """
+        is_first = self._models is None
+        if self._models is None:
+            self._models = self._keeper.ask("models", models=models)[0]["models"]
+        changed = [name for name, digest in self._models.items() if models.get(name) != digest]
+        if changed and is_first:
+            raise StoreError(
+                f"the shards of this run hold answers of another {' and '.join(changed)}: it "
+                "changed since; undo the change, or choose another folder with --out, nothing was "
+                "asked"
+            )
+        if changed:
+            raise UsageError(
+                f"{self._alive[owner]} has another {' and '.join(changed)} than those that came "
+                "before it; give all machines the same files and weights"
+            )
+
     def _lease(self, owner: str, data: bytes, n_held: int) -> bytes:
         self._working.discard(owner)
         if self._is_ending:
             return pack({"end": True})
         if not self._has_announced:
             waited = time.monotonic() - self._started
-            if not self._greeted.issuperset(self._alive) and waited < _GATHER_SECONDS:
+            is_missing = not self._greeted.issuperset(self._alive) and waited < _GATHER_SECONDS
+            if is_missing or self._loading:
                 return pack({"lease": None, "seconds": _IDLE_SECONDS})
             self._announce(n_held)
         answer = self._keeper.pass_on(data)
         told, _ = unpack(answer)
         if told.get("lease") is not None:
             self._working.add(owner)
+            self._total.is_waiting = False
         if told.get("lease") is not None or "error" in told:
             return answer
         counts = told["counts"]
-        if counts["leased"] or counts["open"] or self._opened_again(counts["limited"]):
+        is_freed = self._opened_again(counts["limited"])
+        self._total.is_limited = counts["limited"] > 0 and not is_freed
+        if counts["leased"] or counts["open"] or is_freed:
             return pack({"lease": None, "seconds": _IDLE_SECONDS})
         return pack({"end": True})
 
@@ -301,14 +365,10 @@ class Driver:
 
     def _announce(self, n_held: int) -> None:
         """Say before the first call what may be paid beyond a cap, and what may be paid twice."""
-        self._has_announced, self._n_held = True, n_held
-        n = self._n_workers
-        self._watcher.announce(
-            f"{plural(self._order.n_shards, 'shard')} among {plural(n, 'worker')}; max_queries is "
-            f"never exceeded; tokens and dollars may be by what is in flight, at most {n_held:,} "
-            f"calls a worker; if a worker is lost, at most {self._order.ship_every + n_held:,} "
-            "calls are paid again"
-        )
+        self._has_announced = True
+        self._keeper.ask("overview", unshipped=self._order.ship_every + n_held)
+        order, workers = self._order, plural(self._n_workers, "worker")
+        self._watcher.announce(promise_line(order.n_shards, order.ship_every, workers, n_held))
 
     def _stop(self) -> None:
         """Let the workers ship what comes in time; whatever goes wrong now is not the reason."""

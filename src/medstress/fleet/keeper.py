@@ -25,6 +25,7 @@ from medstress.fleet.ledgers import FolderStore, checked
 from medstress.fleet.messages import pack, read_frame, unpack, write_frame
 
 LEASES = "leases.sqlite"
+UNSHIPPED = "unshipped"
 LEASE_SECONDS = 60.0
 """A worker that was silent for so long has lost its shard once another asks for one."""
 _LOCK_SECONDS = 10.0
@@ -119,6 +120,15 @@ class Keeper:
         ended = self._leases.revoke(asked["owner"])
         return pack({"shards": [lease.shard for lease in ended]})
 
+    def _models(self, asked: dict[str, Any], _: bytes) -> bytes:
+        """Tell which models the shards' answers are of: these, unless there are answers already."""
+        is_asked = self._leases.counts()["done"] or any(n.calls for _, n in self._leases.ledgers())
+        known = self._leases.facts().get("models")
+        if known is None or not is_asked:
+            known = asked["models"]
+            self._leases.note("models", known)
+        return pack({"models": known})
+
     def _open_again(self, _: dict[str, Any], __: bytes) -> bytes:
         return pack({"shards": self._leases.open_again()})
 
@@ -126,9 +136,13 @@ class Keeper:
         return pack({"ledgers": [[n, _as_json(one)] for n, one in self._leases.ledgers()]})
 
     def _overview(self, asked: dict[str, Any], _: bytes) -> bytes:
-        """Tell how the whole run stands, and note how long it has asked."""
+        """Tell how the whole run stands; note how long it has asked, and the most calls of a worker
+        that no shipped ledger may hold."""
+        known = self._leases.facts()
         if "seconds" in asked:
             self._leases.note("seconds", asked["seconds"])
+        if asked.get("unshipped", 0) > known.get(UNSHIPPED, 0):
+            self._leases.note(UNSHIPPED, asked["unshipped"])
         deaths, lost, in_a_row = self._leases.lost()
         return pack(
             {
@@ -140,6 +154,7 @@ class Keeper:
                 "deaths": deaths,
                 "lost": lost,
                 "in_a_row": in_a_row,
+                UNSHIPPED: max(asked.get("unshipped", 0), known.get(UNSHIPPED, 0)),
             }
         )
 

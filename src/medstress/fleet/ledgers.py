@@ -11,6 +11,7 @@ import sqlite3
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Protocol
 
 from medstress.core.errors import StoreError, reason
@@ -119,6 +120,21 @@ class RemoteStore:
             self._files.rm_file(f"{self._root}/{name}")
         except FileNotFoundError:
             return
+
+
+def check_store(place: str) -> None:
+    """Put a few bytes into a store, and take them out again.
+
+    Raises:
+        StoreError: it cannot be done.
+    """
+    store, name = store_at(place), f"check-{token_hex(6)}"
+    try:
+        store.put(name, b"medstress")
+        store.remove(name)
+    except Exception as error:
+        told = f"--store {place}: no ledger can be written there: {reason(error)}"
+        raise StoreError(told) from error
 
 
 def store_at(place: str) -> Store:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from medstress.core.errors import UsageError
-from medstress.core.hashing import content_hash
+from medstress.core.hashing import content_hash, file_hash
 from medstress.experiment.file.sources import Source
 from medstress.experiment.plan.plan import Prepared
 from medstress.files.versions import versions
 from medstress.running.comparing import check_arms
 from medstress.running.prepare import Watcher, prepare
+
+BACK_ENDS = (
+    *("accelerate", "bitsandbytes", "gguf", "openai", "peft", "ray", "safetensors"),
+    *("sentencepiece", "spacy", "tokenizers", "vllm", "xllamacpp"),
+)
+"""Packages of back ends, recognisers and workers that answers may depend on."""
+_PACKAGE = Path(__file__).parent.parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +80,25 @@ def environment() -> dict[str, str]:
     What was built for a GPU (`2.13.0+cu130`) and for none (`+cpu`) is one version: the driver
     needs no GPU.
     """
-    return {name: number.partition("+")[0] for name, number in versions().items()}
+    found = {**versions(), **_installed(BACK_ENDS), "medstress's code": _code()}
+    return {name: number.partition("+")[0] for name, number in found.items()}
+
+
+def _installed(names: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for name in names:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+@cache
+def _code() -> str:
+    """Return a short digest of our own modules: two checkouts may have one version."""
+    files = sorted(_PACKAGE.rglob("*.py"))
+    return content_hash(
+        [[file.relative_to(_PACKAGE).as_posix(), file_hash(file)] for file in files]
+    )[-12:]
 
 
 def check_environment(worker: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> None:
@@ -110,3 +138,9 @@ def plan_of(prepared: Prepared) -> dict[str, str]:
             [table.model_dump(mode="json") for table in prepared.experiment.victim]
         ),
     }
+
+
+def models_of(prepared: Prepared) -> dict[str, str]:
+    """Return digests of the opened victims and roles: their models or functions, and prompts."""
+    victims = {f"victim {one.label!r}": content_hash(one.spec()) for one in prepared.victims}
+    return {**victims, **{f"role {one.name!r}": one.hash for one in prepared.roles}}

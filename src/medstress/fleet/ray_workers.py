@@ -119,12 +119,7 @@ def ray_workers(
     Raises:
         UsageError: Ray is not installed, no cluster answers, or it has no room for a worker.
     """
-    _check_address(address)
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    with importing("--ray: the package ray", "ray"):
-        ray: Any = import_module("ray")
-    _reach(address)
+    ray = check_cluster(address)
     quiet = {"configure_logging": False, "log_to_driver": False}
     with _own_signals():
         try:
@@ -152,14 +147,27 @@ def ray_workers(
             ray.shutdown()
 
 
+def check_cluster(address: str) -> Any:
+    """Check that a cluster answers, if one is named, and return the module of Ray.
+
+    Raises:
+        UsageError: Ray is not installed, the address is none, or nothing answers there.
+    """
+    _check_address(address)
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    with importing("--ray: the package ray", "ray"):
+        ray: Any = import_module("ray")
+    _reach(address)
+    return ray
+
+
 def _check_address(address: str) -> None:
     if address in (LOCAL, AUTO):
         return
     place = _PLACE.fullmatch(address.strip())
     if place is None or int(place["port"]) > 0xFFFF:
-        raise UsageError(
-            f"--ray {address}: expected local, auto, HOST:PORT or ray://HOST:PORT"
-        ).with_flag("--ray", LOCAL)
+        raise UsageError(f"--ray {address}: expected local, auto, HOST:PORT or ray://HOST:PORT")
 
 
 def _reach(address: str) -> None:

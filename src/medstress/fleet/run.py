@@ -16,26 +16,30 @@ from medstress.experiment.file.config import LIMITS
 from medstress.experiment.file.sources import Source, find_source
 from medstress.experiment.plan.plan import Prepared
 from medstress.files.writing import make_folder, write_bytes
-from medstress.fleet.driver import Driver, Outcome, Workers, outcome_of
+from medstress.fleet.driver import Driver, Outcome, Workers, lost_counts, outcome_of
 from medstress.fleet.grants import Amounts
 from medstress.fleet.keeper import LEASE_SECONDS, LEASES
 from medstress.fleet.keeper_process import KeeperProcess
 from medstress.fleet.leases import LeaseTable
-from medstress.fleet.ledgers import checked, store_at
+from medstress.fleet.ledgers import check_store, checked, store_at
 from medstress.fleet.order import Order, plan_of
-from medstress.results.formats import plural
 from medstress.results.load import stored_manifest
+from medstress.results.shards import lost_lines
 from medstress.running.merging import merge_shards
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
 from medstress.running.run import check_can_be_cut, run_folder, run_prepared
-from medstress.store.run_store import FILE
+from medstress.running.unasked import complete_unasked
+from medstress.store.run_store import FILE, RunStore
 
 OpenWorkers: TypeAlias = Callable[[int], AbstractContextManager[tuple[Workers, int]]]
 """Given the most workers that have something to do: makes workers, and says how many to start."""
 _OWN = ".fleet"
 """Folder of leases and ledgers, beside the shards; no glob of them matches it."""
 _ELSEWHERE = "elsewhere"
+"""Fact of a table of leases: what counts against the limits beside the merged run."""
+_LOST = "lost"
+"""Another: what was bought again because workers were lost."""
 SHIP_EVERY = 1000
 _RENEW_SECONDS = 1.0
 """Seconds between the reports of a worker, if there are few."""
@@ -121,6 +125,8 @@ def run_on_workers(
         lease_seconds=fleet.lease_seconds,
         renew_seconds=_RENEW_SECONDS,
     )
+    if order.store is not None:
+        check_store(order.store)
     prepared = order.prepared(watcher)
     check_can_be_cut(prepared, watcher, "--ray")
     folder = run_folder(prepared, out)
@@ -170,16 +176,19 @@ class _Spreading:
                 folders = self._fetched(keeper)
             finally:
                 keeper.close()
+        if outcome.n_deaths:
+            self._note(_LOST, lost_counts(outcome))
         merged = merge_shards(folders, self._folder, note=self._watcher.note)
         for sentence in merged.notes:
             self._watcher.announce(sentence)
         summed = stored_manifest(self._folder)["performance"]["wall_seconds"]
-        self._note(
+        elsewhere = {
             # Answers that were lost with their worker were paid for as well.
-            n_queries=max(0, int(told["charged"]["queries"]) - merged.counts.n_answers),
+            "n_queries": max(0, int(told["charged"]["queries"]) - merged.counts.n_answers),
             # Shards ran side by side.
-            seconds=told["seconds"] - summed,
-        )
+            "seconds": told["seconds"] - summed,
+        }
+        self._note(_ELSEWHERE, elsewhere)
         self.complete()
         for path in folders:
             shutil.rmtree(path)
@@ -188,16 +197,29 @@ class _Spreading:
     def complete(self) -> None:
         """Run what is about all trials on the merged run; it holds all of them already."""
         prepared = self._prepared
-        prepared.portion = replace(prepared.portion, **self._note())
+        self._keep_lost()
+        if complete_unasked(prepared, self._folder):
+            return
+        prepared.portion = replace(prepared.portion, **self._noted(_ELSEWHERE))
         with opened_victims(prepared, self._watcher.note):
             run_prepared(prepared, self._folder, watcher=self._watcher)
 
-    def _note(self, **elsewhere: float) -> dict[str, Any]:
-        """Keep what counts against the limits beside the merged run, if given, and return it."""
+    def _keep_lost(self) -> None:
+        """Write into the merged run what was bought again because workers were lost."""
+        lost = self._noted(_LOST)
+        with RunStore(self._folder, access=self._prepared.experiment.experiment.access) as store:
+            performance = store.manifest()["performance"]
+            if performance != {**performance, **lost}:
+                store.write_manifest({"performance": {**performance, **lost}})
+
+    def _note(self, key: str, told: Mapping[str, float]) -> None:
+        """Keep beside the shards what the merged run does not hold by itself."""
         with closing(LeaseTable(self._shards / _OWN / LEASES)) as table:
-            if elsewhere:
-                table.note(_ELSEWHERE, elsewhere)
-            return dict(table.facts().get(_ELSEWHERE, {}))
+            table.note(key, told)
+
+    def _noted(self, key: str) -> dict[str, Any]:
+        with closing(LeaseTable(self._shards / _OWN / LEASES)) as table:
+            return dict(table.facts().get(key, {}))
 
     def _drive(self, keeper: KeeperProcess, workers: Workers, n_workers: int) -> Outcome:
         settings = self._prepared.experiment.experiment
@@ -219,7 +241,7 @@ class _Spreading:
         if settings.max_seconds is not None:
             until = time.monotonic() + settings.max_seconds - overview["seconds"]
         if not left:
-            return outcome_of(overview, n_unshipped=self._order.ship_every + 1, n_keepers=0)
+            return outcome_of(overview, n_keepers=0)
         keeper.ask("open_again")
         n_workers = min(n_workers, left)
         seconds = max(_RENEW_SECONDS, n_workers / _REPORTS_A_SECOND)
@@ -266,12 +288,9 @@ def outcome_lines(spread: Spread) -> list[str]:
     outcome = spread.outcome
     if outcome is None:
         return []
-    lines = []
+    lines: list[str] = []
     if outcome.n_deaths:
-        lines.append(
-            f"{plural(outcome.n_deaths, 'lease')} ended with the worker; "
-            f"{outcome.n_lost:,} to {outcome.n_lost_at_most:,} calls were bought again"
-        )
+        lines += lost_lines(lost_counts(outcome))
     if outcome.n_limited:
         lines.append(
             f"a limit of the run ended it: {outcome.n_done} of "

@@ -29,7 +29,7 @@ from medstress.fleet.keeper_process import checked_answer
 from medstress.fleet.leases import StaleLeaseError, State
 from medstress.fleet.ledgers import checked, copy_of, digest_of, store_at
 from medstress.fleet.messages import pack, unpack
-from medstress.fleet.order import Order, environment, plan_of
+from medstress.fleet.order import Order, environment, models_of, plan_of
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
 from medstress.running.run import run_prepared
@@ -108,6 +108,7 @@ class Worker:
         prepared = self._order.prepared(Watcher())
         self._channel.ask(ask="planned", plan=plan_of(prepared))
         with opened_victims(prepared, lambda _: None):
+            self._channel.ask(ask="opened", models=models_of(prepared))
             n_held = sum(most_held(backend) for backend in prepared.backends)
             left = None
             while True:

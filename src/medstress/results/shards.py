@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from medstress.results.formats import plural
 from medstress.store.shards import SHARDS, shard_of
 
 
@@ -20,6 +21,24 @@ def shard_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
             f"{n} calls were bought by two shards and answered differently, as a model does whose "
             "answers depend on the batch; each trial keeps the answer that it was judged by"
         )
+
+    yield from lost_lines(manifest.get("performance", {}))
+
+
+def lost_lines(performance: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence about calls that were paid again because workers were lost."""
+    if n := performance.get("leases_lost", 0):
+        yield (
+            f"{plural(n, 'lease')} ended with the worker: {performance['calls_lost']:,} to "
+            f"{plural(performance['calls_lost_at_most'], 'call')} were paid again, and are in no "
+            "other count of calls, tokens or dollars"
+        )
+
+
+def lost_calls(performance: Mapping[str, Any]) -> dict[str, int]:
+    """Return the counts of lost workers in a run's summary; empty if there are none."""
+    names = ("leases_lost", "calls_lost", "calls_lost_at_most")
+    return {name: performance[name] for name in names if name in performance}
 
 
 def bought_twice(manifest: Mapping[str, Any]) -> dict[str, int]:

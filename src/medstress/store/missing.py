@@ -43,7 +43,10 @@ def _starting(folder: Path) -> str:
         return shlex.join(["medstress", "run", str(folder)])
     inside = sorted(_runs_in(folder), key=lambda path: path.stat().st_mtime)
     if inside:
-        return shlex.join(["medstress", "summary", str(inside[-1])])
+        # Of several in a folder elsewhere, such as /tmp, the last may be anybody's.
+        is_here = folder.resolve().is_relative_to(Path.cwd())
+        named = inside[-1] if is_here or len(inside) == 1 else folder / "NAME"
+        return shlex.join(["medstress", "summary", str(named)])
     files = sorted(Path().glob("*.toml"))
     experiments = [path for path in files[:_MOST] if _is_experiment(path)]
     if len(experiments) == 1:

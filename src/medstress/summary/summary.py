@@ -27,7 +27,7 @@ from medstress.results.names import names_of
 from medstress.results.queries import only_names, substitutions
 from medstress.results.root import describe_root
 from medstress.results.rows import SCORER, trial_rows
-from medstress.results.shards import bought_twice, shard_lines
+from medstress.results.shards import bought_twice, lost_calls, shard_lines
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.arms import Place
@@ -47,6 +47,8 @@ from medstress.tuning.numbers import cautions, describe_tuning
 
 _OF_CACHES = ("tokens_cached", "prefix_cache_queries", "prefix_cache_hits")
 """Counts of servers and engines that report them."""
+_REPEATED = ("requests_repeated", "requests_late")
+"""Counts of servers, where there is something to count."""
 
 
 def summarise_run(run: StoredRun) -> dict[str, Any]:
@@ -90,10 +92,12 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
             "calls": totals["calls"],
             "calls_from_cache": run.n_from_cache(),
             **bought_twice(manifest),
+            **lost_calls(performance),
             "calls_per_query": run.calls_per_query(),
             "tokens_forwarded": performance.get("tokens_forwarded"),
             "tokens_naive": performance.get("tokens_naive"),
             **{name: performance[name] for name in _OF_CACHES if name in performance},
+            **{name: n for name in _REPEATED if (n := performance.get(name))},
             "usd": usd,
             "spending": spending,
         },

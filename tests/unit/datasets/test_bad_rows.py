@@ -230,6 +230,11 @@ def test_a_file_of_bad_rows_alone_is_refused_even_when_rows_may_be_skipped(jsonl
     )
 
 
+def test_one_bad_row_alone_is_told_of_as_one(jsonl, row):
+    told = refusal(jsonl(row(mentions=[1])), on_bad_row="skip")
+    assert "not one row is usable; the first error: " in told
+
+
 @pytest.mark.parametrize("content", ["", "\n \n"])
 @pytest.mark.parametrize("policy", ["error", "skip"])
 def test_an_empty_file_is_refused(tmp_path, content, policy):

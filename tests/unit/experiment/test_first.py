@@ -236,7 +236,7 @@ REFUSED = [
     ({"model": "own.py"}, "own.py:answer"),
     ({"model": "own.py:anwser"}, "'own.py:answer'"),
     ({"model": "onw.py:answer"}, "'own.py:answer'"),
-    ({"model": "n.gguf"}, "'m.gguf'"),
+    ({"model": "mm.gguf"}, "'m.gguf'"),
     ({"model": "./causl"}, "--model"),
     ({"model": "llama3:8b"}, "--base-url"),
     ({"model": "q.jsonl"}, "--model"),

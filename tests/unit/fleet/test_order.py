@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 import pytest
 
 from medstress.core.errors import UsageError
@@ -10,7 +12,14 @@ from medstress.fleet import order as orders
 
 def test_builds_for_a_gpu_and_for_none_are_one_version(monkeypatch):
     monkeypatch.setattr(orders, "versions", lambda: {"torch": "2.13.0+cu130", "numpy": "2.4.6"})
-    assert orders.environment() == {"torch": "2.13.0", "numpy": "2.4.6"}
+    found = orders.environment()
+    assert (found["torch"], found["numpy"]) == ("2.13.0", "2.4.6")
+
+
+def test_back_ends_and_our_own_modules_are_compared_as_well():
+    found = orders.environment()
+    assert found["tokenizers"] == version("tokenizers")
+    assert len(found["medstress's code"]) == 12
 
 
 def test_what_only_one_of_them_has_is_named(said):

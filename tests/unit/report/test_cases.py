@@ -15,7 +15,7 @@ from medstress.report.cases import embedding
 from medstress.report.cases.building import Cases
 from medstress.report.cases.choosing import choose, is_success, ranked, short_ids
 from medstress.report.cases.embedding import embed
-from medstress.report.cases.finding import find_trial
+from medstress.report.cases.finding import find_trial, others_of_item
 from medstress.report.cases.listing import SORTS, Wish, facets, line_of, wished
 from medstress.report.cases.packing import as_script
 from medstress.report.cases.page import render_cases
@@ -184,6 +184,17 @@ def test_a_case_is_found_by_every_name_that_is_its_own(cases, rows):
     assert find_trial(alone, rows[1].item_id) is rows[1]
 
 
+def test_an_item_means_its_attack_where_controls_stand_beside(rows):
+    attack = replace(rows[0], item_id="q1", arm="attack")
+    control = replace(rows[1], item_id="q1", arm="harmless_edits")
+    cases = Cases([control, attack, rows[2]], Names())
+    assert find_trial(cases, "q1") is attack
+    told = others_of_item(cases, attack, "q1")
+    assert cases.ids[control.trial_id] in told
+    assert cases.ids[attack.trial_id] not in told
+    assert others_of_item(cases, attack, attack.trial_id) == ""
+
+
 @pytest.mark.parametrize("asked", ["q001", "zz\x1b[31m", "q0"])
 def test_what_fits_none_or_several_names_up_to_five_candidates(cases, asked, said):
     with pytest.raises(UsageError) as error:
@@ -198,7 +209,7 @@ def test_candidates_are_told_apart_by_all_that_a_trial_has(cases, rows):
     first = min(rows, key=lambda row: (row.verdict.value != "flipped", row.trial_id))
     told = str(error.value)
     assert f"on {first.group} of {first.victim}, seed {first.seed}, item {first.item_id}" in told
-    assert "medstress export DIR --to FILE.csv lists all trials" in told
+    assert "medstress export DIR --to trials.csv lists all trials" in told
 
 
 def test_an_empty_case_is_refused_in_one_sentence(cases, said):

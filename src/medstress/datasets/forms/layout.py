@@ -368,12 +368,17 @@ def _no_answer(
             f"field {candidates[0]!r}: expected the right options, got {_WITHHELD} in every row: "
             "this split is published without answers; take train or validation"
         )
-    place, row, _ = next(
+    place, row, options = next(
         (case for case in cases if not is_nothing(case[1].get(candidates[0]))), cases[0]
     )
+    others = [column for column in columns if column != candidates[0]]
+    other = next(iter(get_close_matches("answer", others, n=1)), "...")
+    elsewhere = f', or name their column with columns = {{answer = "{other}"}}' if others else ""
+    last = LETTERS[min(len(options.texts), len(LETTERS)) - 1]
     return DataError(
         f"field {candidates[0]!r}: expected letters, numbers or texts of options in most rows, got "
-        f"{shown(row.get(candidates[0]))} in {place}; fix the answers, or {mend}"
+        f"{shown(row.get(candidates[0]))} in {place}, whose options are A to {last}; fix the "
+        f"answers{elsewhere}"
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from difflib import get_close_matches
+from pathlib import Path
 
 from medstress.core.errors import UsageError
 from medstress.core.rows import TrialRow
@@ -13,30 +15,39 @@ from medstress.report.cases.words import verdict_words
 from medstress.results.formats import shorten
 
 _SHOWN = 5
-_MORE = "medstress export DIR --to FILE.csv lists all trials with their ids"
 
 
-def find_trial(cases: Cases, asked: str, what: str = "case") -> TrialRow:
+def find_trial(
+    cases: Cases, asked: str, what: str = "case", folder: str | Path = "DIR"
+) -> TrialRow:
     """Return the trial with this trial id, short id, unique beginning of one, or item id.
+
+    An item's id means its attack where it has one, whatever controls stand beside.
 
     Args:
         cases: the cases of the run.
         asked: what a reader has of the id.
         what: names it in messages.
+        folder: of the run, for the command in messages.
 
     Raises:
         UsageError: none or several fit; the message lists up to five candidates.
     """
+    more = f"{shlex.join(['medstress', 'export', str(folder)])} --to trials.csv lists all trials "
+    more += "with their ids"
     if not asked:
         raise UsageError(
             f"{what} '': expected a trial id, its beginning, or an item id; got an empty text. "
-            f"{_MORE}"
+            f"{more}"
         )
     ids = cases.ids
     for trial in cases.trials:
         if asked in (trial.trial_id, ids[trial.trial_id]):
             return trial
     fitting = [trial for trial in cases.trials if trial.item_id == asked]
+    attacks = [trial for trial in fitting if trial.arm == "attack"]
+    if len(attacks) == 1:
+        return attacks[0]
     how = "is the item of"
     if not fitting:
         how = "begins the ids of"
@@ -50,9 +61,15 @@ def find_trial(cases: Cases, asked: str, what: str = "case") -> TrialRow:
     if fitting:
         raise UsageError(
             f"{what} {shorten(asked, 60)!r} {how} {len(fitting):,} trials of this run; give one of "
-            f"{_told(cases, sorted(fitting, key=_first))}. {_MORE}"
+            f"{_told(cases, sorted(fitting, key=_first))}. {more}"
         )
     raise UsageError(_unknown(cases, asked, what))
+
+
+def others_of_item(cases: Cases, found: TrialRow, asked: str) -> str:
+    """Return the item's other trials in words, where its id was asked for; else an empty text."""
+    others = [trial for trial in cases.trials if trial.item_id == asked and trial is not found]
+    return f"Also of this item: {_told(cases, others)}." if others else ""
 
 
 def _bare(trial_id: str) -> str:

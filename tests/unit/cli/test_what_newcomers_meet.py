@@ -1,0 +1,85 @@
+"""Refusals that a newcomer meets first: what they say, and the command at their end."""
+
+from __future__ import annotations
+
+import pytest
+
+import medstress as ms
+from medstress.cli.app import medstress_cli
+from medstress.files.writing import DATABASE
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch, capsys):
+    """Call a command in an empty folder; return what it says on standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        assert medstress_cli(list(words)) == 2
+        return capsys.readouterr().err.strip()
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("random.csv", bytes(range(128, 256))), ("empty.csv", b""), ("bare.jsonl", b'{"id": "a"}\n')],
+)
+def test_the_same_command_is_for_when_the_file_is_mended(told, tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    assert told("check", name).endswith(f"; once mended: medstress check {name}")
+
+
+@pytest.mark.parametrize(
+    "words", [("check", "nope.csv"), ("run", "--data", "nope.csv", "--model", "mock")]
+)
+def test_a_file_is_not_near_by_its_ending_alone(told, tmp_path, words):
+    (tmp_path / "e.csv").touch()
+    assert "did you mean" not in told(*words)
+    (tmp_path / "nop.csv").touch()
+    assert "did you mean 'nop.csv'? Next: medstress " in told(*words)
+
+
+def test_an_answer_that_is_no_option_is_told_with_the_options_there_are(told, tmp_path):
+    (tmp_path / "z.csv").write_text("question,A,B,answer\nWhich?,Warfarin,Codeine,Z\n", "utf-8")
+    says = told("check", "z.csv")
+    assert "got the text 'Z' in line 2, whose options are A to B; fix the answers; once" in says
+    (tmp_path / "z.csv").write_text(
+        "question,A,B,answer,answers2\nWhich?,Warfarin,Codeine,Z,Q\n", "utf-8"
+    )
+    assert 'or name their column with columns = {answer = "answers2"}' in told("check", "z.csv")
+
+
+def test_a_run_of_a_folder_elsewhere_is_named_only_where_it_is_the_only_one(
+    told, tmp_path_factory, tmp_path
+):
+    there, here = tmp_path_factory.mktemp("there"), tmp_path / "runs"
+    for folder in (there / "theirs", there / "others", here / "first", here / "last"):
+        folder.mkdir(parents=True)
+        (folder / DATABASE).touch()
+    assert told("summary", str(there)).endswith(f"; next: medstress summary {there / 'NAME'}")
+    assert told("summary", "runs").rpartition("medstress summary ")[2] in (
+        "runs/first",
+        "runs/last",
+    )
+
+
+@pytest.mark.parametrize("command", ["explain", "test"])
+def test_what_a_command_needs_stands_without_brackets(command, capsys):
+    with pytest.raises(SystemExit):
+        medstress_cli([command, "--help"])
+    usage = capsys.readouterr().out.partition("\n\n")[0]
+    assert " --experiment EXPERIMENT.toml" in usage
+    assert "[--experiment" not in usage
+
+
+def test_what_a_command_needs_is_still_asked_for_in_its_own_words(told):
+    assert "add --experiment FILE" in told("test", "run")
+
+
+def test_a_setting_that_run_does_not_take_is_told_where_it_stands():
+    with pytest.raises(ms.UsageError) as error:
+        ms.run(data="sample", model="mock", flip_check="sample")
+    assert "overrides=['experiment.flip_check=\"sample\"']" in str(error.value)
+    with pytest.raises(TypeError, match="flip_chek"):
+        ms.run(data="sample", model="mock", flip_chek="sample")
