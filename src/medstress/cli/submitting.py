@@ -115,7 +115,13 @@ def submit_cli(args: argparse.Namespace) -> int:
             "add --dry-run to write the scripts only"
         )
     for place in expected_files(job):
-        place.mkdir(parents=True, exist_ok=True)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"--out: expected a folder that can be made and written, got {args.out}: "
+                f"{error.strerror}"
+            ) from error
     for path, text in job.scripts.items():
         write_text(path, text)
     command = ["bash", str(folder / "slurm" / "submit.sh")]
