@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import sys
 from contextlib import closing
 
 import pytest
@@ -213,3 +214,26 @@ def test_a_shard_with_an_odd_value_never_ends_in_a_bug(bench, shards, capsys, ke
         assert code in (0, 2), (value, err)
         assert to.exists() == (code == 0)
         shutil.rmtree(to, ignore_errors=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE answers SET tokens_in = 99999 WHERE id = 1",
+        "UPDATE answers SET trial = -1 WHERE id = 2",
+        "UPDATE exchanges SET query = query + 1 WHERE trial = 1 AND seq = 0",
+    ],
+)
+def test_a_shard_whose_calls_were_changed_is_named_and_not_merged(bench, shards, refused, change):
+    with closing(sqlite3.connect(shards[1] / "run.sqlite", isolation_level=None)) as db:
+        assert db.execute(change).rowcount == 1
+        db.execute("PRAGMA journal_mode = DELETE")
+    words = ["2/run.sqlite", "not as medstress wrote it"]
+    refused(["merge", *shards, "--out", bench.root / "merged"], *words)
+    assert not (bench.root / "merged").exists()
+
+
+def test_merging_needs_no_limit_of_open_files(bench, shards, monkeypatch):
+    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
+    to = bench.root / "merged"
+    assert medstress_cli(["merge", *map(str, shards), "--out", str(to), "--quiet"]) == 0

@@ -90,7 +90,7 @@ def merge_shards(
             stack.enter_context(_at_rest(folder))
         found: list[StoredShard] = []
         for given in folders:
-            shard = stack.enter_context(opened_shard(Path(given)))
+            shard = stack.enter_context(opened_shard(Path(given), whole=True))
             found.append(_sharing(shard, found[0]) if found else shard)
         shards = sorted(found, key=lambda each: each.shard)
         _check_one_plan(shards)
@@ -144,8 +144,10 @@ def _room_for(n_shards: int) -> None:
     Raises:
         UsageError: it does not.
     """
-    import resource
-
+    try:
+        import resource
+    except ImportError:  # Windows, where a process may open thousands of files
+        return
     needed = _FILES_A_SHARD * n_shards + _FILES_BESIDE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:

@@ -269,9 +269,10 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     decider = Decider(store, prepared) if settings.stop_when and not is_shard else None
     try:
         progress = scheduler.run((decider or prepared).trials(), n_planned)
+        done = progress.n_done + progress.n_skipped == n_planned and not is_shard
         if decider is not None:
             store.write_manifest(decider.entry(is_limited=progress.stopped))
-        done = progress.n_done + progress.n_skipped == n_planned and not is_shard
+            done = done or decider.is_whole()
         done = done and finish(
             store, prepared, encoder, watcher.note, watcher.announce, watcher.progress
         )

@@ -12,13 +12,15 @@ from typing import Any
 
 from medstress.core.errors import StoreError
 from medstress.core.shards import Shard
+from medstress.store.chain import RUN_CHAIN, first_break
 from medstress.store.formats import make_views
 from medstress.store.known_schema import FORMAT
 from medstress.store.missing import never_began, no_run
 from medstress.store.odd_rows import interpreting
-from medstress.store.opening import open_for_reading, restrict
+from medstress.store.opening import ChainError, open_for_reading, restrict
 from medstress.store.packed_tables import SHARDS as SHARDS
 from medstress.store.run_store import FILE
+from medstress.store.trial_digest import wrong_exchanges
 
 KEY = "shard"
 """Manifest entry of a shard: number, of how many, trials of the whole plan, and the positions of
@@ -68,8 +70,12 @@ def shard_of(manifest: Mapping[str, Any]) -> Shard | None:
 
 
 @contextmanager
-def opened_shard(folder: Path) -> Iterator[StoredShard]:
+def opened_shard(folder: Path, *, whole: bool = False) -> Iterator[StoredShard]:
     """Open the folder of a shard, with all checks that a reader makes.
+
+    Args:
+        folder: of the shard.
+        whole: also check the digests of answers and exchanges, as `medstress verify` does.
 
     Raises:
         StoreError: it holds no run, no shard, or does not agree with its chain.
@@ -95,4 +101,25 @@ def opened_shard(folder: Path) -> Iterator[StoredShard]:
                     "`medstress run --shard` wrote"
                 )
             (n_ended,) = db.execute(_ENDED).fetchone()
+            if whole and opened.format == FORMAT:
+                _check_calls(folder, db)
         yield StoredShard(folder=folder, db=db, manifest=manifest, shard=shard, n_ended=n_ended)
+
+
+def _check_calls(folder: Path, db: sqlite3.Connection) -> None:
+    """Check what readers take no time for: a merge gives the calls a new chain, where a change
+    would pass for what was answered.
+
+    Raises:
+        ChainError: answers or exchanges were changed.
+    """
+    where = first_break(db, RUN_CHAIN, whole=True)
+    if where is None:
+        trial = next((trial for trial, _, _ in wrong_exchanges(db)), None)
+        if trial is None:
+            return
+    told = f"the exchanges of trial {trial} have another digest" if where is None else str(where)
+    raise ChainError(
+        f"{folder / FILE} is not as medstress wrote it: {told}; `medstress verify {folder}` says "
+        "more, and a copy or the same shard run anew is merged"
+    )
