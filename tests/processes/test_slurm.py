@@ -185,6 +185,23 @@ def test_lines_of_the_user_may_read_variables_that_are_not_set(cluster):
         assert subprocess.run(script, capture_output=True, check=False).returncode == 7
 
 
+def test_more_shards_than_can_be_run_or_merged_are_refused_before_they_cost(
+    cluster, capsys, monkeypatch, said
+):
+    assert cluster.submit("--dry-run", shards=100_001) == 2
+    said(capsys.readouterr().err, "at most 100,000")
+    scontrol = cluster.queue.parent / "bin" / "scontrol"
+    scontrol.write_text("#!/bin/bash\necho 'MaxArraySize            = 1001'\n")
+    scontrol.chmod(0o755)
+    assert cluster.submit("--dry-run", shards=1001) == 2
+    said(capsys.readouterr().err, "at most 1000")
+    assert cluster.submit("--dry-run", shards=1000) == 0
+    monkeypatch.setattr("resource.getrlimit", lambda _: (200, 200))
+    capsys.readouterr()
+    assert cluster.submit("--dry-run", shards=100) == 2
+    said(capsys.readouterr().err, "--shards: merging 100 shards takes 464 open files")
+
+
 def test_a_file_in_the_place_of_the_folder_is_named(cluster, capsys, said):
     cluster.out = cluster.experiment
     assert cluster.submit("--dry-run") == 2

@@ -43,7 +43,22 @@ def shards(bench):
 
 
 @pytest.mark.parametrize(
-    "text", ["65/64", "0/4", "0/0", "1/0", "-1/4", "3", "3/", "a/b", "1.5/2", "auto", "", "2/1"]
+    "text",
+    [
+        "65/64",
+        "0/4",
+        "0/0",
+        "1/0",
+        "-1/4",
+        "3",
+        "3/",
+        "a/b",
+        "1.5/2",
+        "auto",
+        "",
+        "2/1",
+        "1/100001",
+    ],
 )
 def test_a_shard_that_is_none_is_refused_before_anything_is_asked(bench, refused, text):
     refused(["run", bench.write(), f"--shard={text}", "--out", bench.out], f"--shard {text}:")

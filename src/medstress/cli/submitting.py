@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import shutil
 import subprocess
@@ -77,9 +78,12 @@ def submit_cli(args: argparse.Namespace) -> int:
     """Run `medstress submit`."""
     from medstress.files.writing import write_text
     from medstress.running.prepare import resolve
+    from medstress.running.shard_limits import check_number
     from medstress.scaffolding.slurm import SlurmJob, expected_files
 
     check_limit(args)
+    check_number(args.shards, "--shards")
+    _check_array(args.shards)
     # A file with a mistake fails here, once, and not in every job.
     checked, _, _ = resolve(args.experiment, args.set)
     if checked.tune is not None:
@@ -136,3 +140,26 @@ def submit_cli(args: argparse.Namespace) -> int:
     print(done.stdout, end="")
     print(f"run: {folder / 'run'}   logs: {folder / 'slurm' / 'logs'}   next: squeue --me")
     return 0
+
+
+def _check_array(n_shards: int) -> None:
+    """Check that this cluster takes an array of so many tasks, where it can be asked.
+
+    Raises:
+        UsageError: it does not.
+    """
+    scontrol = shutil.which("scontrol")
+    if scontrol is None:
+        return
+    command = [scontrol, "show", "config"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return  # sbatch refuses such an array by itself, in other words
+    found = re.search(r"^MaxArraySize\s*=\s*([0-9]+)", told.stdout, re.MULTILINE)
+    # The setting is one more than the largest index, and ours begin at 1.
+    if found is not None and n_shards >= int(found[1]):
+        raise UsageError(
+            f"--shards: expected at most {int(found[1]) - 1}, as MaxArraySize of this cluster is "
+            f"{found[1]}; got {n_shards}"
+        )

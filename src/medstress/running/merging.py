@@ -16,6 +16,7 @@ from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
 from medstress.experiment.plan import manifest as manifests
 from medstress.files.writing import Access, access_of, atomic_path, unfinished_parts
+from medstress.running.shard_limits import room_for
 from medstress.store.database import translated
 from medstress.store.forgetting import UNFINISHED
 from medstress.store.merging import Counts, write_merged
@@ -31,9 +32,6 @@ MOST_IN_LEDGER = 10**7
 PARQUET, SQLITE = "parquet", "sqlite"
 _MOST_NAMED = 8
 _MOST_ITEMS = 2**31
-_FILES_A_SHARD = 4
-"""Open files of a shard: the database, its log and index, the lock."""
-_FILES_BESIDE = 64
 _N_ANSWERS = "SELECT COUNT(*) FROM main.answers"
 _N_LOST = "SELECT COUNT(*) FROM trials WHERE verdict IN (?, ?, ?)"
 
@@ -83,7 +81,7 @@ def merge_shards(
         raise UsageError("merge: expected the folders of shards, got none")
     to = Path(out)
     _check_free(out, to)
-    _room_for(len(folders))
+    room_for(len(folders), "merge")
     with ExitStack() as stack:
         note(f"reading {len(folders)} shards")
         for folder in dict.fromkeys(map(Path, folders)):
@@ -136,28 +134,6 @@ def _sharing(shard: StoredShard, first: StoredShard) -> StoredShard:
         for key, value in shard.manifest.items()
     }
     return replace(shard, manifest=kept)
-
-
-def _room_for(n_shards: int) -> None:
-    """Let this process open so many shards at once, if the system does.
-
-    Raises:
-        UsageError: it does not.
-    """
-    try:
-        import resource
-    except ImportError:  # Windows, where a process may open thousands of files
-        return
-    needed = _FILES_A_SHARD * n_shards + _FILES_BESIDE
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= needed:
-        return
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        raise UsageError(
-            f"merge: {n_shards} shards take {needed} open files, but a process may open {hard}; "
-            "raise the limit (ulimit -n), or cut the experiment into fewer shards"
-        )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 @contextmanager

@@ -80,7 +80,6 @@ class SlurmJob:
             UsageError: one is out of range, or an option that the scripts need is given.
         """
         for flag, value in [
-            ("--shards", self.n_shards),
             ("--gpus", self.gpus),
             ("--cpus", self.cpus),
             ("--at-once", self.at_once),
