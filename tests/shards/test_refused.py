@@ -112,12 +112,21 @@ def test_a_shard_writes_no_verdicts(bench, refused):
     assert not bench.received()
 
 
-def test_items_that_moved_to_another_shard_are_not_lost(workbench, bench, shards, refused):
+def test_items_that_moved_to_another_shard_are_not_lost(workbench, bench, shards, refused, capsys):
     n = len(bench.received())
     rows = workbench.questions(14)
     bench.write_items([rows[13], *rows[:12]])  # what is new comes first
-    refused(bench.arguments("--shard", "1/3", out=shards[0]), "belong to other shards")
+    given = bench.arguments("--shard", "1/3", out=shards[0])
+    refused(given, "belong to other shards", "asks what is new alone")
+    # A hint at another folder would buy the whole shard again.
+    assert medstress_cli([*map(str, given)]) == 2
+    assert "next: medstress merge" in capsys.readouterr().err
     assert len(bench.received()) == n
+    merged = bench.root / "merged"
+    assert medstress_cli(["merge", *map(str, shards), "--out", str(merged), "--quiet"]) == 0
+    assert bench.run(out=merged) == 0
+    assert not any("q0" in line for line in map(str, bench.received()[n:]))
+    assert n < len(bench.received()) < n + n // 6
 
 
 def test_missing_doubled_and_foreign_shards_are_refused(workbench, bench, shards, refused):
