@@ -202,6 +202,16 @@ def test_more_shards_than_can_be_run_or_merged_are_refused_before_they_cost(
     said(capsys.readouterr().err, "--shards: merging 100 shards takes 464 open files")
 
 
+def test_shards_that_would_run_on_a_network_drive_are_told_of_scratch(cluster, capsys, monkeypatch):
+    monkeypatch.setattr("medstress.files.mounts.shared_file_system", lambda _: "nfs4")
+    assert cluster.submit("--dry-run", "--scratch=$TMPDIR") == 0
+    assert not capsys.readouterr().err
+    assert cluster.submit("--dry-run") == 0
+    err = capsys.readouterr().err
+    assert "is on nfs4" in err
+    assert "--scratch '$TMPDIR'" in err
+
+
 def test_a_file_in_the_place_of_the_folder_is_named(cluster, capsys, said):
     cluster.out = cluster.experiment
     assert cluster.submit("--dry-run") == 2

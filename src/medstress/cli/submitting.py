@@ -76,6 +76,7 @@ def add_submit(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def submit_cli(args: argparse.Namespace) -> int:
     """Run `medstress submit`."""
+    from medstress.files.mounts import shared_file_system
     from medstress.files.writing import write_text
     from medstress.running.prepare import resolve
     from medstress.running.shard_limits import check_number
@@ -117,6 +118,13 @@ def submit_cli(args: argparse.Namespace) -> int:
         raise UsageError(
             "sbatch is not on this machine: run the command where Slurm's jobs are submitted, or "
             "add --dry-run to write the scripts only"
+        )
+    kind = None if args.scratch else shared_file_system(folder)
+    if kind is not None:
+        print(
+            f"! {args.out} is on {kind}, where SQLite may fail to lock its files: give each shard "
+            "the node's own disk with --scratch, as in --scratch '$TMPDIR'",
+            file=sys.stderr,
         )
     for place in expected_files(job):
         try:
