@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from medstress.api.run import Run, merge
 from medstress.audit.verify import verify_folder
-from medstress.cli.app import medstress_cli
 
 
 def test_a_merged_run_is_complete_though_its_criteria_were_decided_early(bench, workbench, capsys):

@@ -66,6 +66,9 @@ def add_submit(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="OPTION",
         help="a further option of sbatch, as in --sbatch=--account=NAME (repeatable)",
     )
+    submit.add_argument(
+        "--retry-failed", action="store_true", help="shards run trials again that failed before"
+    )
     experiment_flags(submit)
     submit.add_argument(
         "--dry-run",
@@ -112,6 +115,7 @@ def submit_cli(args: argparse.Namespace) -> int:
         sbatch=tuple(args.sbatch),
         before=tuple(args.before),
         scratch=args.scratch,
+        retry_failed=args.retry_failed,
     )
     job.check()
     if not args.dry_run and shutil.which("sbatch") is None:

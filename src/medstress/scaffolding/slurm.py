@@ -73,6 +73,9 @@ class SlurmJob:
     """A local folder of the node, which shell variables may name; None: shards are written where
     they stay."""
 
+    retry_failed: bool = False
+    """Whether shards ask failed trials again."""
+
     def check(self) -> None:
         """Check the values.
 
@@ -129,9 +132,10 @@ class SlurmJob:
         # The number and not auto/N: then `sbatch --array=3,7 shards.sh` repeats single shards.
         shard = f'"${{SLURM_ARRAY_TASK_ID}}/{self.n_shards}"'
         stays = f'{_quoted(self.folder / "shards")}/"${{SLURM_ARRAY_TASK_ID}}"'
+        again = " --retry-failed" if self.retry_failed else ""
         if self.scratch is None:
             # exec, so that Slurm's warning before the time limit reaches medstress.
-            return self._lines(f"exec {self._run()} --shard {shard} --out {stays}")
+            return self._lines(f"exec {self._run()}{again} --shard {shard} --out {stays}")
         return self._lines(
             f"stays={stays}",
             f'work="{self.scratch}/medstress-${{SLURM_JOB_ID}}-${{SLURM_ARRAY_TASK_ID}}"',
@@ -157,7 +161,7 @@ class SlurmJob:
             "place",
             "# A job that is requeued on its node finds there what it had.",
             'if [ -d "$stays" ] && [ ! -d "$work" ]; then cp -r "$stays" "$work"; fi',
-            f'{self._run()} --shard {shard} --out "$work" &',
+            f'{self._run()}{again} --shard {shard} --out "$work" &',
             "running=$!",
             "trap 'kill -TERM \"$running\"' TERM",
             "code=0",
@@ -172,11 +176,10 @@ class SlurmJob:
         return self._lines(
             f"shards={_quoted(self.folder / 'shards')}",
             f"run={run}",
-            'if [ ! -e "$run/run.sqlite" ]; then',
-            "  folders=()",
-            f'  for ((k = 1; k <= {self.n_shards}; k++)); do folders+=("$shards/$k"); done',
-            f'  {self._medstress()} merge "${{folders[@]}}" --out "$run" --quiet',
-            "fi",
+            "folders=()",
+            f'for ((k = 1; k <= {self.n_shards}; k++)); do folders+=("$shards/$k"); done',
+            "# What is there stays, unless the shards were extended since.",
+            f'{self._medstress()} merge "${{folders[@]}}" --out "$run" --renew --quiet',
             f'exec {self._run()} --out "$run"',
         )
 

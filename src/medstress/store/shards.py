@@ -25,7 +25,15 @@ from medstress.store.trial_digest import wrong_exchanges
 KEY = "shard"
 """Manifest entry of a shard: number, of how many, trials of the whole plan, and the positions of
 its items in the plan by data set."""
-_ENDED = "SELECT COUNT(*) FROM trials WHERE verdict IS NOT NULL"
+STOPPED_BY = "stopped_by"
+"""Manifest entry of a shard: the limits that ended its last process."""
+_ENDED = """
+SELECT COUNT(*), COALESCE(SUM(verdict = 'failed'), 0) FROM trials WHERE verdict IS NOT NULL
+"""
+_HELD = """
+SELECT (SELECT COUNT(*) FROM main.trials), (SELECT COUNT(*) FROM main.verdicts),
+       (SELECT COUNT(*) FROM main.answers)
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +50,8 @@ class StoredShard:
     """Which part of the plan it is."""
     n_ended: int
     """Trials that ended."""
+    n_failed: int
+    """Of these, trials that failed."""
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query.
@@ -56,6 +66,16 @@ class StoredShard:
     def n_planned(self) -> int:
         """Trials of the shard."""
         return int(self.manifest["n_planned"])
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """Rows of trials, of verdicts and of answers, which are only added to."""
+        return tuple(map(int, next(self.rows(_HELD))))
+
+    @property
+    def stopped_by(self) -> tuple[str, ...]:
+        """Limits of the experiment that ended its last process."""
+        return tuple(map(str, self.manifest.get(STOPPED_BY) or ()))
 
     @property
     def is_finished(self) -> bool:
@@ -100,10 +120,17 @@ def opened_shard(folder: Path, *, whole: bool = False) -> Iterator[StoredShard]:
                     f"{folder} holds a whole run and no shard; give the folders that "
                     "`medstress run --shard` wrote"
                 )
-            (n_ended,) = db.execute(_ENDED).fetchone()
+            n_ended, n_failed = db.execute(_ENDED).fetchone()
             if whole and opened.format == FORMAT:
                 _check_calls(folder, db)
-        yield StoredShard(folder=folder, db=db, manifest=manifest, shard=shard, n_ended=n_ended)
+        yield StoredShard(
+            folder=folder,
+            db=db,
+            manifest=manifest,
+            shard=shard,
+            n_ended=n_ended,
+            n_failed=n_failed,
+        )
 
 
 def _check_calls(folder: Path, db: sqlite3.Connection) -> None:
