@@ -148,8 +148,17 @@ def test_what_is_interrupted_on_a_scratch_disk_is_kept(cluster, tmp_path):
         (["--time=soon"], "--time"),
         (["--sbatch=--array=1-3"], "--sbatch"),
         (["--sbatch=account=x"], "--sbatch"),
+        (["--sbatch=-a1-9"], "--sbatch"),
+        (["--sbatch=-Ho/dev/null"], "--sbatch"),
+        (["--sbatch=--arr=1-9"], "--sbatch"),
+        (["--sbatch=--signal=INT@5"], "--sbatch"),
+        (["--time=00:00:00"], "UNLIMITED"),
+        (["--partition="], "--partition"),
         (["--before=a\nb"], "one line"),
+        (["--before=if true"], "--before"),
         (["--scratch=$(rm -rf x)"], "--scratch"),
+        (["--scratch=rel"], "--scratch"),
+        (["--scratch="], "--scratch"),
         (["--limit=0"], "--limit"),
         (["--set=experiment.seed=1"], "seed"),
         (["--set=tune.share=0.5"], "[tune]"),
@@ -160,6 +169,53 @@ def test_a_wrong_option_is_told_before_anything_is_submitted(cluster, capsys, fl
     assert cluster.submit(*flags) == 2
     said(capsys.readouterr().err, named)
     assert not cluster.jobs()
+
+
+def test_lines_of_the_user_may_read_variables_that_are_not_set(cluster):
+    """As the files do that a site's modules source."""
+    before = [
+        "--before=PATH=$PATH:$NOT_SET_ANYWHERE/bin",
+        "--before=if true",
+        "--before=then exit 7; fi",
+    ]
+    free = ["--sbatch=-Ax", "--sbatch=--comment=x", "--time=UNLIMITED"]
+    assert cluster.submit(*before, *free, "--dry-run") == 0
+    for name in ("shards.sh", "merge.sh"):
+        script = ["bash", str(cluster.out / "slurm" / name)]
+        assert subprocess.run(script, capture_output=True, check=False).returncode == 7
+
+
+def test_more_shards_than_can_be_run_or_merged_are_refused_before_they_cost(
+    cluster, capsys, monkeypatch, said
+):
+    assert cluster.submit("--dry-run", shards=100_001) == 2
+    said(capsys.readouterr().err, "at most 100,000")
+    scontrol = cluster.queue.parent / "bin" / "scontrol"
+    scontrol.write_text("#!/bin/bash\necho 'MaxArraySize            = 1001'\n")
+    scontrol.chmod(0o755)
+    assert cluster.submit("--dry-run", shards=1001) == 2
+    said(capsys.readouterr().err, "at most 1000")
+    assert cluster.submit("--dry-run", shards=1000) == 0
+    monkeypatch.setattr("resource.getrlimit", lambda _: (200, 200))
+    capsys.readouterr()
+    assert cluster.submit("--dry-run", shards=100) == 2
+    said(capsys.readouterr().err, "--shards: merging 100 shards takes 464 open files")
+
+
+def test_shards_that_would_run_on_a_network_drive_are_told_of_scratch(cluster, capsys, monkeypatch):
+    monkeypatch.setattr("medstress.files.mounts.shared_file_system", lambda _: "nfs4")
+    assert cluster.submit("--dry-run", "--scratch=$TMPDIR") == 0
+    assert not capsys.readouterr().err
+    assert cluster.submit("--dry-run") == 0
+    err = capsys.readouterr().err
+    assert "is on nfs4" in err
+    assert "--scratch '$TMPDIR'" in err
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(cluster, capsys, said):
+    cluster.out = cluster.experiment
+    assert cluster.submit("--dry-run") == 2
+    said(capsys.readouterr().err, "--out: expected a folder")
 
 
 def test_without_its_merge_the_array_is_cancelled(cluster, capsys, monkeypatch, said):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import sys
 from contextlib import closing
 
 import pytest
@@ -42,7 +43,22 @@ def shards(bench):
 
 
 @pytest.mark.parametrize(
-    "text", ["65/64", "0/4", "0/0", "1/0", "-1/4", "3", "3/", "a/b", "1.5/2", "auto", "", "2/1"]
+    "text",
+    [
+        "65/64",
+        "0/4",
+        "0/0",
+        "1/0",
+        "-1/4",
+        "3",
+        "3/",
+        "a/b",
+        "1.5/2",
+        "auto",
+        "",
+        "2/1",
+        "1/100001",
+    ],
 )
 def test_a_shard_that_is_none_is_refused_before_anything_is_asked(bench, refused, text):
     refused(["run", bench.write(), f"--shard={text}", "--out", bench.out], f"--shard {text}:")
@@ -106,12 +122,21 @@ def test_a_shard_writes_no_verdicts(bench, refused):
     assert not bench.received()
 
 
-def test_items_that_moved_to_another_shard_are_not_lost(workbench, bench, shards, refused):
+def test_items_that_moved_to_another_shard_are_not_lost(workbench, bench, shards, refused, capsys):
     n = len(bench.received())
     rows = workbench.questions(14)
     bench.write_items([rows[13], *rows[:12]])  # what is new comes first
-    refused(bench.arguments("--shard", "1/3", out=shards[0]), "belong to other shards")
+    given = bench.arguments("--shard", "1/3", out=shards[0])
+    refused(given, "belong to other shards", "asks what is new alone")
+    # A hint at another folder would buy the whole shard again.
+    assert medstress_cli([*map(str, given)]) == 2
+    assert "next: medstress merge" in capsys.readouterr().err
     assert len(bench.received()) == n
+    merged = bench.root / "merged"
+    assert medstress_cli(["merge", *map(str, shards), "--out", str(merged), "--quiet"]) == 0
+    assert bench.run(out=merged) == 0
+    assert not any("q0" in line for line in map(str, bench.received()[n:]))
+    assert n < len(bench.received()) < n + n // 6
 
 
 def test_missing_doubled_and_foreign_shards_are_refused(workbench, bench, shards, refused):
@@ -223,3 +248,26 @@ def test_a_shard_with_an_odd_value_never_ends_in_a_bug(bench, shards, capsys, ke
         assert code in (0, 2), (value, err)
         assert to.exists() == (code == 0)
         shutil.rmtree(to, ignore_errors=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE answers SET tokens_in = 99999 WHERE id = 1",
+        "UPDATE answers SET trial = -1 WHERE id = 2",
+        "UPDATE exchanges SET query = query + 1 WHERE trial = 1 AND seq = 0",
+    ],
+)
+def test_a_shard_whose_calls_were_changed_is_named_and_not_merged(bench, shards, refused, change):
+    with closing(sqlite3.connect(shards[1] / "run.sqlite", isolation_level=None)) as db:
+        assert db.execute(change).rowcount == 1
+        db.execute("PRAGMA journal_mode = DELETE")
+    words = ["2/run.sqlite", "not as medstress wrote it"]
+    refused(["merge", *shards, "--out", bench.root / "merged"], *words)
+    assert not (bench.root / "merged").exists()
+
+
+def test_merging_needs_no_limit_of_open_files(bench, shards, monkeypatch):
+    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
+    to = bench.root / "merged"
+    assert medstress_cli(["merge", *map(str, shards), "--out", str(to), "--quiet"]) == 0

@@ -47,6 +47,36 @@ def test_every_index_is_a_shard_counted_from_1(jobs, tmp_path, index):
     assert args.out == f"{tmp_path}/shards/{index + 1}"
 
 
+@pytest.mark.parametrize("end", ["Complete", "Failed"])
+def test_the_wait_ends_when_the_first_job_does(tmp_path, end):
+    (lines,) = re.findall(r"```\n(kubectl.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    programs = {
+        # At first nothing is known of the end.
+        "kubectl": f'echo "$@" >> "{tmp_path}/log"\n[ "$1" = get ] && [ -e "{tmp_path}/slept" ]'
+        f" && echo FailureTarget {end}; exit 0",
+        "sleep": f'touch "{tmp_path}/slept"',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}{os.pathsep}/usr/bin:/bin"}
+    subprocess.run(["bash", "-c", lines], env=environment, timeout=10, check=False)
+    applied = "apply -f merge.yaml" in (tmp_path / "log").read_text()
+    assert applied is (end == "Complete")
+
+
+def test_a_missed_criterion_is_not_tried_again_and_the_volume_is_the_users(jobs):
+    (rule,) = jobs[1]["spec"]["podFailurePolicy"]["rules"]
+    (container,) = jobs[1]["spec"]["template"]["spec"]["containers"]
+    assert rule["action"] == "FailJob"
+    assert rule["onExitCodes"]["containerName"] == container["name"]
+    assert rule["onExitCodes"]["values"] == [2, 3]
+    user = re.search(r"^USER (\d+)$", (PAGE.parents[1] / "Dockerfile").read_text(), re.MULTILINE)
+    for job in jobs:
+        context = job["spec"]["template"]["spec"]["securityContext"]
+        assert context["runAsUser"] == context["fsGroup"] == int(user[1])
+
+
 def test_a_mistake_ends_the_job_and_a_drained_node_does_not(jobs):
     rules = jobs[0]["spec"]["podFailurePolicy"]["rules"]
     (container,) = jobs[0]["spec"]["template"]["spec"]["containers"]
@@ -66,6 +96,4 @@ def test_the_second_job_merges_all_shards_and_completes_the_run(jobs, tmp_path):
     parsed = build_parser().parse_args(merge)
     assert parsed.folders == [f"{tmp_path}/shards/{number}" for number in (1, 2)]
     assert build_parser().parse_args(run).out == parsed.out
-    (tmp_path / "merged").mkdir()
-    (tmp_path / "merged" / "run.sqlite").touch()
-    assert command_of(jobs[1], tmp_path) == [run]
+    assert parsed.renew, "what is merged stays, unless its shards were extended"

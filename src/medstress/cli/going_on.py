@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from medstress.cli.next_commands import with_flag
+
 _ROOM = 2
 """A limit that stopped a run is proposed so many times as high."""
 
@@ -34,6 +36,21 @@ def raised(settings: Mapping[str, Any], limits: Sequence[str]) -> list[str]:
     return [
         word for key in limits for word in ("--set", f"experiment.{key}={settings[key] * _ROOM:g}")
     ]
+
+
+def command_elsewhere(began: str, out: str) -> str:
+    """Return the command that runs the whole of a shard's plan in another folder.
+
+    >>> command_elsewhere("medstress run a.toml --shard 1/3 --out s/1 --limit 9 --quiet", "m")
+    'medstress run a.toml --limit 9 --out m'
+    >>> command_elsewhere("python mine.py", "m")
+    'medstress run EXPERIMENT.toml --out m'
+    """
+    words = shlex.split(began)[1:]
+    if words[:1] != ["run"]:
+        words = ["run", "EXPERIMENT.toml"]
+    kept = with_flag(words, "--shard", None, "--fresh", "--retry-failed", "--quiet")
+    return shlex.join(["medstress", *with_flag(kept, "--out", None), "--out", out])
 
 
 def command_again(began: str, *flags: str) -> str | None:

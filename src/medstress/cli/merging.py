@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 from medstress.cli.flags import Parser
+from medstress.cli.going_on import command_again, command_elsewhere, raised
 
 if TYPE_CHECKING:
     from medstress.core.shards import Shard
@@ -29,6 +31,12 @@ def add_merge(commands: argparse._SubParsersAction[Parser]) -> None:
         "--partial",
         action="store_true",
         help="shards may be missing or unfinished; `medstress run` asks the rest",
+    )
+    merge.add_argument(
+        "--renew",
+        action="store_true",
+        help="DIR may hold what was merged from these shards before: it stays if they hold nothing "
+        "more, else it is merged anew, unless it asked calls of its own",
     )
     merge.add_argument(
         "--exchanges",
@@ -91,14 +99,17 @@ def merge_cli(args: argparse.Namespace) -> int:
             args.out,
             partial=args.partial,
             exchanges=args.exchanges,
+            renew=args.renew,
             note=watcher.note,
         )
     for line in (*merged.notes, *merged.left):
         print(f"! {line}")
     counts = merged.counts
+    if merged.is_kept:
+        print(f"{merged.folder} holds all that its shards do, and stays")
     print(
         f"merged {merged.n_shards} shards: {counts.n_trials:,} of {merged.n_planned:,} trials, "
-        f"{counts.n_answers:,} answers"
+        f"{counts.n_answers:,} answers{_failed(merged.n_failed)}"
     )
     if counts.bought_twice:
         otherwise = counts.answered_otherwise
@@ -106,19 +117,42 @@ def merge_cli(args: argparse.Namespace) -> int:
             f"{counts.bought_twice:,} calls were bought by two shards"
             + (f", {otherwise:,} of them with different answers" if otherwise else "")
         )
-    print(f"run: {merged.folder}   next: medstress run EXPERIMENT.toml --out {merged.folder}")
+    command = command_elsewhere(merged.command, str(merged.folder))
+    print(f"run: {merged.folder}   next: {command}")
     return 0
 
 
 def told_shard(folder: object, shard: Shard) -> int:
-    """Print what a shard holds, and return the exit code."""
+    """Print what a shard holds, and return the exit code: 1 if too many of its trials failed."""
     from pathlib import Path
 
     from medstress.store.shards import opened_shard
 
-    with opened_shard(Path(str(folder))) as stored:
-        n, planned = stored.n_ended, stored.n_planned
-    more = "merge it with the others" if n == planned else "the same command goes on"
-    print(f"shard {shard}: {n:,} of {planned:,} trials; {more}")
-    print(f"run: {folder}   next: medstress merge DIR... --out DIR")
-    return 0
+    path = Path(str(folder))
+    with opened_shard(path) as stored:
+        pass
+    settings, began = stored.manifest["config"]["experiment"], str(stored.manifest["command"])
+    failed = stored.n_failed
+    is_over = failed > settings["max_failed"]
+    following = "medstress merge DIR... --out DIR"
+    if path.name == str(shard.number):
+        parent = shlex.quote(str(path.parent))
+        following = f"medstress merge {parent}/* --out {parent}-merged"
+    more = "merge it with the others"
+    if stored.stopped_by and not stored.is_finished:
+        told = ", ".join(f"{name} = {settings[name]:g}" for name in stored.stopped_by)
+        more = f"stopped by its part (1/{shard.of}) of {told}; a higher one goes on"
+        following = command_again(began, *raised(settings, stored.stopped_by)) or following
+    elif not stored.is_finished:
+        more = "the same command goes on"
+    elif is_over:
+        more = f"more than max_failed = {settings['max_failed']}; --retry-failed asks them again"
+        following = command_again(began, "--retry-failed") or following
+    counts = f"{stored.n_ended:,} of {stored.n_planned:,} trials{_failed(failed)}"
+    print(f"shard {shard}: {counts}; {more}")
+    print(f"run: {folder}   next: {following}")
+    return int(is_over)
+
+
+def _failed(n: int) -> str:
+    return f", {n:,} of them failed" if n else ""

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from medstress.core.errors import OtherRunError, UsageError, command_of, flag_of
+from medstress.files.writing import free
 
 _MAKES_A_FOLDER = ("demo", "run", "tune", "train")
 """Commands that take the folder of a new run by --out."""
@@ -53,9 +54,9 @@ def with_next_command(
 def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) -> tuple[str, str]:
     """Return how the command is introduced, and the command."""
     if "--answer-base 0 or 1" in sentence and not _has_file(arguments):
-        return "next", f"{_line(_with_flag(arguments, '--answer-base', '0'))} (or 1)"
+        return "next", f"{_line(with_flag(arguments, '--answer-base', '0'))} (or 1)"
     if (mended := flag_of(error)) is not None:
-        line = _with_flag(arguments, *mended)
+        line = with_flag(arguments, *mended)
         return "once mended" if line == list(arguments) else "next", _line(line)
     if (corrected := _corrected(sentence, arguments)) is not None:
         return "next", _line(corrected)
@@ -64,7 +65,7 @@ def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) 
     if (install := _INSTALL.search(sentence)) is not None:
         return "next", install[0]
     if isinstance(error, OtherRunError) and arguments[:1] and arguments[0] in _MAKES_A_FOLDER:
-        return "next", _line(_with_flag(arguments, "--out", str(free(error.folder)), "--fresh"))
+        return "next", _line(with_flag(arguments, "--out", str(free(error.folder)), "--fresh"))
     if (place := _SET.match(sentence)) is not None:
         target = place[1]
         named = [f"{target}=VALUE" if _sets(word, target) else word for word in arguments]
@@ -121,7 +122,7 @@ def _corrected(sentence: str, arguments: Sequence[str]) -> list[str] | None:
     return None
 
 
-def _with_flag(arguments: Sequence[str], flag: str, value: str | None, *dropped: str) -> list[str]:
+def with_flag(arguments: Sequence[str], flag: str, value: str | None, *dropped: str) -> list[str]:
     """Return a command line with another value of a flag; None: without the flag.
 
     Args:
@@ -130,9 +131,9 @@ def _with_flag(arguments: Sequence[str], flag: str, value: str | None, *dropped:
         value: its value.
         dropped: flags without a value that are left out.
 
-    >>> _with_flag(["run", "--limit", "0", "--set=a.b=1"], "--limit", None)
+    >>> with_flag(["run", "--limit", "0", "--set=a.b=1"], "--limit", None)
     ['run', '--set=a.b=1']
-    >>> _with_flag(["run", "--set", "a.b=1"], "--set", "a.c=2")
+    >>> with_flag(["run", "--set", "a.b=1"], "--set", "a.c=2")
     ['run', '--set', 'a.b=1', '--set', 'a.c=2']
     """
     kept: list[str] = []
@@ -147,11 +148,3 @@ def _with_flag(arguments: Sequence[str], flag: str, value: str | None, *dropped:
         kept += [] if value is None or is_there else [flag, value]
         is_there = True
     return kept if value is None or is_there else [*kept, flag, value]
-
-
-def free(folder: Path) -> Path:
-    """Return the first of folder-2, folder-3, ... that does not exist."""
-    number = 2
-    while (found := folder.with_name(f"{folder.name}-{number}")).exists():
-        number += 1
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import shutil
 import subprocess
@@ -65,6 +66,9 @@ def add_submit(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="OPTION",
         help="a further option of sbatch, as in --sbatch=--account=NAME (repeatable)",
     )
+    submit.add_argument(
+        "--retry-failed", action="store_true", help="shards run trials again that failed before"
+    )
     experiment_flags(submit)
     submit.add_argument(
         "--dry-run",
@@ -75,11 +79,15 @@ def add_submit(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def submit_cli(args: argparse.Namespace) -> int:
     """Run `medstress submit`."""
+    from medstress.files.mounts import shared_file_system
     from medstress.files.writing import write_text
     from medstress.running.prepare import resolve
+    from medstress.running.shard_limits import check_number
     from medstress.scaffolding.slurm import SlurmJob, expected_files
 
     check_limit(args)
+    check_number(args.shards, "--shards")
+    _check_array(args.shards)
     # A file with a mistake fails here, once, and not in every job.
     checked, _, _ = resolve(args.experiment, args.set)
     if checked.tune is not None:
@@ -107,6 +115,7 @@ def submit_cli(args: argparse.Namespace) -> int:
         sbatch=tuple(args.sbatch),
         before=tuple(args.before),
         scratch=args.scratch,
+        retry_failed=args.retry_failed,
     )
     job.check()
     if not args.dry_run and shutil.which("sbatch") is None:
@@ -114,8 +123,21 @@ def submit_cli(args: argparse.Namespace) -> int:
             "sbatch is not on this machine: run the command where Slurm's jobs are submitted, or "
             "add --dry-run to write the scripts only"
         )
+    kind = None if args.scratch else shared_file_system(folder)
+    if kind is not None:
+        print(
+            f"! {args.out} is on {kind}, where SQLite may fail to lock its files: give each shard "
+            "the node's own disk with --scratch, as in --scratch '$TMPDIR'",
+            file=sys.stderr,
+        )
     for place in expected_files(job):
-        place.mkdir(parents=True, exist_ok=True)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"--out: expected a folder that can be made and written, got {args.out}: "
+                f"{error.strerror}"
+            ) from error
     for path, text in job.scripts.items():
         write_text(path, text)
     command = ["bash", str(folder / "slurm" / "submit.sh")]
@@ -130,3 +152,26 @@ def submit_cli(args: argparse.Namespace) -> int:
     print(done.stdout, end="")
     print(f"run: {folder / 'run'}   logs: {folder / 'slurm' / 'logs'}   next: squeue --me")
     return 0
+
+
+def _check_array(n_shards: int) -> None:
+    """Check that this cluster takes an array of so many tasks, where it can be asked.
+
+    Raises:
+        UsageError: it does not.
+    """
+    scontrol = shutil.which("scontrol")
+    if scontrol is None:
+        return
+    command = [scontrol, "show", "config"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return  # sbatch refuses such an array by itself, in other words
+    found = re.search(r"^MaxArraySize\s*=\s*([0-9]+)", told.stdout, re.MULTILINE)
+    # The setting is one more than the largest index, and ours begin at 1.
+    if found is not None and n_shards >= int(found[1]):
+        raise UsageError(
+            f"--shards: expected at most {int(found[1]) - 1}, as MaxArraySize of this cluster is "
+            f"{found[1]}; got {n_shards}"
+        )

@@ -12,6 +12,8 @@ from medstress.core.errors import UsageError
 
 _WRITTEN = re.compile(r"(auto|[0-9]{1,9})/([0-9]{1,9})")
 _ARRAY = "SLURM_ARRAY_TASK_"
+MOST_SHARDS = 100_000
+"""More is a slip of the hand: a merge has all shards open at once."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,6 +58,8 @@ def parse_shard(text: str, environment: Mapping[str, str]) -> Shard:
     of = int(written[2])
     if of < 1:
         raise _refused(text, "expected at least one shard")
+    if of > MOST_SHARDS:
+        raise _refused(text, f"expected at most {MOST_SHARDS:,} shards")
     number = _place(text, of, environment) if written[1] == "auto" else int(written[1])
     if not 1 <= number <= of:
         nearest = f"{min(max(number, 1), of)}/{of}"

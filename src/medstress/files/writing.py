@@ -216,3 +216,11 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def free(folder: Path) -> Path:
+    """Return the first of folder-2, folder-3, ... that does not exist."""
+    number = 2
+    while (found := folder.with_name(f"{folder.name}-{number}")).exists():
+        number += 1
+    return found

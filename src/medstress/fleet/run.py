@@ -29,6 +29,7 @@ from medstress.running.merging import merge_shards
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
 from medstress.running.run import check_can_be_cut, run_folder, run_prepared
+from medstress.running.shard_limits import check_number
 from medstress.running.unasked import complete_unasked
 from medstress.store.run_store import FILE, RunStore
 
@@ -63,8 +64,7 @@ class Fleet:
     """A worker that was silent for so long has lost its shard once another asks for one."""
 
     def __post_init__(self) -> None:
-        if self.n_shards < 1:
-            raise UsageError(f"--shards: expected at least 1, got {self.n_shards}")
+        check_number(self.n_shards, "--shards")
         if self.ship_every < 1:
             raise UsageError(f"--ship-every: expected at least 1, got {self.ship_every}")
 

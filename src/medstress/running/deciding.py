@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, KeysView, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,6 +69,7 @@ class Decider:
         self._store, self._prepared = store, prepared
         self._criteria = store.manifest()[KEY]["criteria"]
         self._added = store.manifest()[KEY].get("added", [])
+        self._ended: KeysView[str] = {}.keys()
         self._rows = self._watched()
         self._needed: dict[tuple[str, ...], list[_Row]] = defaultdict(list)
         for row in self._rows:
@@ -115,6 +116,10 @@ class Decider:
                 }
             )
         return {DECIDED: {"criteria": found, "final": self._is_over() or not is_limited}}
+
+    def is_whole(self) -> bool:
+        """Return whether all planned trials have ended, as in a run merged from shards."""
+        return all(trial.id in self._ended for trial in self._planned())
 
     def _planned(self) -> Iterator[Trial]:
         return self._prepared.trials(order=self._order)
@@ -177,6 +182,7 @@ class Decider:
         self._store.commit()
         with closing(StoredRun(self._store.folder)) as run:
             ended = {row.trial_id: row for row in trial_rows(run)}
+        self._ended = ended.keys()
         for row in self._rows:
             row.catch_up(ended)
 

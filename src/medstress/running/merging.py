@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from medstress.core.errors import StoreError, UsageError
-from medstress.core.hashing import canonical_bytes
+from medstress.core.errors import StoreError, UsageError, reason
 from medstress.core.shards import Shard
 from medstress.experiment.plan import manifest as manifests
-from medstress.files.writing import Access, access_of, atomic_path, unfinished_parts
+from medstress.files.writing import Access, access_of, atomic_path, free, unfinished_parts
+from medstress.running.one_plan import check_one_plan, joined
+from medstress.running.renewing import is_kept, make_way
+from medstress.running.shard_limits import room_for
 from medstress.store.database import translated
 from medstress.store.forgetting import UNFINISHED
 from medstress.store.merging import Counts, write_merged
-from medstress.store.odd_rows import interpreting
+from medstress.store.missing import no_run
 from medstress.store.packed_files import is_packed_folder, remove_packed
 from medstress.store.packed_tables import FOLDER
-from medstress.store.root import plan_of
 from medstress.store.run_store import FILE, LOCK, lock_folder
 from medstress.store.shards import KEY, SHARDS, StoredShard, opened_shard
 
 MOST_IN_LEDGER = 10**7
 """Answers beyond which merging keeps exchanges in Parquet files, unless it is told where."""
 PARQUET, SQLITE = "parquet", "sqlite"
-_MOST_NAMED = 8
-_MOST_ITEMS = 2**31
-_FILES_A_SHARD = 4
-"""Open files of a shard: the database, its log and index, the lock."""
-_FILES_BESIDE = 64
 _N_ANSWERS = "SELECT COUNT(*) FROM main.answers"
 _N_LOST = "SELECT COUNT(*) FROM trials WHERE verdict IN (?, ?, ?)"
 
@@ -51,9 +47,16 @@ class Merged:
     counts: Counts
     """What the merged run holds."""
     left: tuple[str, ...]
-    """Shards that are missing or unfinished, in words; empty unless that was allowed."""
+    """Shards that are missing or unfinished, in words; empty unless that was allowed, or a limit of
+    the experiment ended them."""
     notes: tuple[str, ...]
     """What else the user should know."""
+    n_failed: int
+    """Trials that failed."""
+    command: str
+    """That ran the first shard."""
+    is_kept: bool = False
+    """Whether the folder was there, and its shards hold nothing more."""
 
 
 def merge_shards(
@@ -62,6 +65,7 @@ def merge_shards(
     *,
     partial: bool = False,
     exchanges: Literal["parquet", "sqlite"] | None = None,
+    renew: bool = False,
     note: Callable[[str], None] = lambda _: None,
 ) -> Merged:
     """Join the shards of one plan to a new run folder; no model is asked.
@@ -73,58 +77,91 @@ def merge_shards(
             what they lack.
         exchanges: where exchanges and answers stand: in one Parquet file per shard, or in the
             ledger; default: by their number.
+        renew: whether `out` may hold what was merged from these shards before: it stays if they
+            hold nothing more, else it is replaced.
         note: receives what is being done.
 
     Raises:
-        UsageError, StoreError: a folder is no shard, is given twice, is of another plan or still
-            runs; a shard is missing or unfinished; `out` holds something. Nothing is written.
+        UsageError, StoreError: a folder is no shard, was changed, is given twice, is of another
+            plan or still runs; a shard is missing or unfinished; `out` holds something, or with
+            `renew` something that the shards lack. Nothing is written.
     """
     if not folders:
         raise UsageError("merge: expected the folders of shards, got none")
     to = Path(out)
-    _check_free(out, to)
-    _room_for(len(folders))
+    is_there = renew and (to / FILE).is_file()
+    if not is_there:
+        _check_free(out, to, renew=renew)
+    _check_apart(folders, to)
+    room_for(len(folders), "merge")
     with ExitStack() as stack:
         note(f"reading {len(folders)} shards")
         for folder in dict.fromkeys(map(Path, folders)):
             stack.enter_context(_at_rest(folder))
         found: list[StoredShard] = []
         for given in folders:
-            shard = stack.enter_context(opened_shard(Path(given)))
+            shard = stack.enter_context(opened_shard(Path(given), whole=True))
             found.append(_sharing(shard, found[0]) if found else shard)
         shards = sorted(found, key=lambda each: each.shard)
-        _check_one_plan(shards)
-        left = tuple(_left(shards))
-        if left and not partial:
+        check_one_plan(shards)
+        open_, limited = _left(shards)
+        left = (*open_, *limited)
+        if open_ and not partial:
             raise UsageError(
-                f"merge: {'; '.join(left)}; run what is left to the end, or merge what there is "
+                f"merge: {'; '.join(open_)}; run what is left to the end, or merge what there is "
                 "with --partial, and `medstress run` on the merged folder asks the rest"
             )
         access = access_of(shards[0].folder / FILE)
-        note(f"writing {to}")
         packs, told = _packs(shards, left, exchanges)
-        counts = _write(to, shards, access, packs=packs)
+        kept = is_kept(to, shards) if is_there else None
+        if kept is None:
+            note(f"writing {to}")
+            counts = _write(to, shards, access, packs=packs, renew=renew)
         return Merged(
             folder=to,
             n_shards=len(shards),
             n_planned=int(shards[0].manifest[KEY]["n_trials"]),
-            counts=counts,
+            counts=kept or counts,
             left=left,
             notes=(*_notes(shards), *told),
+            n_failed=sum(each.n_failed for each in shards),
+            command=str(shards[0].manifest["command"]),
+            is_kept=kept is not None,
         )
 
 
-def _check_free(given: str | Path, to: Path) -> None:
+def _check_free(given: str | Path, to: Path, *, renew: bool = False) -> None:
     if not str(given).strip():
         raise UsageError("merge --out: expected a folder, got an empty text")
     # What a killed merge leaves behind does not count.
     left = {to / LOCK, *unfinished_parts(to)} if to.is_dir() else set[Path]()
     if to.is_dir() and not (to / FILE).exists() and is_packed_folder(to / FOLDER):
         left.add(to / FOLDER)
+    if renew and to.is_dir() and not (to / FILE).exists():
+        return  # a merge that took the place of another was killed
     if to.exists() and (not to.is_dir() or set(to.iterdir()) - left):
         raise UsageError(
             f"merge --out {to}: it exists already and is not changed; choose a new folder"
-        ).with_flag("--out", None)
+        ).with_flag("--out", str(free(to)))
+
+
+def _check_apart(folders: Sequence[str | Path], to: Path) -> None:
+    """Check that what is given are runs, and that the new one is in none of them."""
+    for folder in map(Path, folders):
+        if to.resolve().is_relative_to(folder.resolve()):
+            new = free(folder.with_name(f"{folder.name}-merged"))
+            raise UsageError(
+                f"merge --out {to}: it lies in {folder}, which is to be merged; choose a folder "
+                "outside of all shards"
+            ).with_flag("--out", str(new))
+        if not (folder / FILE).is_file():
+            error = no_run(folder)
+            if any(path.is_file() for path in folder.glob(f"*/{FILE}")):
+                inside = f"{shlex.quote(str(folder))}/*"
+                error.command = f"medstress merge {inside} --out {shlex.quote(str(to))}"
+            else:
+                error.command = "medstress merge --help"
+            raise error
 
 
 def _sharing(shard: StoredShard, first: StoredShard) -> StoredShard:
@@ -136,26 +173,6 @@ def _sharing(shard: StoredShard, first: StoredShard) -> StoredShard:
         for key, value in shard.manifest.items()
     }
     return replace(shard, manifest=kept)
-
-
-def _room_for(n_shards: int) -> None:
-    """Let this process open so many shards at once, if the system does.
-
-    Raises:
-        UsageError: it does not.
-    """
-    import resource
-
-    needed = _FILES_A_SHARD * n_shards + _FILES_BESIDE
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= needed:
-        return
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        raise UsageError(
-            f"merge: {n_shards} shards take {needed} open files, but a process may open {hard}; "
-            "raise the limit (ulimit -n), or cut the experiment into fewer shards"
-        )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 @contextmanager
@@ -184,95 +201,27 @@ def _at_rest(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _check_one_plan(shards: Sequence[StoredShard]) -> None:
-    """Check that shards are parts of one plan, each given once."""
-    for each in shards:
-        with interpreting(each.folder / FILE):
-            _check_values(each)
-    first = shards[0]
-    for each in shards[1:]:
-        if each.shard.of != first.shard.of:
-            raise StoreError(
-                f"{each.folder} is shard {each.shard}, but {first.folder} is shard {first.shard}: "
-                "they are cut into different numbers of shards; give the shards of one cut"
-            )
-        if differing := _differences(first.manifest, each.manifest):
-            raise StoreError(
-                f"{each.folder} and {first.folder} are shards of different experiments: "
-                f"{'; '.join(differing[:_MOST_NAMED])}; run all shards with one file and the same "
-                "--set and --limit"
-            )
-    for one, other in pairwise(shards):
-        if one.shard == other.shard:
-            raise StoreError(
-                f"{one.folder} and {other.folder} are both shard {one.shard}; give each shard once"
-            )
-    seen: dict[tuple[str, str], StoredShard] = {}
-    for each in shards:
-        for dataset, items in each.manifest[KEY]["positions"].items():
-            for item in items:
-                other = seen.setdefault((dataset, item), each)
-                if other is not each:
-                    raise StoreError(
-                        f"item {item!r} of dataset {dataset!r} is in {other.folder} and in "
-                        f"{each.folder}: the plan grew between them; run both again to extend them"
-                    )
-
-
-def _check_values(shard: StoredShard) -> None:
-    """Compute with the values of a shard that others are compared with and added to.
-
-    Raises:
-        ValueError, LookupError, TypeError, AttributeError: medstress did not write them.
-    """
-    manifest = shard.manifest
-    manifests.differences(manifest["parts"], manifest["parts"])
-    canonical_bytes(plan_of(manifest))
-    _joined([manifest])
-    n_planned, n_trials = int(manifest["n_planned"]), int(manifest[KEY]["n_trials"])
-    if not 0 <= n_planned <= n_trials or not 1 <= shard.shard.number <= shard.shard.of:
-        raise ValueError(f"shard {shard.shard} with {n_planned} of {n_trials} trials")
-    for positions in manifest[KEY]["positions"].values():
-        if not all(type(at) is int and 0 <= at < _MOST_ITEMS for at in positions.values()):
-            raise ValueError("positions of items")
-    for name in ("victims", "datasets", "groups", "attacks", "versions"):
-        list(manifest[name].items())
-    dict.fromkeys(manifest["seeds"])
-
-
-def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """List in what the plans of two shards differ, in words."""
-    found = manifests.differences(one["parts"], other["parts"])
-    # The second may have more than the first.
-    found = found or manifests.differences(other["parts"], one["parts"])
-    if found:
-        return found
-    here, there = plan_of(one), plan_of(other)
-    names = [name for name in {**here, **there} if not _same(here.get(name), there.get(name))]
-    if one[KEY]["n_trials"] != other[KEY]["n_trials"]:
-        names.append("the number of trials")
-    return [f"{name} differs" for name in names]
-
-
-def _same(one: Any, other: Any) -> bool:
-    return canonical_bytes(one) == canonical_bytes(other)
-
-
-def _left(shards: Sequence[StoredShard]) -> Iterator[str]:
-    """Yield which shards are missing, and which are not finished."""
+def _left(shards: Sequence[StoredShard]) -> tuple[list[str], list[str]]:
+    """Return which shards are missing or not finished, and which a limit of the experiment ended,
+    as it would have ended the run at once."""
     known = {each.shard.number for each in shards}
     of = shards[0].shard.of
     missing = [number for number in range(1, of + 1) if number not in known]
+    open_, limited = list[str](), list[str]()
     if missing:
         noun = "shard" if len(missing) == 1 else "shards"
         verb = "is" if len(missing) == 1 else "are"
-        yield f"{noun} {_numbers(missing)} of {of} {verb} missing"
+        open_.append(f"{noun} {_numbers(missing)} of {of} {verb} missing")
     for each in shards:
-        if not each.is_finished:
-            yield (
-                f"shard {each.shard} in {each.folder} is not finished ({each.n_ended} of "
-                f"{each.n_planned} trials)"
-            )
+        if each.is_finished:
+            continue
+        told = f"shard {each.shard} in {each.folder} is not finished ({each.n_ended} of "
+        told += f"{each.n_planned} trials)"
+        if each.stopped_by:
+            limited.append(f"{told}: stopped by {', '.join(each.stopped_by)}")
+        else:
+            open_.append(told)
+    return open_, limited
 
 
 def _numbers(numbers: Sequence[int]) -> str:
@@ -329,11 +278,17 @@ def _packs(
     ).with_flag("--exchanges", None)
 
 
-def _write(to: Path, shards: Sequence[StoredShard], access: Access, *, packs: bool) -> Counts:
+def _write(
+    to: Path, shards: Sequence[StoredShard], access: Access, *, packs: bool, renew: bool
+) -> Counts:
     is_new = not to.exists()
-    lock = lock_folder(to, access)
+    lock = _locked(to, access)
     try:
-        _check_free(to, to)  # another merge may have come first
+        if renew and (to / FILE).is_file():
+            if (kept := is_kept(to, shards)) is not None:  # another merge came first
+                return kept
+            make_way(to)
+        _check_free(to, to, renew=renew)  # another merge may have come first
         for part in unfinished_parts(to):
             part.unlink()
         remove_packed(to)
@@ -350,35 +305,29 @@ def _write(to: Path, shards: Sequence[StoredShard], access: Access, *, packs: bo
         lock.release()
 
 
+def _locked(to: Path, access: Access) -> FileLock:
+    try:
+        return lock_folder(to, access)
+    except StoreError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        # Nothing is there yet that could be resumed.
+        raise UsageError(
+            f"merge --out {to}: it cannot be written ({reason(error.__cause__)}); choose another "
+            "folder"
+        ) from error
+
+
 def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
     """Return the manifest of the merged run: the plan, and what the shards did together."""
     first = shards[0].manifest
     kept = {key: value for key, value in first.items() if key != KEY}
     return {
         **kept,
-        **_joined([each.manifest for each in shards]),
+        **joined([each.manifest for each in shards]),
         "finished": None,
         "complete": False,
         "n_planned": first[KEY]["n_trials"],
         "command": manifests.command_line(),
         SHARDS: {"of": shards[0].shard.of},
-    }
-
-
-def _joined(all_of_them: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the entries in which the work of several processes comes together."""
-    performance: dict[str, float] = {}
-    endpoints: dict[str, Any] = {}
-    for manifest in all_of_them:
-        for name, value in manifest["performance"].items():
-            performance[name] = performance.get(name, 0) + value
-        for endpoint in manifest["endpoints"]:
-            known = endpoints.get(endpoint["victim"])
-            endpoints[endpoint["victim"]] = (
-                manifests.joined_endpoint(known, endpoint) if known else endpoint
-            )
-    return {
-        "started": min(str(manifest["started"]) for manifest in all_of_them),
-        "endpoints": list(endpoints.values()),
-        "performance": performance,
     }

@@ -23,7 +23,7 @@ from medstress.experiment.plan.old_synonyms import keep_synonyms
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Caps, Prepared
 from medstress.experiment.plan.sharding import check_shard, take_shard
-from medstress.experiment.plan.spending import Usage, limits_of, usage_of
+from medstress.experiment.plan.spending import Usage, limits_of, reached, usage_of
 from medstress.experiment.plan.targets import (
     check_same_targets,
     claim_answers,
@@ -38,6 +38,7 @@ from medstress.running.prompt_similarity import prompt_encoder
 from medstress.running.shared_cache import share_again
 from medstress.significance.families import fixed_family
 from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
+from medstress.store.shards import STOPPED_BY
 from medstress.store.shared_cache import SharedCache, open_shared
 
 if TYPE_CHECKING:
@@ -266,17 +267,22 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     )
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(backend.counters) for backend in prepared.backends]
+    if is_shard:
+        store.write_manifest({STOPPED_BY: []})
     decider = Decider(store, prepared) if settings.stop_when and not is_shard else None
     try:
         progress = scheduler.run((decider or prepared).trials(), n_planned)
+        done = progress.n_done + progress.n_skipped == n_planned and not is_shard
         if decider is not None:
             store.write_manifest(decider.entry(is_limited=progress.stopped))
-        done = progress.n_done + progress.n_skipped == n_planned and not is_shard
+            done = done or decider.is_whole()
         done = done and finish(
             store, prepared, encoder, watcher.note, watcher.announce, watcher.progress
         )
     finally:
         _account(store, prepared, time.monotonic() - prepared.started, before)
+    if is_shard and progress.stopped:
+        store.write_manifest({STOPPED_BY: reached(store, prepared)})
     if done:
         store.write_manifest({"complete": True, "finished": manifests.now()})
         store.keep_root()

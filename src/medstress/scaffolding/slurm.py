@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,17 +23,22 @@ from pathlib import Path
 from medstress.core.errors import UsageError
 
 _TIME = re.compile(r"[0-9]+(:[0-9]{1,2}){0,2}|[0-9]+-[0-9]{1,2}(:[0-9]{1,2}){0,2}")
-_SCRATCH = re.compile(r"[^\"`\\\n()]+")
-"""Stands between double quotes, so that variables are expanded."""
+_NO_TIME = ("UNLIMITED", "INFINITE")
+_SCRATCH = re.compile(r"[/$][^\"`\\\n()]+")
+"""Absolute, or begins with a variable; stands between double quotes, so that those are expanded."""
 _WARNING_SECONDS = 120
 """How long before the time limit a shard is told to store what it has and end."""
-_OURS = ("--array", "--dependency", "--output", "--parsable", "--wrap")
+_OURS = ("array", "dependency", "kill-on-invalid-dep", "output", "parsable", "signal", "wrap")
 """Options of sbatch that the scripts need for themselves."""
+_OUR_LETTERS = re.compile(r"-[HIOQVWXhksv]*[ado]")
+"""The same as letters (array, dependency, output), after letters that take no value."""
 
 _HEAD = """#!/bin/bash
 # Written by medstress submit. Run the same command again to resume.
-set -euo pipefail
+set -e
 """
+_STRICT = "set -uo pipefail"
+"""After the user's own lines: what a site's modules source may read variables that are not set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +73,9 @@ class SlurmJob:
     """A local folder of the node, which shell variables may name; None: shards are written where
     they stay."""
 
+    retry_failed: bool = False
+    """Whether shards ask failed trials again."""
+
     def check(self) -> None:
         """Check the values.
 
@@ -73,32 +83,40 @@ class SlurmJob:
             UsageError: one is out of range, or an option that the scripts need is given.
         """
         for flag, value in [
-            ("--shards", self.n_shards),
             ("--gpus", self.gpus),
             ("--cpus", self.cpus),
             ("--at-once", self.at_once),
         ]:
             if value is not None and value < 1:
                 raise UsageError(f"{flag}: expected at least 1, got {value}")
-        if self.time is not None and not _TIME.fullmatch(self.time):
-            raise UsageError(
-                "--time: expected minutes, or hours:minutes:seconds, or days-hours, as in "
-                f"04:00:00; got {self.time!r}"
-            )
+        if self.partition is not None and not self.partition.strip():
+            raise UsageError("--partition: expected the name of a partition, got an empty text")
+        if self.time is not None and self.time.upper() not in _NO_TIME:
+            if not _TIME.fullmatch(self.time):
+                raise UsageError(
+                    "--time: expected minutes, or hours:minutes:seconds, or days-hours, as in "
+                    f"04:00:00, or UNLIMITED; got {self.time!r}"
+                )
+            if not self.time.strip("0:-"):
+                raise UsageError(
+                    "--time: Slurm takes 0 for no limit at all; expected a time, as in 04:00:00, "
+                    f"or UNLIMITED, got {self.time!r}"
+                )
         for option in self.sbatch:
-            if not option.startswith("-") or option.partition("=")[0] in _OURS:
+            if not _is_free(option):
                 raise UsageError(
                     "--sbatch: expected an option of sbatch that the scripts do not need for "
                     f"themselves, as in --sbatch=--account=NAME; got {option!r}"
                 )
         if self.scratch is not None and not _SCRATCH.fullmatch(self.scratch):
             raise UsageError(
-                "--scratch: expected a folder on the nodes, as in '$TMPDIR' or /local/$USER, got "
-                f"{self.scratch!r}"
+                "--scratch: expected the whole path of a folder on the nodes, as in '$TMPDIR' or "
+                f"/local/$USER, got {self.scratch!r}"
             )
         for line in (*self.before, *self.sbatch, str(self.folder), self.experiment, *self.flags):
             if "\n" in line or "\0" in line:
                 raise UsageError(f"expected one line, got {line!r}")
+        _check_shell(self.before)
 
     @property
     def scripts(self) -> dict[Path, str]:
@@ -114,9 +132,10 @@ class SlurmJob:
         # The number and not auto/N: then `sbatch --array=3,7 shards.sh` repeats single shards.
         shard = f'"${{SLURM_ARRAY_TASK_ID}}/{self.n_shards}"'
         stays = f'{_quoted(self.folder / "shards")}/"${{SLURM_ARRAY_TASK_ID}}"'
+        again = " --retry-failed" if self.retry_failed else ""
         if self.scratch is None:
             # exec, so that Slurm's warning before the time limit reaches medstress.
-            return self._lines(f"exec {self._run()} --shard {shard} --out {stays}")
+            return self._lines(f"exec {self._run()}{again} --shard {shard} --out {stays}")
         return self._lines(
             f"stays={stays}",
             f'work="{self.scratch}/medstress-${{SLURM_JOB_ID}}-${{SLURM_ARRAY_TASK_ID}}"',
@@ -142,7 +161,7 @@ class SlurmJob:
             "place",
             "# A job that is requeued on its node finds there what it had.",
             'if [ -d "$stays" ] && [ ! -d "$work" ]; then cp -r "$stays" "$work"; fi',
-            f'{self._run()} --shard {shard} --out "$work" &',
+            f'{self._run()}{again} --shard {shard} --out "$work" &',
             "running=$!",
             "trap 'kill -TERM \"$running\"' TERM",
             "code=0",
@@ -157,11 +176,10 @@ class SlurmJob:
         return self._lines(
             f"shards={_quoted(self.folder / 'shards')}",
             f"run={run}",
-            'if [ ! -e "$run/run.sqlite" ]; then',
-            "  folders=()",
-            f'  for ((k = 1; k <= {self.n_shards}; k++)); do folders+=("$shards/$k"); done',
-            f'  {self._medstress()} merge "${{folders[@]}}" --out "$run" --quiet',
-            "fi",
+            "folders=()",
+            f'for ((k = 1; k <= {self.n_shards}; k++)); do folders+=("$shards/$k"); done',
+            "# What is there stays, unless the shards were extended since.",
+            f'{self._medstress()} merge "${{folders[@]}}" --out "$run" --renew --quiet',
             f'exec {self._run()} --out "$run"',
         )
 
@@ -196,6 +214,7 @@ class SlurmJob:
         )
         return _HEAD + "\n".join(
             [
+                _STRICT,
                 f"shards=$(sbatch --parsable {shards})",
                 "shards=${shards%%;*} # of a federation it names the cluster, too",
                 "# Without its merge the array would run to no end.",
@@ -209,13 +228,45 @@ class SlurmJob:
         )
 
     def _lines(self, *lines: str) -> str:
-        return _HEAD + "\n".join([*self.before, *lines, ""])
+        return _HEAD + "\n".join([*self.before, _STRICT, *lines, ""])
 
     def _medstress(self) -> str:
         return f"{_quoted(self.python)} -m medstress"
 
     def _run(self) -> str:
         return f"{self._medstress()} run {_joined(self.experiment, *self.flags)} --quiet"
+
+
+def _is_free(option: str) -> bool:
+    """Return whether a text is an option of sbatch that the scripts do not need.
+
+    sbatch takes every beginning of a long name, and letters with their value in one word.
+
+    >>> [_is_free(option) for option in ("--account=x", "-Ax", "--arr=1-9", "-a1-9", "--", "x")]
+    [True, True, False, False, False, False]
+    """
+    if not option.startswith("--"):
+        return re.match("-[A-Za-z]", option) is not None and not _OUR_LETTERS.match(option)
+    name = option.removeprefix("--").partition("=")[0]
+    return not any(ours.startswith(name) for ours in _OURS)
+
+
+def _check_shell(lines: Sequence[str]) -> None:
+    """Check that bash can read the user's lines, where there is a bash.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    bash = shutil.which("bash") if lines else None
+    if bash is None:
+        return
+    text = "\n".join(lines) + "\n"
+    done = subprocess.run([bash, "-n"], input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        *_, words = ["", *done.stderr.strip().splitlines()]
+        raise UsageError(
+            f"--before: bash cannot read {'; '.join(lines)!r}: {words.rpartition(': ')[2]}"
+        )
 
 
 def _quoted(path: Path) -> str:

@@ -47,6 +47,12 @@ SELECT COUNT(*) FROM (
 """
 
 
+HELD = "held"
+"""Key in the entry `SHARDS`: what each shard held when it was merged."""
+LAST = "last_answer"
+"""Key in the entry `SHARDS`: the last row of `answers`; the merged run bought those after it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """What a merged run holds."""
@@ -108,12 +114,15 @@ def write_merged(
             **manifest[SHARDS],
             "bought_twice": counts.bought_twice,
             "answered_otherwise": counts.answered_otherwise,
+            "n_answers": counts.n_answers,
+            HELD: {str(each.shard.number): each.held for each in shards},
         }
         if beside is not None:
             from medstress.store.packing import pack  # loads polars
 
             numbers = [each.shard.number for each in shards]
             told[FILES] = pack(db, order, numbers, *beside)
+        told[LAST] = db.execute("SELECT COALESCE(MAX(id), 0) FROM main.answers").fetchone()[0]
         db.executemany(
             "INSERT INTO main.manifest (key, value) VALUES (?, ?)",
             [

@@ -12,18 +12,28 @@ from typing import Any
 
 from medstress.core.errors import StoreError
 from medstress.core.shards import Shard
+from medstress.store.chain import RUN_CHAIN, first_break
 from medstress.store.formats import make_views
 from medstress.store.known_schema import FORMAT
 from medstress.store.missing import never_began, no_run
 from medstress.store.odd_rows import interpreting
-from medstress.store.opening import open_for_reading, restrict
+from medstress.store.opening import ChainError, open_for_reading, restrict
 from medstress.store.packed_tables import SHARDS as SHARDS
 from medstress.store.run_store import FILE
+from medstress.store.trial_digest import wrong_exchanges
 
 KEY = "shard"
 """Manifest entry of a shard: number, of how many, trials of the whole plan, and the positions of
 its items in the plan by data set."""
-_ENDED = "SELECT COUNT(*) FROM trials WHERE verdict IS NOT NULL"
+STOPPED_BY = "stopped_by"
+"""Manifest entry of a shard: the limits that ended its last process."""
+_ENDED = """
+SELECT COUNT(*), COALESCE(SUM(verdict = 'failed'), 0) FROM trials WHERE verdict IS NOT NULL
+"""
+_HELD = """
+SELECT (SELECT COUNT(*) FROM main.trials), (SELECT COUNT(*) FROM main.verdicts),
+       (SELECT COUNT(*) FROM main.answers)
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +50,8 @@ class StoredShard:
     """Which part of the plan it is."""
     n_ended: int
     """Trials that ended."""
+    n_failed: int
+    """Of these, trials that failed."""
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query.
@@ -56,6 +68,16 @@ class StoredShard:
         return int(self.manifest["n_planned"])
 
     @property
+    def held(self) -> tuple[int, ...]:
+        """Rows of trials, of verdicts and of answers, which are only added to."""
+        return tuple(map(int, next(self.rows(_HELD))))
+
+    @property
+    def stopped_by(self) -> tuple[str, ...]:
+        """Limits of the experiment that ended its last process."""
+        return tuple(map(str, self.manifest.get(STOPPED_BY) or ()))
+
+    @property
     def is_finished(self) -> bool:
         """Whether all its trials ended."""
         return self.n_ended == self.n_planned
@@ -68,8 +90,12 @@ def shard_of(manifest: Mapping[str, Any]) -> Shard | None:
 
 
 @contextmanager
-def opened_shard(folder: Path) -> Iterator[StoredShard]:
+def opened_shard(folder: Path, *, whole: bool = False) -> Iterator[StoredShard]:
     """Open the folder of a shard, with all checks that a reader makes.
+
+    Args:
+        folder: of the shard.
+        whole: also check the digests of answers and exchanges, as `medstress verify` does.
 
     Raises:
         StoreError: it holds no run, no shard, or does not agree with its chain.
@@ -94,5 +120,33 @@ def opened_shard(folder: Path) -> Iterator[StoredShard]:
                     f"{folder} holds a whole run and no shard; give the folders that "
                     "`medstress run --shard` wrote"
                 )
-            (n_ended,) = db.execute(_ENDED).fetchone()
-        yield StoredShard(folder=folder, db=db, manifest=manifest, shard=shard, n_ended=n_ended)
+            n_ended, n_failed = db.execute(_ENDED).fetchone()
+            if whole and opened.format == FORMAT:
+                _check_calls(folder, db)
+        yield StoredShard(
+            folder=folder,
+            db=db,
+            manifest=manifest,
+            shard=shard,
+            n_ended=n_ended,
+            n_failed=n_failed,
+        )
+
+
+def _check_calls(folder: Path, db: sqlite3.Connection) -> None:
+    """Check what readers take no time for: a merge gives the calls a new chain, where a change
+    would pass for what was answered.
+
+    Raises:
+        ChainError: answers or exchanges were changed.
+    """
+    where = first_break(db, RUN_CHAIN, whole=True)
+    if where is None:
+        trial = next((trial for trial, _, _ in wrong_exchanges(db)), None)
+        if trial is None:
+            return
+    told = f"the exchanges of trial {trial} have another digest" if where is None else str(where)
+    raise ChainError(
+        f"{folder / FILE} is not as medstress wrote it: {told}; `medstress verify {folder}` says "
+        "more, and a copy or the same shard run anew is merged"
+    )

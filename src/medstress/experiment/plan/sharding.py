@@ -99,7 +99,8 @@ def check_shard(
     if left:
         raise OtherRunError(
             f"{folder} holds {len(left)} items, such as {left[0]!r}, that belong to other shards "
-            "now that the plan has grown; merge the shards as they were and extend the merged "
-            "folder, or choose another folder with --out",
+            "now that the plan has other items (a --limit that is raised puts items in between); "
+            "merge all shards as they are, and run the new plan in the merged folder, which asks "
+            "what is new alone",
             folder,
-        )
+        ).with_command("medstress merge DIR... --out DIR --partial")

@@ -143,6 +143,22 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     )
 
 
+def reached(store: RunStore, prepared: Prepared) -> list[str]:
+    """Return the limits that a folder has used up, of a shard its parts; if none is used up to the
+    end, because what is left does not hold a query, those that it has."""
+    used, caps = usage_of(store, prepared), prepared.portion.caps
+    if caps is None:
+        return []
+    spent = {
+        "max_queries": used.n_queries,
+        "max_tokens": used.n_tokens,
+        "max_usd": used.usd,
+        "max_seconds": used.seconds,
+    }
+    given = [name for name in LIMITS if getattr(caps, name) is not None]
+    return [name for name in given if spent[name] >= getattr(caps, name)] or given
+
+
 def describe_spending(
     spending: Iterable[Spending], manifest: Mapping[str, Any]
 ) -> tuple[float | None, list[dict[str, Any]]]:
