@@ -24,7 +24,7 @@ from medstress.store.missing import no_run
 from medstress.store.packed_files import is_packed_folder, remove_packed
 from medstress.store.packed_tables import FOLDER
 from medstress.store.run_store import FILE, LOCK, lock_folder
-from medstress.store.shards import KEY, SHARDS, StoredShard, opened_shard
+from medstress.store.shards import KEY, SHARDS, STOPPED_BY, StoredShard, opened_shard
 
 MOST_IN_LEDGER = 10**7
 """Answers beyond which merging keeps exchanges in Parquet files, unless it is told where."""
@@ -354,7 +354,7 @@ def _locked(to: Path, access: Access) -> FileLock:
 def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
     """Return the manifest of the merged run: the plan, and what the shards did together."""
     first = shards[0].manifest
-    kept = {key: value for key, value in first.items() if key != KEY}
+    kept = {key: value for key, value in first.items() if key not in (KEY, STOPPED_BY)}
     return {
         **kept,
         **joined([each.manifest for each in shards]),
