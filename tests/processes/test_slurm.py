@@ -98,7 +98,6 @@ def test_a_shard_that_fails_holds_the_merge_back_and_the_same_command_resumes(cl
 def test_an_extension_is_bought_once_by_the_shards(cluster, monkeypatch):
     log = cluster.root.parent / "log.jsonl"
     monkeypatch.setenv("VICTIM_LOG", str(log))
-    monkeypatch.setenv("MEDSTRESS_CACHE", "off")
     assert cluster.submit() == 0
     once = len(log.read_text().splitlines())
     assert cluster.submit("--set=experiment.seeds=[0, 1]") == 0
