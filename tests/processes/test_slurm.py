@@ -94,6 +94,23 @@ def test_a_shard_that_fails_holds_the_merge_back_and_the_same_command_resumes(cl
     assert Run(cluster.out / "run").manifest()["complete"]
 
 
+@pytest.mark.release
+def test_an_extension_is_bought_once_by_the_shards(cluster, monkeypatch):
+    log = cluster.root.parent / "log.jsonl"
+    monkeypatch.setenv("VICTIM_LOG", str(log))
+    assert cluster.submit() == 0
+    once = len(log.read_text().splitlines())
+    assert cluster.submit("--set=experiment.seeds=[0, 1]") == 0
+    bought = log.read_text().splitlines()
+    assert len(bought) > once
+    assert Run(cluster.out / "run").manifest()["seeds"] == [0, 1]
+    alone = cluster.root / "alone"
+    log.unlink()
+    given = [str(cluster.experiment), "--set=experiment.seeds=[0, 1]", "--out", str(alone)]
+    assert medstress_cli(["run", *given, "--quiet"]) == 0
+    assert len(log.read_text().splitlines()) == len(bought)
+
+
 def test_a_dry_run_writes_scripts_that_bash_and_shellcheck_accept(cluster, capsys):
     flags = ["--partition=gpu", "--time=04:00:00", "--gpus=1", "--cpus=8", "--at-once=16"]
     extra = ["--sbatch=--account=a b", "--before=module load cuda", "--set=experiment.seeds=[0, 1]"]

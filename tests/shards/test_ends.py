@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from medstress.api.run import Run, merge
 from medstress.audit.verify import verify_folder
+from medstress.cli.app import medstress_cli
 
 
 def test_a_merged_run_is_complete_though_its_criteria_were_decided_early(bench, workbench, capsys):
@@ -28,3 +31,58 @@ def test_a_merged_run_is_complete_though_its_criteria_were_decided_early(bench, 
     for name in ("met", "bounds"):
         assert found["requirements"][0][name] == at_once["requirements"][0][name]
     assert verify_folder(merged.folder).holds
+
+
+@pytest.mark.parametrize(("allowed", "code"), [(0, 1), (100, 0)])
+def test_a_shard_says_how_many_trials_failed(bench, capsys, allowed, code):
+    (bench.root / "victim.py").write_text("def answer(prompts):\n    raise RuntimeError('down')\n")
+    bench.tables["victim"] = bench.tables["victim"][:1]
+    bench.tables["experiment"]["max_failed"] = allowed
+    folders = [bench.root / "s" / "1", bench.root / "s" / "2"]
+    for number, folder in enumerate(folders, 1):
+        assert bench.run("--shard", f"{number}/2", out=folder) == code
+    told = capsys.readouterr().out
+    assert "18 of 18 trials, 15 of them failed" in told
+    assert ("--retry-failed" in told) is bool(code)
+    merged = str(bench.root / "merged")
+    assert medstress_cli(["merge", *map(str, folders), "--out", merged, "--quiet"]) == 0
+    assert "36 of 36 trials, 0 answers, 33 of them failed" in capsys.readouterr().out
+
+
+def test_a_shard_at_its_cap_names_it_and_is_merged_as_the_run_at_once_would_end(
+    bench, capsys, monkeypatch
+):
+    bench.tables["experiment"]["max_queries"] = 60
+    folders = [bench.root / "s" / str(number) for number in (1, 2)]
+    began = ["medstress", *bench.arguments("--shard", "2/2", out=folders[1])]
+    monkeypatch.setattr("sys.argv", began)
+    for number, folder in enumerate(folders, 1):
+        assert bench.run("--shard", f"{number}/2", out=folder) == 0
+    told = capsys.readouterr().out
+    assert "stopped by its part (1/2) of max_queries = 60; a higher one goes on" in told
+    assert "--shard 2/2 --set experiment.max_queries=120" in told
+
+    merged = bench.root / "merged"
+    assert medstress_cli(["merge", *map(str, folders), "--out", str(merged), "--quiet"]) == 0
+    assert "stopped by max_queries" in capsys.readouterr().out
+    assert bench.run(out=merged) == 0
+    assert len(bench.received()) <= 60
+    bench.tables["experiment"]["max_queries"] = 10_000
+    for number, folder in enumerate(folders, 1):
+        assert bench.run("--shard", f"{number}/2", out=folder) == 0
+    assert "merge it with the others" in capsys.readouterr().out
+
+
+def test_the_next_command_is_that_of_the_shards(bench, capsys, monkeypatch):
+    folders = [bench.root / "s" / str(number) for number in (1, 2)]
+    given = ["run", "experiment.toml", "--limit", "4"]
+    bench.write()
+    for number, folder in enumerate(folders, 1):
+        line = [*given, "--shard", f"{number}/2", "--out", str(folder), "--quiet"]
+        monkeypatch.setattr("sys.argv", ["medstress", *line])
+        assert medstress_cli(line) == 0
+    told = capsys.readouterr().out
+    parent = bench.root / "s"
+    assert f"next: medstress merge {parent}/* --out {parent}-merged" in told
+    assert medstress_cli(["merge", *map(str, folders), "--out", "m", "--quiet"]) == 0
+    assert "next: medstress run experiment.toml --limit 4 --out m" in capsys.readouterr().out

@@ -173,8 +173,7 @@ def test_limits_are_divided_so_that_their_sum_is_kept(bench, sharded):
         assert bench.run("--shard", f"{number}/3", out=folder) == 0
     merged = bench.root / "merged"
     given = ["merge", *map(str, folders), "--out", str(merged), "--quiet"]
-    assert medstress_cli(given) == 2
-    assert medstress_cli([*given, "--partial"]) == 0
+    assert medstress_cli(given) == 0
     assert Run(merged).summary()["performance"]["calls"] <= 50
     assert len(bench.received()) - before <= 50
     assert bench.run(out=merged) == 0

@@ -181,7 +181,9 @@ def test_shards_of_different_experiments_are_refused(workbench, bench, shards, r
     assert not (bench.root / "merged").exists()
 
 
-def test_a_half_finished_shard_is_refused_by_default(bench, shards, refused):
+def test_a_half_finished_shard_is_refused_by_default(bench, shards, refused, monkeypatch):
+    # Else it would count as ended by its limit.
+    monkeypatch.setattr("medstress.running.run.reached", lambda *_: [])
     cut_short = bench.root / "cut short"
     flags = ("--shard", "3/3", "--set", "experiment.max_queries=9")
     assert bench.run(*flags, out=cut_short) == 0
@@ -258,12 +260,14 @@ def test_a_shard_with_an_odd_value_never_ends_in_a_bug(bench, shards, capsys, ke
         "UPDATE exchanges SET query = query + 1 WHERE trial = 1 AND seq = 0",
     ],
 )
-def test_a_shard_whose_calls_were_changed_is_named_and_not_merged(bench, shards, refused, change):
+def test_a_shard_whose_calls_were_changed_is_named_and_not_merged(bench, shards, capsys, change):
     with closing(sqlite3.connect(shards[1] / "run.sqlite", isolation_level=None)) as db:
         assert db.execute(change).rowcount == 1
         db.execute("PRAGMA journal_mode = DELETE")
-    words = ["2/run.sqlite", "not as medstress wrote it"]
-    refused(["merge", *shards, "--out", bench.root / "merged"], *words)
+    to = bench.root / "merged"
+    assert medstress_cli(["merge", *map(str, shards), "--out", str(to), "--quiet"]) == 2
+    # Its digests are others each time, so it is no stored sentence.
+    assert f"{shards[1] / 'run.sqlite'} is not as medstress wrote it" in capsys.readouterr().err
     assert not (bench.root / "merged").exists()
 
 
@@ -271,3 +275,28 @@ def test_merging_needs_no_limit_of_open_files(bench, shards, monkeypatch):
     monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
     to = bench.root / "merged"
     assert medstress_cli(["merge", *map(str, shards), "--out", str(to), "--quiet"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "following"),
+    [
+        (["{s}/1", "{s}/2", "{s}/3", "--out", "{s}/1"], "--out {s}/1-2"),
+        (["{s}/1", "{s}/2", "{s}/3", "--out", "{s}/1/x"], "--out {s}/1-merged"),
+        (["{s}/1", "{s}/2", "{s}/3", "--out", "taken"], "--out taken-2"),
+        (["{s}", "--out", "q"], "next: medstress merge {s}/* --out q"),
+        (["{s}/*", "--out", "q"], "next: medstress merge --help"),
+        (["experiment.toml", "--out", "q"], "next: medstress merge --help"),
+    ],
+)
+def test_the_next_command_after_a_refusal_works(bench, shards, capsys, arguments, following):
+    (bench.root / "taken").mkdir()
+    (bench.root / "taken" / "notes").touch()
+    place = str(bench.root)
+    given = [each.format(s=place) for each in arguments]
+    assert medstress_cli(["merge", *given, "--quiet"]) == 2
+    assert following.format(s=place) in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_told_of_the_merge(bench, shards, refused, capsys):
+    (bench.root / "file").touch()
+    refused(["merge", *shards, "--out", bench.root / "file" / "m"], "it cannot be written")

@@ -114,7 +114,7 @@ def test_failed_trials_are_run_again_in_their_shard(bench, same):
     assert bench.run() == 0
     folders = [bench.root / str(number) for number in (1, 2)]
     (bench.root / "broken").touch()
-    assert bench.run("--shard", "1/2", out=folders[0]) == 0
+    assert bench.run("--shard", "1/2", out=folders[0]) == 1
     (bench.root / "broken").unlink()
     with opened_shard(folders[0]) as shard:
         again = shard.db.execute("SELECT COUNT(*) FROM trials WHERE verdict = 'failed'")

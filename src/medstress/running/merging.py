@@ -25,7 +25,7 @@ from medstress.store.missing import no_run
 from medstress.store.packed_files import is_packed_folder, remove_packed
 from medstress.store.packed_tables import FOLDER
 from medstress.store.run_store import FILE, LOCK, lock_folder
-from medstress.store.shards import KEY, SHARDS, StoredShard, opened_shard
+from medstress.store.shards import KEY, SHARDS, STOPPED_BY, StoredShard, opened_shard
 
 MOST_IN_LEDGER = 10**7
 """Answers beyond which merging keeps exchanges in Parquet files, unless it is told where."""
@@ -148,20 +148,29 @@ def _check_free(given: str | Path, to: Path, *, renew: bool = False) -> None:
 def _check_apart(folders: Sequence[str | Path], to: Path) -> None:
     """Check that what is given are runs, and that the new one is in none of them."""
     for folder in map(Path, folders):
+        if not (folder / FILE).is_file():
+            raise _no_shard(folder, to)
+    for folder in map(Path, folders):
         if to.resolve().is_relative_to(folder.resolve()):
             new = free(folder.with_name(f"{folder.name}-merged"))
             raise UsageError(
                 f"merge --out {to}: it lies in {folder}, which is to be merged; choose a folder "
                 "outside of all shards"
             ).with_flag("--out", str(new))
-        if not (folder / FILE).is_file():
-            error = no_run(folder)
-            if any(path.is_file() for path in folder.glob(f"*/{FILE}")):
-                inside = f"{shlex.quote(str(folder))}/*"
-                error.command = f"medstress merge {inside} --out {shlex.quote(str(to))}"
-            else:
-                error.command = "medstress merge --help"
-            raise error
+
+
+def _no_shard(folder: Path, to: Path) -> UsageError | StoreError:
+    """Return the error for a folder without a run, with the merge that was meant."""
+    if "*" in folder.name and not folder.exists():
+        return UsageError(f"merge {folder}: the shell found no folder of that kind").with_command(
+            "medstress merge --help"
+        )
+    error = no_run(folder)
+    error.command = "medstress merge --help"
+    if next(folder.glob(f"*/{FILE}"), None) is not None:
+        inside, out = shlex.quote(str(folder)), shlex.quote(str(to))
+        error.command = f"medstress merge {inside}/* --out {out}"
+    return error
 
 
 def _sharing(shard: StoredShard, first: StoredShard) -> StoredShard:
@@ -321,7 +330,7 @@ def _locked(to: Path, access: Access) -> FileLock:
 def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
     """Return the manifest of the merged run: the plan, and what the shards did together."""
     first = shards[0].manifest
-    kept = {key: value for key, value in first.items() if key != KEY}
+    kept = {key: value for key, value in first.items() if key not in (KEY, STOPPED_BY)}
     return {
         **kept,
         **joined([each.manifest for each in shards]),
