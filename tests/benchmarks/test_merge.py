@@ -11,7 +11,7 @@ def test_shards_of_a_few_queries_are_merged(
     script: Callable[[str], ModuleType], tmp_path: Path
 ) -> None:
     made = script("merge")
-    found = made.merge(made.make_shards(tmp_path, 200, 2), tmp_path / "merged")
+    found = made.merge(made.make_shards(tmp_path, 200, 2), tmp_path / "merged", None)
     assert found["trials"] == 4
     assert found["answers"] == 200 + 4  # each trial also asks the clean item
     assert found["bought_twice"] == 0

@@ -94,7 +94,8 @@ def test_figures_without_their_extra_are_one_sentence(
     from medstress.core.errors import UsageError
     from medstress.papers.write import write_figures
 
-    monkeypatch.setitem(sys.modules, "pylatexenc", None)
+    for name in ("pylatexenc", "pylatexenc.latexencode"):  # the second, where a test imported it
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UsageError) as caught:
         write_figures(None, tmp_path, ("pdf",))  # type: ignore[arg-type]  # refused before it reads
     assert str(caught.value) == (
