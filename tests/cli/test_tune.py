@@ -123,6 +123,7 @@ def test_the_maximum_on_the_same_items_is_one_run_and_says_that_it_is_optimistic
     assert all(choice["reported_on"] is None for choice in summary["tuning"]["choices"])
 
 
+@pytest.mark.release
 def test_other_commands_work_on_both_folders(bench, tune, medstress):
     assert tune().code == 0
     for folder in (bench.out, bench.out / "tuning"):

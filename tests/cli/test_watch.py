@@ -258,6 +258,7 @@ def test_a_run_under_watch_ends_with_the_trials_of_one_that_nobody_watched(
     assert {path.name for path in bench.out.iterdir()} == {"run.lock", "run.sqlite", "summary.json"}
 
 
+@pytest.mark.release
 def test_a_killed_run_ends_the_watching_and_its_files_stay(bench, workbench, medstress):
     process = bench.start(most_lines=6)
     try:

@@ -85,6 +85,7 @@ def outcome_of(target: Path, folders: dict[str, Path]) -> str:
     return told.stdout
 
 
+@pytest.mark.release
 def test_they_pass_their_tests_as_written(installed: Path, written: dict[str, Path]) -> None:
     assert "11 passed" in outcome_of(installed, written)
 

@@ -155,6 +155,7 @@ def test_wrong_controls_are_one_sentence(tmp_path: Path, wanted: Any, told: str)
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.release
 def test_a_control_without_enough_variants_is_left_out_or_refused(tmp_path: Path) -> None:
     """An exhaustive search asks 2,338 names; no question has as many harmless variants."""
     everything = {"name": "entity_substitution", "sampler": "exhaustive", "label": "all"}

@@ -151,6 +151,7 @@ def test_what_python_asks_for_together_is_read_once_and_asked_again_anew(
     assert (counts["opened"], counts["rows"]) == (2, 2 * n_rows)
 
 
+@pytest.mark.release
 def test_rows_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Counter[str]) -> None:
     experiment = {
         "experiment": {"controls": False, "name": "fuzzed", "seeds": [0]},

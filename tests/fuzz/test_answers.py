@@ -10,6 +10,7 @@ from medstress.store.review_store import ReviewStore, stored_reviews
 N = 150
 
 
+@pytest.mark.release
 def test_no_file_of_answers_with_one_thing_wrong_gives_a_traceback(
     workbench, mutate, tmp_path, monkeypatch, capsys
 ):

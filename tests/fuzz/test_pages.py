@@ -112,6 +112,7 @@ def test_a_report_holds_nothing_that_a_harmless_one_lacks(template, pages, paylo
     assert source.count("evil.example") > 1_000  # the texts are there, as texts
 
 
+@pytest.mark.release
 def test_a_sheet_of_cases_holds_nothing_that_a_harmless_one_lacks(template, pages, payloads):
     def sheet(texts):
         form = [(text, text, text) for text in texts]
@@ -152,6 +153,7 @@ def test_cases_of_the_figures_hold_nothing_that_harmless_ones_lack(pages, payloa
     check_alike(page(payloads), page(plain(payloads)))
 
 
+@pytest.mark.release
 def test_plots_hold_nothing_that_harmless_ones_lack(payloads):
     def plots(texts):
         rows = [{**dict.fromkeys(FACTORS, text), "asr": wilson(1, 2).as_json()} for text in texts]

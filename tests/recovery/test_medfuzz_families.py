@@ -409,6 +409,7 @@ def test_a_dry_run_of_a_test_prints_the_bound_and_asks_nothing(
     assert (n_exchanges(plain), plain.manifest()) == (before, manifest)
 
 
+@pytest.mark.release
 def test_the_bound_is_printed_before_anything_is_asked_also_in_a_pipe(
     bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

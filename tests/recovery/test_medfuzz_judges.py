@@ -317,6 +317,7 @@ def test_a_wrong_key_of_the_second_judge_is_named_with_its_line(folder: Path) ->
     assert "did you mean 'temperature'" in done.stderr
 
 
+@pytest.mark.release
 def test_trials_in_which_the_attacker_refused_are_no_resistance(folder: Path) -> None:
     settings = tables(attacker="refusing")
     del settings["role"]["judge"]

@@ -84,6 +84,7 @@ def test_p_among_loops_that_erred_holds_its_level_among_successes(name: str, tar
     assert (found <= LEVEL).sum() / n <= most(LEVEL, n)
 
 
+@pytest.mark.release
 def test_what_is_said_of_a_null_is_no_exaggeration() -> None:
     """Somewhere it rejects about as often as the output says."""
     for name in ("matched (default)", "neutral, 30", "best_of_k, 30"):

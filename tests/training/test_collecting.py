@@ -29,6 +29,7 @@ def collect(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
             del sys.modules[name]
 
 
+@pytest.mark.release
 def test_a_run_of_entities_is_collected_without_a_word_of_the_data(
     workplace: Path,
     experiment: dict[str, Any],

@@ -180,6 +180,7 @@ def test_no_model_is_trained_on_what_it_is_asked_about(crossed: dict[str, Any]) 
         assert len(data.tested) == 5
 
 
+@pytest.mark.release
 def test_attacks_on_held_out_pairs_are_pooled_over_the_folds(
     workplace: Path, crossed: dict[str, Any]
 ) -> None:

@@ -140,6 +140,7 @@ def test_models_join_later_and_others_are_refused(
         ms.train(experiment, out="out")
 
 
+@pytest.mark.release
 def test_a_killed_process_goes_on_and_ends_with_the_same_models(
     workplace: Path, encoder: Path
 ) -> None:

@@ -89,6 +89,7 @@ def test_the_report_shows_it_as_text(browser, folder):
     assert tab.ask("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
+@pytest.mark.release
 def test_the_server_shows_it_as_text(browser, folder, served):
     tab = browser.open(served("view", folder / "run"))
     tab.page.locator("#case-detail .prompt").first.wait_for()

@@ -216,6 +216,7 @@ def test_two_tabs_of_one_rater_do_not_erase_each_other(browser, folder, served):
     assert third.page.locator("[aria-pressed=true]").count() == 2
 
 
+@pytest.mark.release
 def test_what_could_not_be_saved_is_sent_when_the_room_is_open_again(browser, folder, served):
     address = served("review", folder, *SAMPLE)
     tab = enter(browser, address, "Ada")

@@ -25,6 +25,7 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
+@pytest.mark.release
 def test_the_server_pages_through_every_case_and_writes_nothing(browser, example, served):
     before = contents(example.folder)
     address = served("view", example.folder)

@@ -75,6 +75,7 @@ def test_a_sentence_that_a_diff_begins_with_the_full_stop_before_it_is_a_sentenc
     assert ".." not in control.context
 
 
+@pytest.mark.release
 @settings(max_examples=25)
 @given(
     st.integers(0, 2**32),
