@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from medstress.cli.app import medstress_cli
 from medstress.results.load import open_run
 from medstress.review.room import make_room
