@@ -72,6 +72,7 @@ def prompts() -> list[Score]:
     return calls
 
 
+@pytest.mark.release
 def test_it_knows_some_textbook_answers(backend: TransformersBackend) -> None:
     right = 0
     calls = [call for call in prompts() if not call.first_token][::3]

@@ -24,6 +24,7 @@ def wait_for_count(tab, found):
     tab.page.wait_for_selector(f"{COUNT}:text-matches('^{found} case')")
 
 
+@pytest.mark.release
 def test_cases_are_filtered_and_searched(browser, reported, flipped):
     tab = browser.open(reported)
     every = counted(tab)

@@ -202,6 +202,7 @@ def test_a_note_is_saved_while_it_is_written(browser, folder, served):
     assert other.page.get_by_label("Note").input_value() == "odd"
 
 
+@pytest.mark.release
 def test_two_tabs_of_one_rater_do_not_erase_each_other(browser, folder, served):
     address = served("review", folder, *SAMPLE)
     tabs = [enter(browser, address, "Ada") for _ in range(2)]
