@@ -39,6 +39,7 @@ PAGE = HERE.parent / "docs" / "results" / "checker.md"
 SEED = 0
 THRESHOLDS = (0.4, 0.6, 0.8, 0.9)
 KEYS = ("path", "annotations")
+MEDMCQA, IS_DRUG, DRUG_KEYS = "MedMCQA", "the key is a drug", "keys that are drugs"
 SINGLE, COMBINATION = "one ingredient", "combination product"
 
 
@@ -120,7 +121,7 @@ def asked_pairs(folder: Path, qa: Path) -> Iterator[tuple[str, str, str]]:
         trials = {number: items[item] for number, (_, item) in run.trial_numbers().items()}
         for trial, _, text in run.attack_edits():
             dataset, item = trials[trial]
-            group = "MedMCQA"
+            group = MEDMCQA
             if dataset == "medqa":
                 group = f"MedQA, {_key_kind(item, drugs)}"
             for edit in edits_of(json.loads(text)):
@@ -135,7 +136,7 @@ def _key_kind(item: Question, drugs: frozenset[str]) -> str:
         return "no drug in the key"
     covered = {i for span in spans for i in range(span.start, span.end)}
     rest = "".join(c for i, c in enumerate(item.key_text) if i not in covered)
-    return "a drug in the key" if set(rest.split()) - {"and", "plus", "+"} else "the key is a drug"
+    return "a drug in the key" if set(rest.split()) - {"and", "plus", "+"} else IS_DRUG
 
 
 def _paths(qa: Path) -> Iterator[str]:
@@ -155,11 +156,12 @@ def asked_rows(pairs: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     said = dict(zip(todo, Rules().check(todo), strict=True))
     yield "| keys | queries | pairs | coverage | called the same |"
     yield "| --- | --- | --- | --- | --- |"
-    for group in (*sorted({group for group, _, _ in pairs}), "MedQA, all", "all"):
+    for group in (*sorted({group for group, _, _ in pairs}), "MedQA, all", DRUG_KEYS, "all"):
         asked = [
             (key, name)
             for each, key, name in pairs
             if group in (each, f"{each.partition(',')[0]}, all", "all")
+            or (group == DRUG_KEYS and each in (MEDMCQA, f"MedQA, {IS_DRUG}"))
         ]
         found = [said[each] for each in asked]
         covered = rate((key, said[key, name] is not None) for key, name in asked)
@@ -250,9 +252,10 @@ A brand is seldom spelt like its generic, and the look-alikes are.
 
 Every (key, name) pair that the attacks of `benchmarks/checker/asked.toml` asked, seed 0: near and
 random names of the shipped vocabulary. There is no truth for these pairs, only coverage. Target: at
-least .95 over all queries. **{asked_verdict}** A key of MedQA is often no drug but a procedure, a
-finding, a mechanism or a class. The rules then say nothing, and should not: a name may be right
-where the key says "enzyme-replacement therapy".
+least .95 over all queries. **Where the key is a drug: {asked_of_drugs}. Over all queries:
+{asked_of_all}.** In MedQA a drug often stands beside a key that is none but a procedure, a finding,
+a mechanism or a class. The rules then say nothing, and should not: a name may be right where the
+key says "enzyme-replacement therapy".
 
 {asked}
 
@@ -278,6 +281,10 @@ def verdict(measured: Measured) -> str:
     return f"Missed: {', '.join(missed)}." if missed else "All three are met by the estimates."
 
 
+def _against_target(coverage: str) -> str:
+    return f"{coverage}, {'met' if float(coverage) >= 0.95 else 'missed'}"
+
+
 def main() -> None:
     """Measure and write the page."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
@@ -295,7 +302,7 @@ def main() -> None:
     of_diseases = measure(diseases, rules.check([(pair.a, pair.b) for pair in diseases]))
     asked = list(asked_pairs(options.run, Path(options.data) / "qa"))
     lines = list(asked_rows(asked))
-    share = float(lines[-1].split("|")[4].split()[0])
+    of_drugs, of_all = (_against_target(line.split("|")[4].split()[0]) for line in lines[-2:])
     PAGE.write_text(
         TEXT.format(
             n_rabbits=len(drugs) // 2,
@@ -304,7 +311,8 @@ def main() -> None:
             verdict=verdict(measured[0]),
             embedding="\n".join(embedding_rows(drugs)),
             asked="\n".join(lines),
-            asked_verdict="Met." if share >= 0.95 else "Missed.",
+            asked_of_drugs=of_drugs,
+            asked_of_all=of_all,
             diseases="\n".join(rows_of(of_diseases)),
         ),
         "utf-8",
