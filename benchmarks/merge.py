@@ -34,11 +34,11 @@ def merge(folders: list[Path], to: Path, exchanges: Any) -> dict[str, Any]:
         open_for_reading(folder / "run.sqlite").db.close()  # what every reading command checks
     opening = time.process_time() - used
     begun, used = time.monotonic(), time.process_time()
-    counts = merge_shards(folders, to, exchanges=exchanges).counts
+    merged = merge_shards(folders, to, exchanges=exchanges)
     return {
-        "trials": counts.n_trials,
-        "answers": counts.n_answers,
-        "bought_twice": counts.bought_twice,
+        "trials": merged.n_ended,
+        "answers": merged.counts.n_answers,
+        "bought_twice": merged.counts.bought_twice,
         "seconds": round(time.monotonic() - begun, 2),
         "cpu_seconds": round(time.process_time() - used, 2),
         "of_these_opening": round(opening, 2),

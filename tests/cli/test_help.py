@@ -59,6 +59,7 @@ def test_the_version_is_one_line_on_stdout(medstress):
         (["exprot"], "unknown command 'exprot'; did you mean 'export'?"),
         (["frobnicate"], "unknown command 'frobnicate'"),
         (["--bogus"], "unrecognized arguments: --bogus"),
+        (["merge", "a", "--out=--"], "argument --out: expected one argument, got '--'"),
         (["run"], "run: expected EXPERIMENT.toml, or --data FILE --model NAME; to write a first"),
         (["run", "--data", "a.csv", "--budget", "few"], "argument --budget: invalid int value"),
         (["init", "--answer-base", "2"], "argument --answer-base: invalid choice: 2"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 
@@ -31,7 +32,7 @@ def cycle(bench, folders):
     return go
 
 
-def test_an_extension_is_bought_once_and_merged_anew(bench, cycle, capsys):
+def test_an_extension_is_bought_once_and_merged_anew(bench, cycle, folders, capsys):
     assert cycle() == 0
     n = len(bench.received())
     merged = bench.root / "merged"
@@ -48,6 +49,7 @@ def test_an_extension_is_bought_once_and_merged_anew(bench, cycle, capsys):
     assert bought > n
     assert bench.run(out=merged) == 0
     assert len(bench.received()) == bought
+    ms.merge(folders, merged, renew=True)
     assert (merged / "notes.txt").read_text() == "mine"
     assert bench.run() == 0
     assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"] is not None

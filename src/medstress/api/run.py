@@ -145,6 +145,7 @@ def merge(
     *,
     partial: bool = False,
     exchanges: Literal["parquet", "sqlite"] | None = None,
+    renew: bool = False,
 ) -> Run:
     """Join the shards of one experiment to a new run folder; `run` on it then completes it.
 
@@ -154,13 +155,16 @@ def merge(
         partial: whether shards may be missing or unfinished; `run` then asks what they lack.
         exchanges: where exchanges and answers stand: in one Parquet file per shard, or in the
             ledger; default: Parquet above 10 million.
+        renew: whether `out` may hold what was merged from these shards before; it stays if they
+            hold nothing more, else it is merged anew.
 
     Raises:
         UsageError, StoreError: one sentence; nothing is written.
     """
     from medstress.running.merging import merge_shards
 
-    return Run(merge_shards(folders, out, partial=partial, exchanges=exchanges).folder)
+    merged = merge_shards(folders, out, partial=partial, exchanges=exchanges, renew=renew)
+    return Run(merged.folder)
 
 
 @checked

@@ -29,6 +29,12 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(strange)}{near}")
         return found, strange
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Refuse `--flag=--`, of which argparse makes an empty list."""
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:
+            raise argparse.ArgumentError(action, "expected one argument, got '--'")
+        return super()._get_values(action, arg_strings)
+
     def format_usage(self) -> str:
         """Return the usage, where what a command needs stands without brackets."""
         with self._needed():

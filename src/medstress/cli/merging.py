@@ -108,7 +108,7 @@ def merge_cli(args: argparse.Namespace) -> int:
     if merged.is_kept:
         print(f"{merged.folder} holds all that its shards do, and stays")
     print(
-        f"merged {merged.n_shards} shards: {counts.n_trials:,} of {merged.n_planned:,} trials, "
+        f"merged {merged.n_shards} shards: {merged.n_ended:,} of {merged.n_planned:,} trials, "
         f"{counts.n_answers:,} answers{_failed(merged.n_failed)}"
     )
     if counts.bought_twice:

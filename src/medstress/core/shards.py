@@ -14,6 +14,8 @@ _WRITTEN = re.compile(r"(auto|[0-9]{1,9})/([0-9]{1,9})")
 _ARRAY = "SLURM_ARRAY_TASK_"
 MOST_SHARDS = 100_000
 """More is a slip of the hand: a merge has all shards open at once."""
+_TOGETHER = 8
+"""Most items of one passage that stay together: then a shard has few more than another."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -107,9 +109,9 @@ def cut(datasets: Sequence[Sequence[Any]], n_shards: int) -> list[list[int]]:
     """Return the shard of every item, from 1, by data set.
 
     Items of equal content stay together, and so do items that share a passage, which their prompts
-    share; but no more than a shard's fair part of them. In the plan's order each such group goes to
-    the shard with the fewest items of the data set, so a plan that only grows at its end moves
-    nothing.
+    share, eight at a time. In the plan's order each such group goes to the shard with the fewest
+    items of the data set. What comes later decides nothing, so a plan that only grows at its end
+    moves nothing.
 
     Args:
         datasets: the items of every data set, in the order of the plan.
@@ -119,12 +121,11 @@ def cut(datasets: Sequence[Sequence[Any]], n_shards: int) -> list[list[int]]:
     of_content: dict[str, int] = {}
     of_passage: dict[str, tuple[int, int]] = {}  # its shard, and how many items it has there
     for number, items in enumerate(datasets):
-        most = -(-len(items) // n_shards)
         loads, shards = _Loads(n_shards, first=number), list[int]()
         for item in items:
             passage = getattr(item, "passage", "")
             shard, n = of_passage.get(passage, (0, 0)) if passage else (0, 0)
-            if n >= most or not shard:
+            if n >= _TOGETHER or not shard:
                 shard, n = loads.least(), 0
             shard = of_content.setdefault(item.hash, shard)
             if passage:

@@ -51,8 +51,10 @@ class Merged:
     the experiment ended them."""
     notes: tuple[str, ...]
     """What else the user should know."""
+    n_ended: int
+    """Trials that ended."""
     n_failed: int
-    """Trials that failed."""
+    """Of these, trials that failed."""
     command: str
     """That ran the first shard."""
     is_kept: bool = False
@@ -124,6 +126,7 @@ def merge_shards(
             counts=kept or counts,
             left=left,
             notes=(*_notes(shards), *told),
+            n_ended=sum(each.n_ended for each in shards),
             n_failed=sum(each.n_failed for each in shards),
             command=str(shards[0].manifest["command"]),
             is_kept=kept is not None,

@@ -38,6 +38,8 @@ def check_one_plan(shards: Sequence[StoredShard]) -> None:
             )
     for one, other in pairwise(shards):
         if one.shard == other.shard:
+            if one.folder.resolve() == other.folder.resolve():
+                raise StoreError(f"{one.folder} is given twice; give each shard once")
             raise StoreError(
                 f"{one.folder} and {other.folder} are both shard {one.shard}; give each shard once"
             )

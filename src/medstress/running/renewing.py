@@ -41,7 +41,6 @@ def is_kept(to: Path, shards: Sequence[StoredShard]) -> Counts | None:
         before = {number: tuple(map(int, rows)) for number, rows in told[HELD].items()}
         if now == before and told["of"] == shards[0].shard.of:
             return Counts(
-                n_trials=sum(rows[0] for rows in before.values()),
                 n_answers=told["n_answers"],
                 bought_twice=told["bought_twice"],
                 answered_otherwise=told["answered_otherwise"],

@@ -57,8 +57,6 @@ LAST = "last_answer"
 class Counts:
     """What a merged run holds."""
 
-    n_trials: int
-    """Trials that have begun."""
     n_answers: int
     """Answers, computed or taken from the shared cache."""
     bought_twice: int
@@ -105,7 +103,6 @@ def write_merged(
         db.executemany("INSERT INTO interrupted VALUES (?, ?)", list(_interrupted(shards, trials)))
         twice, otherwise = _bought_twice(db)
         counts = Counts(
-            n_trials=sum(len(each) - 1 for each in trials),
             n_answers=answers.n,
             bought_twice=twice,
             answered_otherwise=otherwise,

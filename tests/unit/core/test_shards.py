@@ -60,5 +60,16 @@ def test_a_plan_that_grows_at_its_end_moves_nothing():
         assert [one[: len(other)] for one, other in zip(many, few, strict=True)] == few
 
 
+@pytest.mark.parametrize("size", [1, 3, 6, 20, 300])
+def test_a_plan_with_passages_that_grows_at_its_end_moves_nothing(size):
+    items = [_Item(f"q{i}", f"passage {i // size}") for i in range(300)]
+    for n_shards in (2, 3, 10, 64):
+        (many,) = cut([items], n_shards)
+        for n in (1, 6, 8, 59, 200):
+            assert cut([items[:n]], n_shards) == [many[:n]]
+        counts = Counter(many)
+        assert max(counts.values()) - min(counts[n] for n in range(1, n_shards + 1)) <= 8
+
+
 def test_shards_are_in_the_order_of_their_numbers():
     assert sorted([Shard(3, 2), Shard(3, 3), Shard(3, 1)]) == [Shard(3, n) for n in (1, 2, 3)]
