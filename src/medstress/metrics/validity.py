@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.core.rows import TrialRow
-from medstress.metrics.corrected import corrected, worded
+from medstress.metrics.corrected import corrected, known_of, worded
 from medstress.metrics.counts import is_flipped
-from medstress.metrics.measured import Source, said_by
+from medstress.metrics.measured import Known, Source, said_by
 from medstress.metrics.valid_bounds import asr_valid_bounds, n_censored, n_validity_unknown
 from medstress.metrics.vouched import Vouched, truth_of, vouched_or_why
 
@@ -37,19 +37,30 @@ def validity_fields(trials: Sequence[TrialRow], sources: Mapping[str, Source]) -
             "n_sampled": sum(row.sampled is True for row in successes),
             "checkers": [
                 {**known.as_json(), **_corrected(trials, known)}
-                for source, known in sources.items()
-                if any(said_by(row, source) is not None for row in successes)
+                for name, source in sources.items()
+                if any(said_by(row, name) is not None for row in successes)
+                for known in [known_of(trials, source)]
             ],
         },
     }
 
 
-def _corrected(trials: Sequence[TrialRow], known: Source) -> dict[str, Any]:
+def _corrected(trials: Sequence[TrialRow], known: Known) -> dict[str, Any]:
     """Return the rate of valid successes by a source's words and errors, and what it assumes."""
     why = known.why_not
     if why is None and not worded(trials, known.source)[0]:
         why = f"the {known.source} has a word only on successes that a rule refuted"
     if why is not None:
-        return {"asr_valid_corrected": None, "assumes": None, "why": why}
-    estimate = corrected(trials, known)
-    return {"asr_valid_corrected": estimate.as_json(), "assumes": known.assumes, "why": None}
+        return {
+            "asr_valid_corrected": None,
+            "assumes": None,
+            "corrected_by": None,
+            "why": why,
+        }
+    found = corrected(trials, known)
+    return {
+        "asr_valid_corrected": found.estimate.as_json(),
+        "assumes": known.assumes,
+        "corrected_by": found.by,
+        "why": None,
+    }

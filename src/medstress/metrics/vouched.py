@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from medstress.core.evidence import PEOPLE, word_of
 from medstress.core.rows import TrialRow
 from medstress.core.validity import PANEL, REVIEW, VOUCHERS
-from medstress.metrics.corrected import corrected, product, worded
+from medstress.metrics.corrected import corrected, known_of, product, worded
 from medstress.metrics.counts import is_eligible, is_flipped, unit_of
 from medstress.metrics.measured import LEAST_LABELS, Source, is_rule_refuted, measured, said_by
 from medstress.metrics.significance.judges import unjudged_items
@@ -54,6 +54,8 @@ class Vouched:
     valid."""
     assumes: str | None = None
     """What a correction of a panel's or a checker's words assumes; None for people's labels."""
+    corrected_by: str | None = None
+    """The error rates that corrected these words, and whether the share was cut to 0 or 1."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the estimate's fields, then the others."""
@@ -66,6 +68,7 @@ class Vouched:
             "n_unlabelled": self.n_unlabelled,
             "settled_ends": list(self.settled_ends),
             "assumes": self.assumes,
+            "corrected_by": self.corrected_by,
         }
 
 
@@ -83,7 +86,8 @@ def asr_valid(
     plain share.
 
     What a panel or a checker says is never taken as it is: it counts if its errors were measured
-    (`Source.why_not`), and then corrected by them, their uncertainty included (`corrected`).
+    in the row's own group of entities
+    (`Known.why_not`), and then corrected by them, their uncertainty included (`corrected`).
 
     If a panel vouches, items whose key no judge picks before any edit are left out, because its
     labels say nothing about them.
@@ -133,16 +137,18 @@ def _by_people(trials: Sequence[TrialRow]) -> Vouched | str:
     return found.too_few() if len(found.labels) < LEAST_LABELS else found.estimated()
 
 
-def _by_errors(trials: Sequence[TrialRow], known: Source) -> Vouched | str:
+def _by_errors(trials: Sequence[TrialRow], source: Source) -> Vouched | str:
     """Estimate by a panel's or a checker's words, corrected; return why that is impossible."""
+    unjudged = unjudged_items(trials) if source.source == PANEL else set()
+    trials = [row for row in trials if row.item_id not in unjudged]
+    met, left = worded(trials, source.source)
+    known = known_of(trials, source)
     if why := known.why_not:
         return why
-    unjudged = unjudged_items(trials) if known.source == PANEL else set()
-    trials = [row for row in trials if row.item_id not in unjudged]
-    met, left = worded(trials, known.source)
     if len(met) < LEAST_LABELS:
         return f"{_labels_of(len(met), known.source)}, and an estimate needs {LEAST_LABELS}"
-    estimate = corrected(trials, known)
+    found = corrected(trials, known)
+    estimate = found.estimate
     if unjudged:
         apart = f"; items that no judge knows are left out ({len(unjudged)})"
         estimate = replace(estimate, method=estimate.method + apart)
@@ -154,6 +160,7 @@ def _by_errors(trials: Sequence[TrialRow], known: Source) -> Vouched | str:
         n_unlabelled=len(left),
         settled_ends=(estimate.low, estimate.high),
         assumes=known.assumes,
+        corrected_by=found.by,
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from medstress.core.evidence import Evidence
 from medstress.core.validity import CHECKER
-from medstress.metrics.measured import Elsewhere
+from medstress.metrics.measured import Elsewhere, Pairs
+from medstress.stats.estimates import Estimate
 from medstress.stats.prevalence import Errors
 
 ENTRY = "checkers"
@@ -51,15 +52,17 @@ def elsewhere(manifest: Mapping[str, Any]) -> Elsewhere | None:
     found = manifest.get(ENTRY, {}).get(CHECKER)
     if found is None or found["measured"] is None:
         return None
-    whole, by_type = found["measured"]["whole"], found["measured"]["by_type"]
-    types = _types(manifest)
     return Elsewhere(
         name=found["name"],
-        whole=_errors(whole),
-        by_group={
-            group: _errors(by_type[type_]) for group, type_ in types.items() if type_ in by_type
+        by_type={
+            name: Pairs(
+                errors=_errors(row),
+                sensitivity=Estimate(**row["specificity"]),
+                specificity=Estimate(**row["sensitivity"]),
+            )
+            for name, row in found["measured"]["by_type"].items()
         },
-        row={"sensitivity": whole["specificity"], "specificity": whole["sensitivity"]},
+        types=_types(manifest),
     )
 
 

@@ -89,11 +89,17 @@ def corrected_share(strata: Sequence[Screened]) -> Estimate:
     )
 
 
+def uncut_share(given: Screened) -> float:
+    """Return Rogan and Gladen's point of one stratum, which chance may put below 0 or above 1."""
+    errors = given.errors
+    se, sp = errors.n_true_found / errors.n_true, errors.n_false_found / errors.n_false
+    return (given.share + sp - 1) / (se + sp - 1)
+
+
 def _corrected(given: Screened) -> tuple[float, float, float]:
     """Return point and ends of one stratum."""
     errors, z2 = given.errors, Z * Z
-    se, sp = errors.n_true_found / errors.n_true, errors.n_false_found / errors.n_false
-    point = min(max((given.share + sp - 1) / (se + sp - 1), 0.0), 1.0)
+    point = min(max(uncut_share(given), 0.0), 1.0)
     m_true, m_false = errors.n_true + 2, errors.n_false + 2
     se, sp = (errors.n_true_found + 1) / m_true, (errors.n_false_found + 1) / m_false
     n = given.n + z2
