@@ -188,7 +188,7 @@ def card_of(run: StoredRun, victim: str | None = None) -> Card:
         started=experiment.get("started"),
         finished=experiment.get("finished"),
         medstress=(experiment.get("versions") or {}).get("medstress"),
-        sentences=[said["sentence"], *said["others"], *said["primary"]],
+        sentences=[said["sentence"], *said["others"], *said["primary"], *said["validity"]],
         arms=arms,
         slices=sorted(
             (each for each in slicing.get("worst") or () if each["victim"] == chosen),
@@ -335,7 +335,7 @@ def _limits(
     if len(known) > 1:
         rest = plural(len(known) - 1, "other victim")
         yield f"The run has {rest} beside {victim}; each has a card of its own (--victim)."
-    yield from said["caveats"]
+    yield from (each for each in said["caveats"] if each not in said["validity"])
     if idle := [arm.place for arm in arms if not arm.is_attacked]:
         which = "" if len(idle) == len(arms) else f" on {listed(idle)}"
         yield f"Nothing was attacked{which}: how often it is right says not how robust it is."

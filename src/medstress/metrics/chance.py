@@ -17,7 +17,9 @@ from medstress.metrics.counts import (
     is_eligible,
     is_readable,
 )
+from medstress.stats.estimates import wilson_ends
 
+_MOST_OF_ONE_LETTER = 10
 _METHOD = "exact binomial test against chance, greater; each item once"
 _AT_WORST = f"{_METHOD}, failed answers as wrong"
 
@@ -44,6 +46,19 @@ def chance_level(items: Sequence[tuple[int, str]]) -> float | None:
     at_random = fmean(1 / n_options for n_options, _ in items)
     commonest = max(Counter(key for _, key in items).values()) / len(items)
     return max(at_random, commonest)
+
+
+def is_too_few(n: int, level: float) -> bool:
+    """Return whether so few items would not tell a victim from guessing even if all were right.
+
+    Where all keys are one letter, no number of items would; then fewer than ten are too few.
+
+    >>> is_too_few(2, 0.5), is_too_few(20, 0.5), is_too_few(1, 1.0), is_too_few(50, 1.0)
+    (True, False, True, False)
+    """
+    if level >= 1:
+        return n < _MOST_OF_ONE_LETTER
+    return wilson_ends(n, n)[0] <= level
 
 
 def is_by_letter(trials: Sequence[TrialRow]) -> bool:

@@ -127,15 +127,14 @@ def found_in(judged: Row) -> str:
         parts.append(f"by a {judged['judged_by']}")
     if reason := _end_missed(judged) or judged.get("reason"):
         parts.append(str(reason))
-    if judged.get("caution"):
-        parts.append(f"but {judged['caution']}")
     if row := judged.get("row"):
         sliced = judged.get("slice") or {}
         where = [row[name] for name in PLACE]
         if "value" in sliced:
             where.append(f"{sliced['by']} = {sliced['value']}")
         parts.append(f"in {', '.join(where)}")
-    return ", ".join(parts)
+    note = f"; note: {judged['caution']}" if judged.get("caution") else ""
+    return ", ".join(parts) + note
 
 
 def _ends_said(judged: Row, estimate: Row) -> Iterator[str]:

@@ -48,7 +48,8 @@ def _open(valid: Row) -> Iterator[str]:
         low, high = map(decimal, valid["settled_ends"])
         yield f"{count(n)} without a settled label: {low} to {high} with all invalid or all valid"
     if valid.get("assumes"):
-        yield f"corrected for its errors, assuming {valid['assumes']}"
+        errors = f" ({by})" if (by := valid.get("corrected_by")) else ""
+        yield f"corrected for its errors{errors}, assuming {valid['assumes']}"
 
 
 def _wider(valid: Row, row: Row) -> str:
@@ -66,9 +67,10 @@ def _corrected(checker: Row) -> str:
     if found is None:
         return ""
     ends = f"{decimal(found['low'])} to {decimal(found['high'])}"
+    errors = f" for {by}" if (by := checker.get("corrected_by")) else ""
     return (
-        f"by the {checker['name']}, corrected: {decimal(found['value'])} ({ends}), assuming "
-        f"{checker['assumes']}"
+        f"by the {checker['name']}, corrected{errors}: {decimal(found['value'])} ({ends}), "
+        f"assuming {checker['assumes']}"
     )
 
 

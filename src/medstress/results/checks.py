@@ -57,13 +57,18 @@ def elsewhere(manifest: Mapping[str, Any]) -> Elsewhere | None:
         by_type={
             name: Pairs(
                 errors=_errors(row),
-                sensitivity=Estimate(**row["specificity"]),
-                specificity=Estimate(**row["sensitivity"]),
+                sensitivity=_estimate(row["specificity"]),
+                specificity=_estimate(row["sensitivity"]),
             )
             for name, row in found["measured"]["by_type"].items()
         },
         types=_types(manifest),
     )
+
+
+def _estimate(row: Mapping[str, Any]) -> Estimate:
+    known = {name: row.get(name) for name in ("value", "low", "high")}
+    return Estimate(n=row["n"], method=str(row.get("method", "")), **known)
 
 
 def _types(manifest: Mapping[str, Any]) -> dict[str, str]:

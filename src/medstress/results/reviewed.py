@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,12 @@ from medstress.core.rows import TrialRow
 from medstress.core.validity import EVIDENCE_CHANGED
 from medstress.metrics.controls import is_control
 from medstress.metrics.counts import is_flipped
-from medstress.store.reviews import ADJUDICATOR, Review
+from medstress.store.reviews import ADJUDICATOR, EXPECTED, KEY_RIGHT, Review
 
 JUDGE, SHEET = "judge", "sheet"
 """Modes of samples of successes: drawn for the review room, or outside and said to be random."""
+LEAST_PLANTED = 4
+"""Of fewer planted cases, chance alone may make a careful rater wrong in half."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,33 @@ class Settled:
         if self.decided is not None:
             return self.decided
         return self.words[0] if self.words and not self.is_split else None
+
+
+def is_unbelieved(n_right: int, n: int) -> bool:
+    """Return whether what a rater says of keys counts for nothing, by the planted cases.
+
+    Half of these have a right key, so one who always says the same is right in half of them:
+    sensitivity and specificity add up to 1, and no panel or checker would be believed with that.
+
+    Args:
+        n_right: planted cases that the rater judged rightly.
+        n: planted cases that the rater judged.
+
+    >>> is_unbelieved(2, 4), is_unbelieved(3, 4), is_unbelieved(0, 3)
+    (True, False, False)
+    """
+    return n >= LEAST_PLANTED and 2 * n_right <= n
+
+
+def believed(reviews: Sequence[Review]) -> list[Review]:
+    """Return the reviews without those of raters who are not believed; who decides always is."""
+    told: dict[str, list[bool]] = defaultdict(list)
+    for one in reviews:
+        if one.control in EXPECTED and KEY_RIGHT in one.answers and one.role != ADJUDICATOR:
+            is_right = one.answers[KEY_RIGHT] == EXPECTED[one.control]
+            told[one.reviewer.casefold()].append(is_right)
+    out = {name for name, right in told.items() if is_unbelieved(sum(right), len(right))}
+    return [one for one in reviews if one.role == ADJUDICATOR or one.reviewer.casefold() not in out]
 
 
 def settled(reviews: Iterable[Review], judgement: str) -> dict[str, Settled]:

@@ -23,7 +23,7 @@ from medstress.metrics.counts import pick_success
 from medstress.results.checks import counted, evidence_of
 from medstress.results.load import StoredRun, reviews_of
 from medstress.results.review_rows import with_review, with_samples
-from medstress.results.reviewed import settled
+from medstress.results.reviewed import believed, settled
 from medstress.results.stored_prompts import Prompts, most_shown, stored_prompt
 from medstress.store.formats import CHECKS, PERPLEXITIES
 from medstress.store.reader import StoredTrial
@@ -65,7 +65,7 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
     name = manifest["config"]["experiment"]["name"]
     embedder = manifest.get("similarity", {}).get("hash")
     scorer, checker = manifest.get(SCORER, {}).get("hash"), counted(manifest)
-    reviewed = settled(run.once(reviews_of), KEY_RIGHT)
+    reviewed = settled(believed(run.once(reviews_of)), KEY_RIGHT)
     rows, room = [], most_shown(run)
     for trial in run.trials():
         item = items[trial.item][1]

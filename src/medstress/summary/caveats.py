@@ -10,6 +10,7 @@ from medstress.metrics.vouched import NOTHING_VOUCHES
 from medstress.results.formats import listed, plural
 from medstress.results.names import Names
 from medstress.summary.arms import Row
+from medstress.summary.reviews import unbelieved
 
 NO_VALIDITY = "no validity was measured"
 _VOUCHERS = {"review": "reviewers", "panel": "a panel of models", "checker": "a measured checker"}
@@ -31,7 +32,10 @@ def validity(row: Row, review: Mapping[str, Any] | None = None) -> Iterator[str]
         who = _VOUCHERS.get(valid["vouched_by"], valid["vouched_by"])
         verb = "judged"
         if valid.get("assumes"):
-            verb = f"judged, corrected for its measured errors (assuming {valid['assumes']})"
+            verb = (
+                f"judged, corrected for its measured errors ({valid['corrected_by']}; assuming "
+                f"{valid['assumes']})"
+            )
         is_review = valid["vouched_by"] == "review"
         if is_review and review is not None:
             who = plural(review["n_raters"], "reviewer")
@@ -40,14 +44,25 @@ def validity(row: Row, review: Mapping[str, Any] | None = None) -> Iterator[str]
         yield from _open(valid, is_review=is_review)
     elif not row["n_validity_unknown"] and not max(row["asr_valid_bounds"] or (1,)):
         yield "Rules refute every one of these losses: the edits changed what the key rests on."
+    elif review is not None and (out := unbelieved(review)) and not _is_told(row):
+        says = "says" if len(out) == 1 else "say"
+        yield (
+            f"Validity is not known: what {listed(out)} {says} counts for nothing, because no more "
+            f"than half of the planted cases were judged rightly{_bounded(row)}."
+        )
     elif review is not None and any(each["n_open"] for each in review["judgements"][:1]):
         yield "Validity is not known: reviewers disagree and nobody has decided."
-    elif (why := (row.get("validity") or {}).get("why")) not in (None, NOTHING_VOUCHES):
-        yield f"Validity is not known: {why}{_bounded(row)}."
+    elif _is_told(row):
+        yield f"Validity is not known: {row['validity']['why']}{_bounded(row)}."
     else:
         checked = "the key is still right" if row.get("chance") is not None else _SAME_MEANING
         told = f"nobody checked that {checked} after these edits"
         yield f"{NO_VALIDITY.capitalize()}: {told}{_bounded(row)}."
+
+
+def _is_told(row: Row) -> bool:
+    """Whether labels count that are too few or cannot be believed, and the row says so."""
+    return (row.get("validity") or {}).get("why") not in (None, NOTHING_VOUCHES)
 
 
 def _bounded(row: Row) -> str:

@@ -34,7 +34,7 @@ from medstress.running.baselines import baseline_of, outcomes, victim_there
 from medstress.running.criteria import KEY
 from medstress.stats.shrinkage import SHRINKAGE
 from medstress.summary.looks import decided, settler
-from medstress.summary.reviews import rater_lines
+from medstress.summary.reviews import rater_lines, unbelieved
 
 NO_BASELINE = "the baseline "
 """Begins every reason that the state of another folder gives."""
@@ -149,7 +149,9 @@ def _with_caution(judged: dict[str, Any], found: Mapping[str, Any]) -> dict[str,
     ]
     by = [(row["asr_valid"] or {}).get("vouched_by") for row in rows]
     review = found.get("review")
-    lines = rater_lines(review) if review and REVIEW in by else []
+    # Raters who are not believed are why nothing vouches, if nothing does.
+    is_theirs = review and (REVIEW in by or (None in by and unbelieved(review)))
+    lines = rater_lines(review) if review and is_theirs else []
     lines += [line for row in rows for line in _open_labels(row["asr_valid"] or {})]
     n_censored = sum(row["n_censored"] for row in rows)
     if "max_high" in judged["bound"] and n_censored:
@@ -175,7 +177,10 @@ def _open_labels(valid: Row) -> Iterator[str]:
         where = "of the sample without a label" if by == REVIEW else f"without a word of the {by}"
         yield f"{what} {where}: invalid or valid, whichever is worse"
     if valid.get("assumes"):
-        yield f"the {valid['vouched_by']}'s words are corrected, assuming {valid['assumes']}"
+        yield (
+            f"the {valid['vouched_by']}'s words are corrected ({valid['corrected_by']}), assuming "
+            f"{valid['assumes']}"
+        )
 
 
 class _Baselines:

@@ -11,7 +11,7 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_flipped, unit_of
 from medstress.results.formats import plural
 from medstress.results.load import StoredRun, reviews_of
-from medstress.results.reviewed import JUDGE, settled
+from medstress.results.reviewed import JUDGE, is_unbelieved, settled
 from medstress.stats.agreement import MISSING, Ratings, agreement
 from medstress.stats.estimates import Estimate
 from medstress.stats.shares import rate
@@ -121,8 +121,8 @@ def rater_lines(review: Mapping[str, Any]) -> list[str]:
     planted = [each for each in review["controls"] if each["control"] == ALL]
     found = [
         f"of {plural(right['n'], 'planted case')} {each['rater']} judged "
-        f"{round(right['value'] * right['n'])} rightly: what {each['rater']} says of validity may "
-        "be worth little"
+        f"{round(right['value'] * right['n'])} rightly: what {each['rater']} says of validity "
+        + ("counts for nothing" if _is_out(right) else "may be worth little")
         for each in planted
         if each["rater"] != ALL and (right := each["right"])["n"] and right["value"] < LEAST_RIGHT
     ]
@@ -137,6 +137,19 @@ def rater_lines(review: Mapping[str, Any]) -> list[str]:
             "would say the same"
         )
     return found
+
+
+def unbelieved(review: Mapping[str, Any]) -> list[str]:
+    """Return the raters whose word on validity counts for nothing."""
+    return [
+        str(each["rater"])
+        for each in review["controls"]
+        if each["control"] == ALL and each["rater"] != ALL and _is_out(each["right"])
+    ]
+
+
+def _is_out(right: Mapping[str, Any]) -> bool:
+    return is_unbelieved(round((right["value"] or 0.0) * right["n"]), right["n"])
 
 
 def _unfinished_lines(review: Mapping[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from medstress.attacks.unasked import NAME as UNASKED
 from medstress.core.controls import NOISE_CONTROL, is_control_spec
+from medstress.metrics.chance import is_too_few
 from medstress.metrics.unreadable import victims_failed, victims_unread
 from medstress.results.formats import decimal, plural
 from medstress.results.names import CONTROL_WORDS, Names
@@ -26,6 +27,7 @@ from medstress.summary.edit_words import edit_clause
 from medstress.summary.headlines import NO_CONTROL, primary
 
 NEAR_CHANCE = "near chance"
+TOO_FEW = "too few items to tell it from guessing"
 GUESSING = "by guessing"
 MOST_VICTIMS = 4
 """Victims that have a line each; of more the range is said."""
@@ -47,7 +49,7 @@ def verdict_of(
     Returns:
         `sentence`: the arm that takes most, with interval, control and warnings; `others`: a
         sentence for each further victim, and of tagged texts for what a search takes; `caveats`:
-        what the numbers do not say; `primary`: on the primary endpoint; `arms`: the
+        what the numbers do not say, `validity` of them what is known of it; `primary`: on the primary endpoint; `arms`: the
         arms spoken of, with counts, estimate, control.
     """
     names = Names(**found["names"])
@@ -58,13 +60,12 @@ def verdict_of(
     sayer = _Sayer(names=names, arms=arms, victims=victims, guesses=guesses)
     said = [sayer.say(each, numbers[i], after=worst[0]) for i, each in enumerate(worst)]
     first = _first(found, worst, said, names)
+    valid = list(validity(worst[0].row, found.get("review"))) if worst else []
     return {
         "sentence": _so_far(found["experiment"], found["results"], first),
         "others": [f"{line}." for line in said[1:]] if _n_victims(worst) <= MOST_VICTIMS else [],
-        "caveats": [
-            *unmeasured(found, names),
-            *(validity(worst[0].row, found.get("review")) if worst else ()),
-        ],
+        "caveats": [*unmeasured(found, names), *valid],
+        "validity": valid,
         "primary": list(primary(manifest)),
         "arms": numbers,
     }
@@ -182,9 +183,12 @@ class _Sayer:
         parts = [taken, *_open(numbers), *_beside(numbers, is_first), *self._elsewhere(numbers)]
         if numbers["near_chance"]:
             right, level = per_cent(arm.row["accuracy"]["value"]), per_cent(arm.row["chance"])
+            told = f"{right} right before any edit, {level} {self._guesses(arm.place)}"
             parts.append(
-                f"the model answers {NEAR_CHANCE} ({right} right before any edit, {level} "
-                f"{self._guesses(arm.place)}), so no loss can be told from guessing"
+                f"{TOO_FEW} ({told})"
+                if is_too_few(arm.row["accuracy"]["n"], arm.row["chance"])
+                else f"the model answers {NEAR_CHANCE} ({told}), so no loss can be told from "
+                "guessing"
             )
         return "; ".join(parts)
 
