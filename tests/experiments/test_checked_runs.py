@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 
 from medstress.api.run import Run
+from medstress.card.content import card_of
 from medstress.checking.checkers import NamePair, UnansweredError
 from medstress.checking.successes import check_successes
 from medstress.cli.app import medstress_cli
 from medstress.core.evidence import word_of
 from medstress.core.outcomes import Verdict
 from medstress.core.validity import CHECKER
+from medstress.results.load import open_run
 from medstress.stats.estimates import wilson
 
 Said = Callable[..., None]
@@ -57,12 +59,17 @@ def folder(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def measured(
-    path: Path, same: tuple[int, int], different: tuple[int, int], checker: str = "checker.py:check"
+    path: Path,
+    same: tuple[int, int],
+    different: tuple[int, int],
+    checker: str = "checker.py:check",
+    type_: str = "drugs",
 ) -> str:
     """A file as `medstress checker --json` prints it: (right, of) among names of either kind."""
     rates = {"sensitivity": wilson(*same).as_json(), "specificity": wilson(*different).as_json()}
-    row = {"by": "all", "name": "", "n_pairs": 1, **rates, "design_effects": [1.0, 1.0]}
-    path.write_text(json.dumps({"format": 1, "checker": checker, "rows": [row]}), "utf-8")
+    row = {"n_pairs": 1, **rates, "design_effects": [1.0, 1.0]}
+    rows = [{"by": "all", "name": "", **row}, {"by": "type", "name": type_, **row}]
+    path.write_text(json.dumps({"format": 1, "checker": checker, "rows": rows}), "utf-8")
     return str(path)
 
 
@@ -81,7 +88,7 @@ def test_a_measured_checker_meets_a_criterion_by_the_corrected_rate(
     root = Run(folder).summary()["root"]
     assert judge(folder) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "the checker was measured on 0 labels of people, and 10 are needed (or errors" in told
+    assert "and 10 of each are needed (or errors measured on labelled pairs" in told
     row = rows_of(folder)["random"]
     assert row["asr_valid"] is None
     # Its word is evidence and no more: it narrows no bound and refutes nothing.
@@ -113,7 +120,10 @@ def test_a_measured_checker_meets_a_criterion_by_the_corrected_rate(
     assert medstress_cli(["summary", str(folder)]) == 0  # the criterion is met
     out = " ".join(capsys.readouterr().out.split())
     assert "The criterion is met" in out
-    assert "the checker's words are corrected, assuming that it errs" in out
+    rates = "sensitivity .950 of 100, specificity .900 of 100"
+    assert valid["corrected_by"].startswith(rates)
+    assert "; note: " in out
+    assert f"; the checker's words are corrected ({valid['corrected_by']}), assuming" in out
     assert Run(folder).summary()["root"] != root
     assert medstress_cli(["verify", str(folder)]) == 0
 
@@ -130,9 +140,9 @@ def test_the_tables_that_an_attack_excluded_by_judge_none_of_its_successes(
 @pytest.mark.parametrize(
     ("same", "different", "why"),
     [
-        ((50, 100), (50, 100), "add up to 1 or less on the pairs that it was measured on"),
-        ((0, 0), (95, 100), "placed no pair of names that mean the same where it was measured"),
-        ((4, 4), (5, 5), "the checker was measured on 9 pairs, and 10 are needed"),
+        ((50, 100), (50, 100), "add up to 1 or less on the pairs of type 'drugs'"),
+        ((0, 0), (95, 100), "that are different and 0 that mean the same where it was measured"),
+        ((4, 4), (5, 5), "5 pairs of type 'drugs' that are different and 4 that mean the same"),
     ],
 )
 def test_a_checker_that_tells_nothing_gives_bounds(
@@ -149,6 +159,22 @@ def test_a_checker_that_tells_nothing_gives_bounds(
     assert (row["asr_valid"], row["asr_valid_bounds"][0]) == (None, 0)
     assert why in row["validity"]["why"]
     assert medstress_cli(["summary", str(folder)]) == 3
+
+
+def test_pairs_of_another_type_vouch_for_nothing(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = measured(tmp_path / "m.json", (99, 100), (99, 100), type_="diseases")
+    assert judge(folder, "--measured", path) == 0
+    assert "pairs of other types or of none say nothing" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert rows_of(folder)["random"]["asr_valid"] is None
+    assert medstress_cli(["summary", str(folder)]) == 3
+    with open_run(folder) as run:
+        card = card_of(run)
+    assert any("Validity is not known: the checker placed 0 pairs" in s for s in card.sentences)
+    assert not any("Validity is not known" in line for line in card.limits)
 
 
 def test_files_that_measure_something_else_are_refused(

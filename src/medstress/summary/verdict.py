@@ -49,8 +49,8 @@ def verdict_of(
     Returns:
         `sentence`: the arm that takes most, with interval, control and warnings; `others`: a
         sentence for each further victim, and of tagged texts for what a search takes; `caveats`:
-        what the numbers do not say, `validity` of them what is known of it; `primary`: on the primary endpoint; `arms`: the
-        arms spoken of, with counts, estimate, control.
+        what the numbers do not say; `validity`: those of them on valid losses; `primary`: on the
+        primary endpoint; `arms`: the arms spoken of, with counts, estimate, control.
     """
     names = Names(**found["names"])
     arms = arms_in(found["pooled"])

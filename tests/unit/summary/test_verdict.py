@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medstress.stats.estimates import unknown, wilson
-from medstress.summary.verdict import GUESSING, verdict_of
+from medstress.summary.verdict import GUESSING, NEAR_CHANCE, verdict_of
 
 
 def share(part: int, n: int) -> dict[str, Any]:
@@ -115,9 +115,18 @@ def test_near_chance_stands_in_the_sentence():
 
 
 def test_a_commonest_letter_that_reaches_chance_is_said_in_the_sentence():
-    letter = "by always giving the commonest key letter of these 3 items"
-    found = verdict(controlled(1, 2, 0, asked=3, chance=2 / 3), guesses=letter)
+    letter = "by always giving the commonest key letter of these 12 items"
+    found = verdict(controlled(1, 8, 0, asked=12, chance=2 / 3), guesses=letter)
     assert f"(67 % right before any edit, 67 % {letter}), so no loss" in found["sentence"]
+    assert found["arms"][0]["near_chance"] is True
+
+
+def test_items_that_are_too_few_to_tell_anything_make_no_model_near_chance():
+    letter = "by always giving the commonest key letter of these 2 items"
+    found = verdict(controlled(1, 2, 0, asked=2, chance=0.5), guesses=letter)
+    told = f"too few items to tell it from guessing (100 % right before any edit, 50 % {letter})"
+    assert told in found["sentence"]
+    assert NEAR_CHANCE not in found["sentence"]
     assert found["arms"][0]["near_chance"] is True
 
 
@@ -267,7 +276,8 @@ def test_validity_is_said_where_somebody_vouches_for_it():
 
 
 def reviewed(n_raters: int, n_open: int = 0) -> dict[str, Any]:
-    return {"n_raters": n_raters, "judgements": [{"judgement": "key_right", "n_open": n_open}]}
+    judgements = [{"judgement": "key_right", "n_open": n_open}]
+    return {"n_raters": n_raters, "judgements": judgements, "controls": []}
 
 
 def test_how_many_reviewers_judged_how_much_and_what_they_dispute_is_said():
@@ -294,10 +304,11 @@ def test_what_nobody_judged_and_what_a_correction_assumes_is_said():
         "of these invalid or all valid, the interval reaches from 4 % to 31 %."
     )
     valid |= {"vouched_by": "checker", "n_disputed": 0, "assumes": "that it errs alike"}
+    valid |= {"corrected_by": "sensitivity .850 of 20"}
     found = verdict(controlled(15, 45, 2) | {"asr_valid": valid})
     assert found["caveats"] == [
         "Lost with the key still right, as a measured checker judged, corrected for its measured "
-        "errors (assuming that it errs alike): 11 %, 5 to 23.",
+        "errors (sensitivity .850 of 20; assuming that it errs alike): 11 %, 5 to 23.",
         "On 4 more it has no word: the interval takes them all as invalid at its lower end and as "
         "valid at its upper end.",
     ]

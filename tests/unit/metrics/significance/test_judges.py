@@ -96,7 +96,7 @@ def test_where_nobody_was_asked_nothing_is_apart(trial: Make) -> None:
 def test_what_a_panel_vouches_for_says_nothing_of_items_that_no_judge_knows(trial: Make) -> None:
     rows = planted(trial)
     assert asr_valid(rows) is None  # nobody measured the panel
-    cases = [(("", ""), f"g{i}", i < 6, i < 6) for i in range(12)]
+    cases = [(("drugs", ""), f"g{i}", i < 10, i < 10) for i in range(20)]
     found = asr_valid(
         [replace(row, item_id=f"{row.item_id}{copy}") for row in rows for copy in range(5)],
         {"panel": Measured(source="panel", cases=cases)},
