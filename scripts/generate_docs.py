@@ -35,8 +35,8 @@ VERDICT = """## The verdict in `summary --json`
 
 `verdict` holds the first sentences of the report, named in words: `sentence` (the arm that takes
 most), `others` (one for each further victim, of at most four), `caveats` (validity, unreadable
-answers), `primary` (the primary endpoint). `arms` has the numbers in them, one entry for each
-victim, with keys: `victim`, `dataset`, `group`, `attack`, `measure` (`asr`, or the score whose
+answers), `validity` (those caveats that are on valid losses), `primary` (the primary endpoint).
+`arms` has the numbers in them, one entry for each victim, with keys: `victim`, `dataset`, `group`, `attack`, `measure` (`asr`, or the score whose
 drop is meant: `f1`, `pearson`, `macro_f1`), `estimate`, `n`, `n_lost`, `n_open` (answers that
 may be lost or not), `n_seeds`, `control` (`name`, `n`, `n_changed`, `n_open`, `net`; null without
 any), `control_awaited`, `is_control`, `near_chance`, `vouched_by`. Of a victim's arms that with the
@@ -132,11 +132,12 @@ is hardly a random draw); `judgements` (`judgement`,
 room](review.md).
 
 `asr_valid` of a row has `vouched_by`, `truth` (which truth it is of), `n_labels`, `n_disputed`,
-`n_unlabelled`, `settled_ends` and `assumes` beside the fields of an estimate. `validity`: `truth`;
+`n_unlabelled`, `settled_ends`, `assumes` and `corrected_by` beside the fields of an estimate.
+`validity`: `truth`;
 `why` there is no estimate, else null; `n_sampled`, successes in a random sample; `checkers`,
 a row for the panel and the checker that judged successes: `name`, `source`, `n_labels` (of people,
-or pairs), `sensitivity`, `specificity`, `asr_valid_corrected` (null with a reason in `why`),
-`assumes`. [Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
+or pairs), `sensitivity`, `specificity` (of the row's group of entities), `asr_valid_corrected`
+(null with a reason in `why`), `assumes`, `corrected_by`. [Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
 `near_advantage`, of runs with a near and a random arm of the same budget: a row for each near arm,
 with `dataset`, `group`, `victim`, `near`, `random`, `budget`, `differs`, `n_items`, `n_pairs`,
