@@ -44,11 +44,12 @@ def validity(row: Row, review: Mapping[str, Any] | None = None) -> Iterator[str]
         yield from _open(valid, is_review=is_review)
     elif not row["n_validity_unknown"] and not max(row["asr_valid_bounds"] or (1,)):
         yield "Rules refute every one of these losses: the edits changed what the key rests on."
-    elif review is not None and (out := unbelieved(review)) and not _is_told(row):
+    elif review is not None and (out := unbelieved(review)):
         says = "says" if len(out) == 1 else "say"
+        more = f"; {row['validity']['why']}" if _is_told(row) else ""
         yield (
             f"Validity is not known: what {listed(out)} {says} counts for nothing, because no more "
-            f"than half of the planted cases were judged rightly{_bounded(row)}."
+            f"than half of the planted cases were judged rightly{more}{_bounded(row)}."
         )
     elif review is not None and any(each["n_open"] for each in review["judgements"][:1]):
         yield "Validity is not known: reviewers disagree and nobody has decided."
