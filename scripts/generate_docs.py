@@ -36,7 +36,8 @@ VERDICT = """## The verdict in `summary --json`
 `verdict` holds the first sentences of the report, named in words: `sentence` (the arm that takes
 most), `others` (one for each further victim, of at most four), `caveats` (validity, unreadable
 answers), `validity` (those caveats that are on valid losses), `primary` (the primary endpoint).
-`arms` has the numbers in them, one entry for each victim, with keys: `victim`, `dataset`, `group`, `attack`, `measure` (`asr`, or the score whose
+`arms` has the numbers in them, one entry for each victim,
+with keys: `victim`, `dataset`, `group`, `attack`, `measure` (`asr`, or the score whose
 drop is meant: `f1`, `pearson`, `macro_f1`), `estimate`, `n`, `n_lost`, `n_open` (answers that
 may be lost or not), `n_seeds`, `control` (`name`, `n`, `n_changed`, `n_open`, `net`; null without
 any), `control_awaited`, `is_control`, `near_chance`, `vouched_by`. Of a victim's arms that with the
@@ -137,7 +138,8 @@ room](review.md).
 `why` there is no estimate, else null; `n_sampled`, successes in a random sample; `checkers`,
 a row for the panel and the checker that judged successes: `name`, `source`, `n_labels` (of people,
 or pairs), `sensitivity`, `specificity` (of the row's group of entities), `asr_valid_corrected`
-(null with a reason in `why`), `assumes`, `corrected_by`. [Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
+(null with a reason in `why`), `assumes`, `corrected_by`.
+[Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
 `near_advantage`, of runs with a near and a random arm of the same budget: a row for each near arm,
 with `dataset`, `group`, `victim`, `near`, `random`, `budget`, `differs`, `n_items`, `n_pairs`,
