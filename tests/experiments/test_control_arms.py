@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 from types import ModuleType
@@ -169,6 +170,27 @@ def test_a_control_without_enough_variants_is_left_out_or_refused(tmp_path: Path
     short["experiment"]["controls"] = ["no_op"]
     with pytest.raises(UsageError, match="no_op cannot control attack 'all'"):
         ms.run(short, out=tmp_path / "other")
+
+
+def test_a_control_that_is_left_out_names_the_items_and_what_to_do(tmp_path: Path) -> None:
+    """A stem of one mark has few places for an edit without meaning."""
+    from medstress.running.prepare import prepare
+
+    drug = {"field": "B", "start": 0, "end": 7, "type": "drugs"}
+    rest = {"answer": "A", "mentions": [drug]}
+    rows = [
+        {"id": name, "stem": stem, "options": ["warfarin", "aspirin"], **rest}
+        for name, stem in (("long", "Which of these drugs is the antidote here?"), ("short", "?"))
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    given = experiment(RANDOM | {"budget": 40}) | {
+        "dataset": {"name": "jsonl", "path": str(tmp_path / "rows.jsonl")}
+    }
+    reason = prepare(given).controls.left_out["random"]["no_op"]
+    assert "on only 1 of 2 items, and too few on 'short'; lower the budget" in reason
+    given["experiment"]["controls"] = ["no_op"]
+    with pytest.raises(UsageError, match="too few on 'short'; lower the budget, or leave"):
+        prepare(given)
 
 
 def test_the_bound_of_the_dry_run_holds_and_counts_shared_arms_once(tmp_path: Path) -> None:

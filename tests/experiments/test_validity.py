@@ -158,6 +158,29 @@ def test_a_sheet_gives_an_estimate_if_its_maker_says_that_it_was_drawn_at_random
     said(capsys.readouterr().err, "--import FILE.csv")
 
 
+def test_unlike_words_of_one_reviewer_on_one_success_in_one_sheet_are_refused(
+    found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Callable[..., None]
+) -> None:
+    one, other = [row.trial_id for row in by_item(found).values()][:2]
+    sheet = tmp_path / "twice.csv"
+    arguments = ["review", str(found.folder), "--import", str(sheet)]
+
+    def given(*rows: str) -> None:
+        sheet.write_text("\n".join(["trial_id,reviewer,human_valid,interest", *rows]), "utf-8")
+
+    given(f"{one},A,yes,", f"{other},A,no,", f"{one},A,,both", f"{one},a,no,both")
+    assert medstress_cli(arguments) == 2
+    said(
+        capsys.readouterr().err,
+        "rows 2 and 5, column 'human_valid': expected one answer of 'a' on the trial",
+        "got 'yes' and 'no'",
+    )
+    assert "review" not in Run(found.folder).summary()
+    # The same word again, and another reviewer's, are no contradiction.
+    given(f"{one},A,yes,", f"{one},A,yes,", f"{one},B,no,")
+    assert medstress_cli(arguments) == 0
+
+
 def test_what_a_rater_left_blank_stays_in_a_random_sample(
     found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Callable[..., None]
 ) -> None:

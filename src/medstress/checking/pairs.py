@@ -10,6 +10,7 @@ from typing import Any
 
 from medstress.core.errors import DataError
 from medstress.datasets.tables.objects import jsonl_lines, parse_line
+from medstress.entities.names import normalise
 
 _KEYS = ("a", "b", "same", "type", "distance")
 _NEEDED = _KEYS[:3]
@@ -35,15 +36,26 @@ def read_pairs(path: Path) -> list[Pair]:
     """Read a JSONL file, one pair a line.
 
     Raises:
-        DataError: no pair, a row is malformed, or all pairs have one label.
+        DataError: no pair, a row is malformed, two rows contradict each other, or all pairs have
+            one label.
         UsageError: the file cannot be read.
     """
     pairs = []
+    labelled: dict[frozenset[str], tuple[str, Pair]] = {}
     for place, line in jsonl_lines(path):
         try:
-            pairs.append(_pair(parse_line(line)))
+            pair = _pair(parse_line(line))
         except DataError as error:
             raise DataError(f"{path}, {place}: {error}") from error
+        names = frozenset(map(normalise, (pair.a, pair.b)))
+        earlier, first = labelled.setdefault(names, (place, pair))
+        if first.same != pair.same:
+            raise DataError(
+                f"{path}, {earlier} and {place}: expected one label for {first.a!r} and "
+                f"{first.b!r}, got same = {str(first.same).lower()} and same = "
+                f"{str(pair.same).lower()}; keep the line that is right"
+            )
+        pairs.append(pair)
     if not pairs:
         raise DataError(
             f"{path}: expected one JSON object a line with the keys a, b and same, got an empty "

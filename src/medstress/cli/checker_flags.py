@@ -16,7 +16,7 @@ def add_checker(commands: argparse._SubParsersAction[Parser]) -> None:
         "checker",
         help="measure a checker of names on labelled pairs",
         description="Measure how many pairs of names a checker can place, and its sensitivity and "
-        "specificity among those, with 95 %% intervals, by entity type and stratum of distance. "
+        "specificity among those, with 95 % intervals, by entity type and stratum of distance. "
         "Each line of the file is a JSON object with the keys a, b and same (true or false), and "
         "if known type and distance. With --run, let the checker judge the successes of a finished "
         "run: its words are stored as evidence and, with --measured, corrected by its errors; "

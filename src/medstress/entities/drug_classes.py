@@ -68,6 +68,10 @@ _PREFIXES = {
     "sulfa": ("sulfonamide",),
     "ferrous": ("iron",),
     "ferric": ("iron",),
+    "auranofin": ("gold",),
+    "aurothio": ("gold",),
+    "calcitriol": ("vitamin d",),
+    "calcifediol": ("vitamin d",),
 }
 
 _GROUP_WORDS = re.compile(

@@ -15,8 +15,9 @@ from typing import Literal
 from medstress.core.evidence import Evidence
 from medstress.entities.disease_names import disease_names
 from medstress.entities.drug_classes import class_name, classes_of
+from medstress.entities.drug_kin import by_wording, kin, kin_of_sets
 from medstress.entities.drug_names import BRAND, SOURCES, Placed, Reading, drug_names
-from medstress.entities.names import normalise, variant_class, word_set
+from medstress.entities.names import normalise, word_set
 from medstress.entities.synonyms import SynonymGroups
 
 Value = Literal["same", "different", "unknown"]
@@ -135,7 +136,7 @@ def _of_drugs(one: str, other: str) -> Iterator[Relation]:
     pairs = [(x, y) for x in first.readings for y in second.readings]
     if not (first.is_whole and second.is_whole):
         # A text that only mentions drugs is placed against drugs that it does not mention.
-        if not any(x.ingredients & y.ingredients for x, y in pairs):
+        if not any(_share(x, y) for x, y in pairs):
             yield Relation("other_concept", "different", _sources(*pairs[0]))
         return
     equal = [(x, y) for x, y in pairs if x.ingredients == y.ingredients]
@@ -148,6 +149,11 @@ def _of_drugs(one: str, other: str) -> Iterator[Relation]:
         # It holds the first one's drug, so picking it is no error that a study should count.
         yield Relation("combination_product", "same", _sources(*whole))
         return
+    for x, y in pairs:
+        # Brands are asked by their ingredients, as the generic names are by their words.
+        if kind := kin_of_sets(x.ingredients, y.ingredients):
+            yield Relation(kind, "unknown", _sources(x, y))
+            return
     x, y = next((p for p in pairs if p[0].ingredients & p[1].ingredients), pairs[0])
     if x.ingredients & y.ingredients:
         yield Relation("combination_product", "different", _sources(x, y))
@@ -155,6 +161,11 @@ def _of_drugs(one: str, other: str) -> Iterator[Relation]:
         yield Relation("sibling", "different", STEMS)
     else:
         yield Relation("other_concept", "different", _sources(x, y))
+
+
+def _share(x: Reading, y: Reading) -> bool:
+    """Whether two readings have an ingredient in common, or kin."""
+    return any(i == j or kin(i, j) is not None for i in x.ingredients for j in y.ingredients)
 
 
 def _is_of(group: str, placed: Placed) -> bool:
@@ -248,9 +259,7 @@ def _abbreviates(one: str, other: str) -> bool:
 
 
 def _of_wording(one: str, other: str) -> Iterator[Relation]:
-    found = variant_class(other, [one])
-    kind = {"key_plus_words": "child", "key_subset": "parent"}.get(found)
-    if kind:
+    if kind := by_wording(one, other):
         yield Relation(kind, "unknown", WORDING)
 
 

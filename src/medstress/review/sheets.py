@@ -96,8 +96,8 @@ def import_sheet(
     """Store experts' judgements from a CSV sheet; return how many it has, and how many are new.
 
     A row without answers is not reviewed yet: it is left out, but stays one of a random sample. A
-    reviewer who judges a case again
-    replaces the earlier judgement; the same sheet read twice adds nothing.
+    reviewer who judges a case again in another sheet replaces the earlier judgement; the same sheet
+    read twice adds nothing.
 
     Args:
         run: the run.
@@ -107,8 +107,8 @@ def import_sheet(
             they are of no random sample.
 
     Raises:
-        UsageError: a wrong cell; the message names file, row and column. Or a random sample of
-            which nothing is judged.
+        UsageError: a wrong cell; the message names file, row and column. Or two rows in which one
+            reviewer judges one case unlike, or a random sample of which nothing is judged.
     """
     latest = {place(one): one for one in store.reviews()}
     rows = list(_read(path, {trial_id for trial_id, _ in run.trial_numbers().values()}))
@@ -202,11 +202,14 @@ def _read(path: Path, known: set[str]) -> Iterator[tuple[str, Review | None]]:
             f"--import {path}: the column {missing[0]!r} is missing; write a sheet with: medstress "
             "review DIR --export FILE.csv"
         )
+    judged: dict[tuple[Place, str], tuple[int, str]] = {}
     for number, row in enumerate(given, start=2):
         if is_named:
             row = {**row, HUMAN_VALID: row[KEY_RIGHT]}
         trial = row["trial_id"].strip()
         review = _review(row, trial, f"--import {path}, row {number}", known)
+        if review is not None:
+            _check_agrees(review, number, judged, f"--import {path}")
         if review is not None or trial:
             yield trial, review
 
@@ -230,6 +233,21 @@ def _review(row: Mapping[str, str], trial: str, where: str, known: set[str]) -> 
         note=given["note"],
         time=manifests.now(),
     )
+
+
+def _check_agrees(
+    review: Review, row: int, judged: dict[tuple[Place, str], tuple[int, str]], where: str
+) -> None:
+    """Refuse a row whose reviewer says otherwise of the same trial in an earlier one."""
+    for name, word in review.answers.items():
+        earlier, said = judged.setdefault((place(review), name), (row, word))
+        if said != word:
+            column = HUMAN_VALID if name == KEY_RIGHT else name
+            raise UsageError(
+                f"{where}, rows {earlier} and {row}, column {column!r}: expected one answer of "
+                f"{review.reviewer!r} on the trial {review.trial_id!r}, got {said!r} and {word!r}; "
+                "keep the row that holds"
+            )
 
 
 def _word(given: str, allowed: Sequence[str], where: str) -> str | None:

@@ -181,6 +181,17 @@ def test_bad_pairs_are_refused_with_their_line(tmp_path: Path, rows: Any, words:
         read_pairs(written(tmp_path, *rows))
 
 
+@pytest.mark.parametrize(("a", "b"), [("aspirin", "ASA"), ("asa", "ASPIRIN")])
+def test_a_pair_labelled_both_ways_is_refused_with_both_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Said, a: str, b: str
+) -> None:
+    first = {"a": "Aspirin", "b": "ASA", "same": True}
+    path = str(written(tmp_path, first, *ROWS, {"a": a, "b": b, "same": False}))
+    assert medstress_cli(["checker", path]) == 2
+    said(capsys.readouterr().err, "line 1 and line 7: expected one label for 'Aspirin' and 'ASA'")
+    assert len(read_pairs(written(tmp_path, first, *ROWS, {"a": a, "b": b, "same": True}))) == 7
+
+
 def test_the_command_prints_and_refuses(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

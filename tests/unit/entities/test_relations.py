@@ -73,10 +73,70 @@ def said_of(
         ("IV antibiotics", "amoxicillin", None),
         ("Stop warfarin and wait", "warfarin", ("parent", "unknown")),
         ("Colonoscopy", "metformin", None),
+        ("Start omeprazole before a meal", "esomeprazole", None),
+        ("Humalog", "Lantus", ("other_concept", "different")),
+        ("calcium carbonate", "potassium carbonate", ("other_concept", "different")),
+        ("Vimovo", "omeprazole", ("sibling", "different")),
     ],
 )
 def test_what_the_second_name_is_to_the_first(
     one: str, other: str, expected: tuple[str, str] | None
+) -> None:
+    assert first(one, other) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "generic", "brands", "kind"),
+    [
+        ("insulin", "insulin lispro", ("Humalog", "Admelog", "lispro"), "child"),
+        ("insulin", "insulin glargine", ("Lantus", "Toujeo", "Soliqua"), "child"),
+        ("lithium", "lithium carbonate", ("Lithobid", "Eskalith", "Lithonate"), "child"),
+        ("lithium citrate", "lithium carbonate", ("Lithobid", "Eskalith"), "salt"),
+        ("iron sucrose", "ferrous sulfate", ("Feosol",), "salt"),
+        ("potassium", "potassium chloride", ("Klor-Con",), "child"),
+        ("gold", "auranofin", ("Ridaura",), "child"),
+        ("vitamin D", "calcitriol", ("Rocaltrol",), "child"),
+        ("trastuzumab", "trastuzumab emtansine", ("Kadcyla",), "child"),
+        ("omeprazole", "esomeprazole", ("Nexium", "Vimovo"), "child"),
+        ("citalopram", "escitalopram", ("Lexapro",), "child"),
+        ("Ventolin", "levalbuterol", ("Xopenex",), "child"),
+        ("ofloxacin", "levofloxacin", ("Levaquin",), "child"),
+        ("cetirizine", "levocetirizine", ("Xyzal",), "child"),
+        ("modafinil", "armodafinil", ("Nuvigil",), "child"),
+        ("methylphenidate", "dexmethylphenidate", ("Focalin",), "child"),
+        ("amphetamine", "dextroamphetamine", ("Dexedrine",), "child"),
+    ],
+)
+def test_a_brand_is_judged_as_its_generic_name_is(
+    key: str, generic: str, brands: tuple[str, ...], kind: str
+) -> None:
+    back = {"child": "parent", "salt": "salt"}[kind]
+    for name in (generic, *brands):
+        assert drug_names().place(name) is not None, name
+        assert first(key, name) == (kind, "unknown"), name
+        assert settled(relations(key, name)) is None
+    assert first(generic, key) == (back, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("levothyroxine", "thyroxine", ("synonym", "same")),
+        ("levothyroxine", "liothyronine", ("other_concept", "different")),
+        ("dexamethasone", "betamethasone", ("other_concept", "different")),
+        ("dexamethasone", "Decadron", ("brand", "same")),
+        ("estradiol", "estriol", ("other_concept", "different")),
+        ("escin", "warfarin", ("other_concept", "different")),
+        ("levodopa", "dopamine", ("other_concept", "different")),
+        ("dextromethorphan", "levorphanol", ("other_concept", "different")),
+        ("aripiprazole", "risperidone", ("other_concept", "different")),
+        ("escitalopram", "omeprazole", ("other_concept", "different")),
+        # Its name is made by the rule, and etiracetam is the racemate of which it is one half.
+        ("etiracetam", "levetiracetam", ("child", "unknown")),
+    ],
+)
+def test_only_the_rest_of_an_enantiomers_name_is_its_racemate(
+    one: str, other: str, expected: tuple[str, str]
 ) -> None:
     assert first(one, other) == expected
 

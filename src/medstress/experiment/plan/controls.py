@@ -20,6 +20,13 @@ PREFIX = "control of "
 """Prefix of the label of an added arm of noise outside entities."""
 DEFAULT, IN_TURNS = "no_op", "neutral_insertion"
 """The default control of attacks on questions, and of those that hold a conversation."""
+_MOST_NAMED = 3
+"""Most items that a sentence names."""
+_REMEDY = (
+    "lower the budget, leave such short questions out, or name other controls in [experiment] "
+    "controls"
+)
+"""What to do so that the attack is net of a control."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +139,7 @@ def fitting_arms(
                 f"[experiment] controls: {arm.control.name} cannot control attack {attack!r}: "
                 f"{reason}; lower the budget, or leave {arm.control.name} out of controls"
             )
-        plan = plan.without(attack, arm.control.name, reason)
+        plan = plan.without(attack, arm.control.name, f"{reason}; {_REMEDY}")
     return kept, plan
 
 
@@ -140,7 +147,7 @@ def _too_few(
     arm: ControlArm, datasets: Sequence[DatasetPart], groups: Sequence[GroupPart]
 ) -> str | None:
     """Say on how many items the control has too few variants; None if these are few."""
-    n_items = n_filled = 0
+    n_items, lacking = 0, list[str]()
     for dataset in datasets:
         for group in groups:
             if (group.table is None) == arm.traits.needs_entities:
@@ -149,12 +156,16 @@ def _too_few(
             for item in group.items(dataset):
                 if arm.of.obstacle(item, resources) is None:
                     n_items += 1
-                    n_filled += arm.fills(item, resources)
-    if n_filled >= LEAST_FILLED * n_items:
+                    if not arm.fills(item, resources):
+                        lacking.append(item.id)
+    if n_items - len(lacking) >= LEAST_FILLED * n_items:
         return None
+    ids = list(dict.fromkeys(lacking))
+    named = ", ".join(map(repr, ids[:_MOST_NAMED]))
+    more = f" and {len(ids) - _MOST_NAMED:,} more" if len(ids) > _MOST_NAMED else ""
     return (
-        f"it has as many variants as the attack has queries on only {n_filled:,} of {n_items:,} "
-        "items"
+        f"it has as many variants as the attack has queries on only {n_items - len(lacking):,} of "
+        f"{n_items:,} items, and too few on {named}{more}"
     )
 
 
