@@ -19,8 +19,8 @@ site   The site is built with every warning an error, shows no Markdown as it is
 links  The links of the pages to other sites lead somewhere. Where no address is reached, there is
        no network, and the check says so.
 tests  The simulations that are marked `release`.
-contents, installed, resolved, floors  Wheel and sdist: scripts/package_check.py. They need an index
-       of packages; what is not named so needs no network.
+contents, installed, resolved, floors, newest  Wheel and sdist: scripts/package_check.py. They need
+       an index of packages; what is not named so needs no network.
 container  The Dockerfile is linted, and built and run where a daemon is. Needs `hadolint`, which
        the extra `release` brings.
 
@@ -41,7 +41,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import package_check
-from package_check import Failed
+from clean_environments import Failed
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
@@ -248,14 +248,8 @@ def _medstress(*arguments: str) -> None:
 
 def check_fuzz(args: argparse.Namespace) -> str:
     """Run the fuzzer."""
-    command = [
-        sys.executable,
-        str(ROOT / "scripts" / "fuzz.py"),
-        "--inputs",
-        str(FUZZED),
-        "--seed",
-        "1",
-    ]
+    script = str(ROOT / "scripts" / "fuzz.py")
+    command = [sys.executable, script, "--inputs", str(FUZZED), "--seed", "1"]
     done = subprocess.run(command, capture_output=True, check=False, text=True)
     if done.returncode:
         raise Failed(f"{' '.join(command[1:])}: {done.stdout[-800:]}{done.stderr[-400:]}")
@@ -377,8 +371,10 @@ def _called(*command: str) -> None:
 
 def _of_the_package(name: str) -> Callable[[argparse.Namespace], str]:
     def check(_: argparse.Namespace) -> str:
-        given = argparse.Namespace(extras=None, python=package_check.PYTHONS)
-        return "; ".join(package_check.CHECKS[name](given))
+        given = argparse.Namespace(extras=package_check.INSTALLED, python=package_check.PYTHONS)
+        for told in package_check.CHECKS[name](given):
+            print(f"  {told}", flush=True)
+        return "passed"
 
     return check
 
