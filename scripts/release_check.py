@@ -55,6 +55,8 @@ RECIPES = ("xian2025-figure2", "xian2025-figure3", "xian2025-figure4", "xian2025
 HOSTILE = r"$\frac{1}{0$ 药物 50 % & #1 \input{x} ~^_ <b>"
 FUZZED = 5_000
 """Others than the 150 of seed 0, which are a test."""
+PARALLEL = ("-n", "auto", "--dist", "loadfile")
+"""As in `make test`."""
 SECONDS = 120
 """For one document."""
 NOTEBOOK_SECONDS = 30
@@ -292,8 +294,8 @@ def _execute(path: Path, folder: Path) -> None:
 
 
 def check_tests(_: argparse.Namespace) -> str:
-    """Run the simulations that are too long for continuous integration."""
-    command = [sys.executable, "-m", "pytest", "-m", "release", str(ROOT / "tests")]
+    """Run what is too long for continuous integration."""
+    command = [sys.executable, "-m", "pytest", "-m", "release", *PARALLEL, str(ROOT / "tests")]
     done = subprocess.run(command, capture_output=True, check=False, text=True, cwd=ROOT)
     if done.returncode:
         raise Failed(f"pytest -m release: {done.stdout[-1200:]}")

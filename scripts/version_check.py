@@ -53,7 +53,7 @@ def check_newest(_: argparse.Namespace) -> Iterator[str]:
         only_torch = Path(made) / "constraints.txt"
         only_torch.write_text(f"torch=={tested_versions()['torch']}\n", "utf-8")
         what = f"{ROOT}[{','.join(NEWEST_EXTRAS)}]"
-        install(python, "--upgrade-strategy", "eager", what, constraints=only_torch)
+        install(python, what, constraints=only_torch)
         found = run([*python, "-m", "pip", "list", "--format=freeze"], "pip list")
         command = [*python, "-m", "pytest", "-p", "no:cacheprovider", "-n", "auto", "tests/unit"]
         # A warning that something will go is no failure of today.
