@@ -104,14 +104,14 @@ IMPORTS = """\
 import sys
 from importlib import import_module
 from importlib.metadata import packages_distributions
+from medstress.machine.textattack import import_textattack
 wanted = {name.lower().replace("_", "-") for name in sys.argv[1:]}
 for module, owners in sorted(packages_distributions().items()):
     plain = module.isidentifier() and not module.startswith("_") and "test" not in module
     if plain and wanted & {owner.lower().replace("_", "-") for owner in owners}:
-        import_module(module)
-import medstress
+        (import_textattack if module == "textattack" else import_module)(module)
 """
-"""Imports every module that the named packages bring."""
+"""Imports all that the named packages bring; TextAttack as medstress does, without a network."""
 
 
 def main() -> int:

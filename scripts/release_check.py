@@ -42,6 +42,7 @@ from pathlib import Path
 
 import package_check
 from clean_environments import Failed
+from version_check import PARALLEL
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
@@ -55,8 +56,6 @@ RECIPES = ("xian2025-figure2", "xian2025-figure3", "xian2025-figure4", "xian2025
 HOSTILE = r"$\frac{1}{0$ 药物 50 % & #1 \input{x} ~^_ <b>"
 FUZZED = 5_000
 """Others than the 150 of seed 0, which are a test."""
-PARALLEL = ("-n", "auto", "--dist", "loadfile")
-"""As in `make test`."""
 SECONDS = 120
 """For one document."""
 NOTEBOOK_SECONDS = 30

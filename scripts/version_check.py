@@ -31,6 +31,8 @@ FLOOR_TESTS = (
 """`tests/frozen` above all: an older library may draw other names from the same seed."""
 NEWEST_EXTRAS = ("adapters", "llama-cpp", "minilm", "openai", "quantized", "spacy", "dev")
 """Those of `make test`."""
+PARALLEL = ("-n", "auto", "--dist", "loadfile")
+"""As in `make test`."""
 TESTING = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "pillow")
 """What these tests need beside the package."""
 
@@ -55,7 +57,7 @@ def check_newest(_: argparse.Namespace) -> Iterator[str]:
         what = f"{ROOT}[{','.join(NEWEST_EXTRAS)}]"
         install(python, what, constraints=only_torch)
         found = run([*python, "-m", "pip", "list", "--format=freeze"], "pip list")
-        command = [*python, "-m", "pytest", "-p", "no:cacheprovider", "-n", "auto", "tests/unit"]
+        command = [*python, "-m", "pytest", "-p", "no:cacheprovider", *PARALLEL, "tests/unit"]
         # A warning that something will go is no failure of today.
         told = run([*command, "-W", "default::DeprecationWarning"], "newest versions", cwd=ROOT)
     yield f"{', '.join(newer(found.split()))}: {told.strip().splitlines()[-1]}"
