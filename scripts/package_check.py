@@ -34,6 +34,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from clean_environments import PROJECT, ROOT, Failed, environment, install, parts, run
@@ -220,18 +221,33 @@ def _check_metadata(held: Mapping[str, bytes], info: str) -> None:
 
 def check_installed(args: argparse.Namespace) -> Iterator[str]:
     """Install the wheel without extras and with each, and ask one question of the mock."""
-    fails = []
     with tempfile.TemporaryDirectory() as made:
         wheel, _ = build(Path(made))
-        for extra in args.extras:
-            try:
-                told = _installed(extra, wheel)
-            except Failed as error:
-                told = f"FAILED: {error}"
-                fails.append(extra)
-            yield f"{extra}: {told}"
+        yield from _each({extra: (extra, wheel) for extra in args.extras}, _installed)
+
+
+def _each(
+    cases: Mapping[str, tuple[str, Path]], check: Callable[[str, Path], str]
+) -> Iterator[str]:
+    """Check all cases, two at a time, as pip mostly waits; yield what is told of each.
+
+    Raises:
+        Failed: names every case that failed, at the end.
+    """
+
+    def told(case: tuple[str, Path]) -> str:
+        try:
+            return check(*case)
+        except Failed as error:
+            return f"FAILED: {error}"
+
+    fails = []
+    with ThreadPoolExecutor(2) as pool:
+        for name, said in zip(cases, pool.map(told, cases.values()), strict=True):
+            yield f"{name}: {said}"
+            fails += [name] * said.startswith("FAILED: ")
     if fails:
-        raise Failed(f"not installed, imported or run: {', '.join(fails)}")
+        raise Failed(f"these failed: {'; '.join(fails)}")
 
 
 def _installed(extra: str, wheel: Path) -> str:
@@ -255,28 +271,24 @@ def _asked_once(python: list[str]) -> str:
 
 def check_resolved(args: argparse.Namespace) -> Iterator[str]:
     """Resolve all extras for every Python, without installing."""
-    fails = []
     with tempfile.TemporaryDirectory() as made:
         wheel, _ = build(Path(made))
         pip = (sys.executable, "-m", "pip")
         built = f"{made}/built"
         run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", built, *ONLY_SOURCES], "wheels")
-        for version in args.python:
-            for extras in TOGETHER:
-                command = [
-                    *(*pip, "install", "--quiet", "--dry-run", "--find-links", built),
-                    *("--ignore-installed", "--only-binary=:all:", "--python-version", version),
-                    *("--target", f"{made}/never", f"medstress[{extras}] @ {wheel.as_uri()}"),
-                ]
-                try:
-                    run(command, f"resolving for Python {version}")
-                    told = "resolved"
-                except Failed as error:
-                    told = f"FAILED: {error}"
-                    fails.append(f"{extras} for {version}")
-                yield f"Python {version}, {extras}: {told}"
-    if fails:
-        raise Failed(f"no wheels of all dependencies: {'; '.join(fails)}")
+
+        def resolved(case: str, wheel: Path) -> str:
+            version, _, extras = case.partition(" ")
+            command = [
+                *(*pip, "install", "--quiet", "--dry-run", "--find-links", built),
+                *("--ignore-installed", "--only-binary=:all:", "--python-version", version),
+                *("--target", f"{made}/never", f"medstress[{extras}] @ {wheel.as_uri()}"),
+            ]
+            run(command, f"resolving for Python {version}")
+            return "resolved"
+
+        cases = [f"{version} {extras}" for version in args.python for extras in TOGETHER]
+        yield from _each({f"Python {case}": (case, wheel) for case in cases}, resolved)
 
 
 def _tracked(root: Path, folder: str) -> list[str]:

@@ -249,4 +249,4 @@ def test_all_extras_are_tried_where_one_does_not_install(
     told = capsys.readouterr().out
     assert told.count("one question asked and verified") == len(package_check.INSTALLED) - 1
     assert "  ray: FAILED: no wheel\n" in told
-    assert told.endswith("FAILED: not installed, imported or run: ray\n")
+    assert told.endswith("FAILED: these failed: ray\n")
