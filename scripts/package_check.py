@@ -6,6 +6,7 @@ Of `make release-check`, and by hand:
     python scripts/package_check.py installed --extras none figures openai
     python scripts/package_check.py resolved --python 3.14
     python scripts/package_check.py floors               # the lowest versions that are allowed
+    python scripts/package_check.py newest               # the newest
 
 contents   Nothing is missing, nothing is there that belongs elsewhere, licences are in, the
            metadata say what pyproject.toml says, both stay below a size. Needs `build`, `twine`.
@@ -14,8 +15,11 @@ installed  For each extra a clean environment: the wheel is installed, what the 
            (`ONLY_RESOLVED`) are left out.
 resolved   pip finds wheels of all dependencies for Linux on every supported Python, without
            installing them. Markers such as `python_version` are evaluated for the Python at hand.
+           What is published as sources alone (`ONLY_SOURCES`) is built first.
 floors     A clean environment with the lowest version of every direct dependency, as a wheel, and
            the tests `FLOOR_TESTS` in it.
+newest     A clean environment with the newest versions that the extras `NEWEST_EXTRAS` allow, torch
+           as in constraints.txt, and tests/unit in it.
 
 Exit code 1 if a check fails.
 """
@@ -24,22 +28,18 @@ from __future__ import annotations
 
 import argparse
 import email
-import os
 import re
-import subprocess
 import sys
 import tarfile
 import tempfile
-import tomllib
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from packaging.requirements import Requirement
+from clean_environments import PROJECT, ROOT, Failed, environment, install, parts, run
+from version_check import check_floors, check_newest
 
-ROOT = Path(__file__).resolve().parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 LARGEST = 12_000_000
 """Bytes of the wheel, and of the sdist."""
@@ -68,6 +68,11 @@ TOGETHER = (
     "textattack",
 )
 """Extras that go into one environment; each line is one."""
+ONLY_SOURCES = (
+    *("sqlitedict", "word2number"),  # of lm-eval
+    *("jieba", "langdetect", "pinyin", "pptree"),  # of textattack and its flair
+)
+"""Have no wheel on an index, and need no compiler: their wheels fit every Python and system."""
 ONLY_RESOLVED = ("vllm", "dev", "release")
 """Not installed here: vllm brings a GPU's libraries; dev and release are what checks have."""
 INSTALLED = ("none", *(e for e in PROJECT["optional-dependencies"] if e not in ONLY_RESOLVED))
@@ -78,21 +83,6 @@ OWN_CONSTRAINTS = {
     "textattack": "constraints-textattack.txt",
 }
 """Extra -> the versions it is tested with, where `constraints.txt` does not fit."""
-FLOOR_EXTRAS = ("figures", "openai", "pandas", "review", "spacy", "xlsx")
-"""Extras whose floors are tested beside those of the base: those that need no weights."""
-FLOOR_TESTS = (
-    "tests/unit/core",
-    "tests/unit/entities",
-    "tests/unit/rendering",
-    "tests/unit/results",
-    "tests/unit/stats",
-    "tests/unit/store",
-    "tests/frozen",
-    "tests/cli/test_figures_and_recipes.py",
-)
-"""`tests/frozen` above all: an older library may draw other names from the same seed."""
-TESTING = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "pillow")
-"""What these tests need beside the package."""
 MOCK = """\
 [experiment]
 name = "one"
@@ -115,18 +105,14 @@ IMPORTS = """\
 import sys
 from importlib import import_module
 from importlib.metadata import packages_distributions
+from medstress.machine.textattack import import_textattack
 wanted = {name.lower().replace("_", "-") for name in sys.argv[1:]}
 for module, owners in sorted(packages_distributions().items()):
     plain = module.isidentifier() and not module.startswith("_") and "test" not in module
     if plain and wanted & {owner.lower().replace("_", "-") for owner in owners}:
-        import_module(module)
-import medstress
+        (import_textattack if module == "textattack" else import_module)(module)
 """
-"""Imports every module that the named packages bring."""
-
-
-class Failed(Exception):
-    """A check failed; the message says what is wrong and what to do."""
+"""Imports all that the named packages bring; TextAttack as medstress does, without a network."""
 
 
 def main() -> int:
@@ -158,7 +144,7 @@ def main() -> int:
 
 def build(out: Path, root: Path = ROOT) -> tuple[Path, Path]:
     """Build wheel and sdist, the wheel from the sdist, and return both."""
-    _run([sys.executable, "-m", "build", "--outdir", str(out), str(root)], "build")
+    run([sys.executable, "-m", "build", "--outdir", str(out), str(root)], "build")
     (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
     return wheel, sdist
 
@@ -168,7 +154,7 @@ def check_contents(_: argparse.Namespace) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as made:
         wheel, sdist = build(Path(made))
         yield from examine(wheel, sdist)
-        _run([sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist)], "twine")
+        run([sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist)], "twine")
     yield "twine check: passed"
 
 
@@ -237,119 +223,76 @@ def check_installed(args: argparse.Namespace) -> Iterator[str]:
     """Install the wheel without extras and with each, and ask one question of the mock."""
     with tempfile.TemporaryDirectory() as made:
         wheel, _ = build(Path(made))
-        for extra in args.extras:
-            with _environment() as python:
-                constraints = ROOT / OWN_CONSTRAINTS.get(extra, "constraints.txt")
-                name = "" if extra == "none" else f"[{extra}]"
-                _install(python, f"medstress{name} @ {wheel.as_uri()}", constraints=constraints)
-                brought = [] if extra == "none" else [each.name for each in parts(extra)]
-                _run([*python, "-c", IMPORTS, *brought], f"import what {extra} brings")
-                yield f"{extra}: installed, imported, {_asked_once(python)}"
+        yield from _each({extra: (extra, wheel) for extra in args.extras}, _installed)
+
+
+def _each(
+    cases: Mapping[str, tuple[str, Path]], check: Callable[[str, Path], str]
+) -> Iterator[str]:
+    """Check all cases, two at a time, as pip mostly waits; yield what is told of each.
+
+    Raises:
+        Failed: names every case that failed, at the end.
+    """
+
+    def told(case: tuple[str, Path]) -> str:
+        try:
+            return check(*case)
+        except Failed as error:
+            return f"FAILED: {error}"
+
+    fails = []
+    with ThreadPoolExecutor(2) as pool:
+        for name, said in zip(cases, pool.map(told, cases.values()), strict=True):
+            yield f"{name}: {said}"
+            fails += [name] * said.startswith("FAILED: ")
+    if fails:
+        raise Failed(f"these failed: {'; '.join(fails)}")
+
+
+def _installed(extra: str, wheel: Path) -> str:
+    with environment() as python:
+        constraints = ROOT / OWN_CONSTRAINTS.get(extra, "constraints.txt")
+        name = "" if extra == "none" else f"[{extra}]"
+        install(python, f"medstress{name} @ {wheel.as_uri()}", constraints=constraints)
+        brought = [] if extra == "none" else [each.name for each in parts(extra)]
+        run([*python, "-c", IMPORTS, *brought], f"import what {extra} brings")
+        return f"installed, imported, {_asked_once(python)}"
 
 
 def _asked_once(python: list[str]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "one.toml").write_text(MOCK, "utf-8")
         command = [*python, "-m", "medstress", "run", "one.toml", "--out", "run", "--quiet"]
-        _run(command, "a run on one question", cwd=Path(folder))
-        _run([*python, "-m", "medstress", "verify", "run"], "verify", cwd=Path(folder))
+        run(command, "a run on one question", cwd=Path(folder))
+        run([*python, "-m", "medstress", "verify", "run"], "verify", cwd=Path(folder))
     return "one question asked and verified"
 
 
 def check_resolved(args: argparse.Namespace) -> Iterator[str]:
     """Resolve all extras for every Python, without installing."""
-    fails = []
     with tempfile.TemporaryDirectory() as made:
         wheel, _ = build(Path(made))
-        for version in args.python:
-            for extras in TOGETHER:
-                command = [
-                    *(sys.executable, "-m", "pip", "install", "--quiet", "--dry-run"),
-                    *("--ignore-installed", "--only-binary=:all:", "--python-version", version),
-                    *("--target", f"{made}/never", f"medstress[{extras}] @ {wheel.as_uri()}"),
-                ]
-                try:
-                    _run(command, f"resolving for Python {version}")
-                    told = "resolved"
-                except Failed as error:
-                    told = f"FAILED: {error}"
-                    fails.append(f"{extras} for {version}")
-                yield f"Python {version}, {extras}: {told}"
-    if fails:
-        raise Failed(f"no wheels of all dependencies: {'; '.join(fails)}")
+        pip = (sys.executable, "-m", "pip")
+        built = f"{made}/built"
+        run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", built, *ONLY_SOURCES], "wheels")
 
+        def resolved(case: str, wheel: Path) -> str:
+            version, _, extras = case.partition(" ")
+            command = [
+                *(*pip, "install", "--quiet", "--dry-run", "--find-links", built),
+                *("--ignore-installed", "--only-binary=:all:", "--python-version", version),
+                *("--target", f"{made}/never", f"medstress[{extras}] @ {wheel.as_uri()}"),
+            ]
+            run(command, f"resolving for Python {version}")
+            return "resolved"
 
-def check_floors(_: argparse.Namespace) -> Iterator[str]:
-    """Run tests with the lowest version of each dependency."""
-    pinned = [f"{name}=={version}" for name, version in floors(FLOOR_EXTRAS).items()]
-    with _environment() as python:
-        _install(python, *pinned, *TESTING, "--only-binary=:all:")
-        _install(python, "--no-deps", str(ROOT))
-        command = [*python, "-m", "pytest", "-p", "no:cacheprovider", *FLOOR_TESTS]
-        # What newer versions of the libraries no longer warn of is no concern of ours.
-        told = _run([*command, "-W", "ignore"], "the tests on the floors", cwd=ROOT)
-    yield f"{', '.join(pinned)}: {told.strip().splitlines()[-1]}"
-
-
-def floors(extras: Iterable[str]) -> dict[str, str]:
-    """Return the lowest version of each dependency of the base and of some extras."""
-    found = {}
-    for each in (
-        *map(Requirement, PROJECT["dependencies"]),
-        *(p for e in extras for p in parts(e)),
-    ):
-        lowest = [each_.version for each_ in each.specifier if each_.operator in (">=", "==")]
-        if len(lowest) != 1:
-            raise Failed(f"pyproject.toml: {each} has no floor; write NAME>=VERSION")
-        found[each.name] = lowest[0]
-    return found
-
-
-def parts(extra: str) -> list[Requirement]:
-    """Return what an extra brings, those of extras that it names included."""
-    found = []
-    for each in map(Requirement, PROJECT["optional-dependencies"][extra]):
-        if each.name == PROJECT["name"]:
-            found += [part for named in sorted(each.extras) for part in parts(named)]
-        else:
-            found.append(each)
-    return found
-
-
-@contextmanager
-def _environment() -> Iterator[list[str]]:
-    """Make a clean environment, yield its interpreter's command, and remove it."""
-    with tempfile.TemporaryDirectory(prefix="medstress-clean-") as folder:
-        _run([sys.executable, "-m", "venv", folder], "venv")
-        # Neither this folder nor PYTHONPATH may lend it a package.
-        yield [str(next(Path(folder).glob("[bS]*/python*"))), "-P"]
-
-
-def _install(python: list[str], *what: str, constraints: Path | None = None) -> None:
-    limits = {"PIP_CONSTRAINT": str(constraints)} if constraints else {}
-    _run([*python, "-m", "pip", "install", "--quiet", *what], f"pip install {what[0]}", limits)
+        cases = [f"{version} {extras}" for version in args.python for extras in TOGETHER]
+        yield from _each({f"Python {case}": (case, wheel) for case in cases}, resolved)
 
 
 def _tracked(root: Path, folder: str) -> list[str]:
-    return _run(["git", "ls-files", folder], "git ls-files", cwd=root).split()
-
-
-def _run(
-    command: list[str], what: str, changed: Mapping[str, str] | None = None, cwd: Path | None = None
-) -> str:
-    kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env={**kept, **(changed or {})},
-    )
-    if done.returncode:
-        said = " ".join((done.stdout + done.stderr).split())[-900:]
-        raise Failed(f"{what}: {said}")
-    return done.stdout
+    return run(["git", "ls-files", folder], "git ls-files", cwd=root).split()
 
 
 CHECKS: dict[str, Callable[[argparse.Namespace], Iterator[str]]] = {
@@ -357,6 +300,7 @@ CHECKS: dict[str, Callable[[argparse.Namespace], Iterator[str]]] = {
     "installed": check_installed,
     "resolved": check_resolved,
     "floors": check_floors,
+    "newest": check_newest,
 }
 
 

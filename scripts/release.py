@@ -24,7 +24,8 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from package_check import Failed, build, examine
+from clean_environments import Failed
+from package_check import build, examine
 
 ROOT = Path(__file__).resolve().parents[1]
 VERSION = Path("src/medstress/version.py")

@@ -28,6 +28,8 @@ OUTSIDE = re.compile(r"\]\((https?://[^)\s]+)\)")
 """A link that leaves the site."""
 GUARDED = (401, 403, 405, 429)
 """What servers say to programs of pages that browsers see."""
+STATUS = "status"
+"""How the reason begins where a server answered."""
 SECONDS = 20
 """For one address."""
 SOUGHT = "clinicians"
@@ -67,18 +69,21 @@ def loaded_from_elsewhere(site: Path) -> list[str]:
     ]
 
 
-def dead_links() -> tuple[list[str], int]:
+def dead_links() -> tuple[list[str], int, int]:
     """Follow the links of the pages to other sites, each once.
 
     Returns:
-        What leads nowhere, with the page and the reason, and how many were followed.
+        What leads nowhere, with the page and the reason, how many links a server answered, and how
+        many there are.
     """
     found: dict[str, str] = {}
     for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))):
         for address in OUTSIDE.findall(path.read_text("utf-8")):
             found.setdefault(address, path.relative_to(ROOT).as_posix())
-    gone = [f"{page}: {url}: {why}" for url, page in found.items() if (why := dead(url))]
-    return gone, len(found)
+    told = {url: dead(url) for url in found}
+    gone = [f"{found[url]}: {url}: {why}" for url, why in told.items() if why]
+    n_answered = sum(why is None or why.startswith(STATUS) for why in told.values())
+    return gone, n_answered, len(found)
 
 
 def dead(address: str) -> str | None:
@@ -88,7 +93,7 @@ def dead(address: str) -> str | None:
         with urlopen(request, timeout=SECONDS):
             return None
     except HTTPError as error:
-        return None if error.code in GUARDED else f"status {error.code}"
+        return None if error.code in GUARDED else f"{STATUS} {error.code}"
     except OSError as error:
         return str(error)
 

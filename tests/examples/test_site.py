@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -135,7 +136,25 @@ def test_a_link_that_leads_nowhere_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     assert told == {200: None, 403: None, 404: "status 404", 410: "status 410"}
     assert "refused" in check.dead(f"{here}/200")
     monkeypatch.setattr(check, "dead", lambda address: "gone" if "semver" in address else None)
-    dead, n_followed = check.dead_links()
+    dead, n_answered, n_links = check.dead_links()
     assert dead
     assert all("semver" in each and each.endswith(": gone") for each in dead)
-    assert n_followed > 5
+    assert n_answered == n_links - len(dead) > 5
+
+
+@pytest.mark.parametrize(
+    ("said", "told"), [("no route", "not followed: "), ("status 404", "FAILED: ")]
+)
+def test_links_are_not_followed_only_where_no_server_answers(
+    said: str,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    release_check, site_check = load("release_check"), load("site_check")
+    monkeypatch.setitem(sys.modules, "site_check", site_check)
+    monkeypatch.setattr(site_check, "dead", lambda _: said)
+    monkeypatch.setattr("sys.argv", ["release_check.py", "--only", "links"])
+    assert release_check.main() == (told == "FAILED: ")
+    assert told in capsys.readouterr().out

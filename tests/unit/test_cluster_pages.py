@@ -77,6 +77,11 @@ def test_a_missed_criterion_is_not_tried_again_and_the_volume_is_the_users(jobs)
         assert context["runAsUser"] == context["fsGroup"] == int(user[1])
 
 
+def test_the_image_has_no_version_that_a_release_would_leave_behind(jobs):
+    containers = [job["spec"]["template"]["spec"]["containers"][0] for job in jobs]
+    assert {each["image"].rpartition(":")[2] for each in containers} == {"VERSION"}
+
+
 def test_a_mistake_ends_the_job_and_a_drained_node_does_not(jobs):
     rules = jobs[0]["spec"]["podFailurePolicy"]["rules"]
     (container,) = jobs[0]["spec"]["template"]["spec"]["containers"]

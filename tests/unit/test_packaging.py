@@ -185,7 +185,7 @@ def test_the_page_of_platforms_has_every_extra_and_says_which_floors_are_tested(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    from package_check import FLOOR_EXTRAS  # type: ignore[import-not-found]
+    from version_check import FLOOR_EXTRAS  # type: ignore[import-not-found]
 
     page = (ROOT / "docs" / "platforms.md").read_text("utf-8")
     table = page.partition("## Extras")[2].partition("\n## ")[0]

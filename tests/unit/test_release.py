@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +23,13 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ModuleType, Modul
     """The modules release and package_check."""
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     yield import_module("release"), import_module("package_check")
-    for name in ("release", "package_check"):
+    for name in (
+        "release",
+        "release_check",
+        "package_check",
+        "version_check",
+        "clean_environments",
+    ):
         sys.modules.pop(name, None)
 
 
@@ -125,7 +133,7 @@ def test_another_version_in_dist_is_not_in_the_way(
         return "" if "twine" in command else really(command, *rest, **changed)
 
     really = release._run
-    monkeypatch.setattr(package_check, "_run", played)
+    monkeypatch.setattr(package_check, "run", played)
     monkeypatch.setattr(release, "examine", lambda *_: ())
     monkeypatch.setattr(
         release,
@@ -201,8 +209,44 @@ def test_every_floor_is_known_and_every_extra_is_resolved(
     scripts: tuple[ModuleType, ModuleType],
 ) -> None:
     _, package_check = scripts
-    found = package_check.floors(package_check.FLOOR_EXTRAS)
+    version_check = import_module("version_check")
+    found = version_check.floors(version_check.FLOOR_EXTRAS)
     assert {"numpy", "pydantic", "matplotlib"} <= found.keys()
     assert all(number[0].isdigit() for number in found.values())
     resolved = {extra for line in package_check.TOGETHER for extra in line.split(",")}
     assert resolved == package_check.PROJECT["optional-dependencies"].keys() - {"dev", "release"}
+
+
+def test_the_newest_versions_are_those_of_make_test(
+    scripts: tuple[ModuleType, ModuleType],
+) -> None:
+    version_check = import_module("version_check")
+    extras = re.findall(r"--editable '\.\[(.*?)\]'", (ROOT / "Makefile").read_text("utf-8"))
+    assert any(set(each.split(",")) == set(version_check.NEWEST_EXTRAS) for each in extras)
+    tested = version_check.tested_versions()
+    same, older, later = f"scipy=={tested['scipy']}", "numpy==2.0", "ast-serialize==999"
+    assert version_check.newer([same, older, later, "unknown==1"]) == [later]
+
+
+def test_all_extras_are_tried_where_one_does_not_install(
+    scripts: tuple[ModuleType, ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, package_check = scripts
+    release_check = import_module("release_check")
+
+    def install(python: list[str], *what: str, **_: object) -> None:
+        if "[ray]" in what[0]:
+            raise package_check.Failed("no wheel")
+
+    monkeypatch.setattr(package_check, "install", install)
+    monkeypatch.setattr(package_check, "build", lambda made: (made / "medstress.whl", made))
+    monkeypatch.setattr(package_check, "run", lambda *_, **__: "")
+    monkeypatch.setattr(package_check, "environment", lambda: nullcontext(["python"]))
+    monkeypatch.setattr(sys, "argv", ["release_check.py", "--only", "installed"])
+    assert release_check.main() == 1
+    told = capsys.readouterr().out
+    assert told.count("one question asked and verified") == len(package_check.INSTALLED) - 1
+    assert "  ray: FAILED: no wheel\n" in told
+    assert told.endswith("FAILED: these failed: ray\n")
