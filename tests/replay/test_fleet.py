@@ -18,15 +18,18 @@ from medstress.api.run import Run
 from medstress.core.errors import MedstressError, OtherRunError, StoreError, UsageError
 from medstress.engine.progress import Progress
 from medstress.fleet import driver as drivers
+from medstress.fleet import leasing
 from medstress.fleet import order as orders
 from medstress.fleet import run as runs
 from medstress.fleet import worker as workers
 from medstress.fleet.keeper import Keeper
 from medstress.fleet.keeper_process import KeeperProcess, checked_answer, error_of
+from medstress.fleet.leased import Channel
 from medstress.fleet.leases import StaleLeaseError
+from medstress.fleet.leasing import Fleet
 from medstress.fleet.messages import pack, unpack
-from medstress.fleet.run import Fleet, run_on_workers
-from medstress.fleet.worker import Channel, LeasedShard, Worker
+from medstress.fleet.run import run_on_workers
+from medstress.fleet.worker import LeasedShard, Worker
 from medstress.running.prepare import Watcher
 
 GONE = pack({"error": "the machine is gone", "kind": "StoreError"})
@@ -104,7 +107,7 @@ class KeeperHere:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """No other process, and no worker that waits for long."""
-    monkeypatch.setattr(runs, "KeeperProcess", KeeperHere)
+    monkeypatch.setattr(leasing, "KeeperProcess", KeeperHere)
     monkeypatch.setattr(drivers, "_IDLE_SECONDS", 0.02)
 
 
@@ -216,7 +219,7 @@ def test_a_killed_keeper_is_started_again(bench, alone, monkeypatch):
         return passed_on(self, data)
 
     monkeypatch.setattr(KeeperProcess, "pass_on", kill_first)
-    monkeypatch.setattr(runs, "KeeperProcess", KeeperProcess)
+    monkeypatch.setattr(leasing, "KeeperProcess", KeeperProcess)
     one = spread(bench, Threads(), ship_every=10)
     assert one.outcome.n_keepers == 2
     assert exported(one.folder) == alone[0]

@@ -133,7 +133,7 @@ def spread_line(args: argparse.Namespace, prepared: Prepared) -> list[str]:
         return []
     from medstress.engine.batches import most_held
     from medstress.fleet.driver import promise_line
-    from medstress.fleet.run import SHIP_EVERY
+    from medstress.fleet.leasing import SHIP_EVERY
     from medstress.results.formats import plural
 
     n_held = sum(most_held(backend) for backend in prepared.backends)
@@ -150,8 +150,9 @@ def spread_run(args: argparse.Namespace, experiment: Path | Source, watcher: Wat
         The run; None if a limit ended it before its last shard.
     """
     from medstress.api.results import Run
+    from medstress.fleet.leasing import SHIP_EVERY, Fleet
     from medstress.fleet.ray_workers import ray_workers
-    from medstress.fleet.run import SHIP_EVERY, Fleet, outcome_lines, run_on_workers
+    from medstress.fleet.run import run_on_workers
     from medstress.summary.kept import keep_summary
 
     fleet = Fleet(
@@ -163,8 +164,6 @@ def spread_run(args: argparse.Namespace, experiment: Path | Source, watcher: Wat
     spread = run_on_workers(
         experiment, args.out, fleet, limit=args.limit, overrides=args.set, watcher=watcher
     )
-    for line in outcome_lines(spread):
-        watcher.announce(line)
     if not spread.is_merged:
         print(f"shards: {spread.shards}   next: the same command, with a higher limit")
         return None

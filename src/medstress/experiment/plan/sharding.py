@@ -41,13 +41,13 @@ def take_shard(prepared: Prepared, shard: Shard, caps: Caps | None = None) -> No
     told = {
         "number": shard.number,
         "of": shard.of,
-        "n_trials": prepared.n_trials(len(prepared.victims)),
+        "n_trials": prepared.n_trials(),
         "positions": positions,
     }
     prepared.portion = replace(
         whole,
         shard=shard,
-        asks=lambda _, item: (item.id, item.hash) in own,
+        asks=lambda victim, item: (item.id, item.hash) in own and whole.asks(victim, item),
         notes={**whole.notes, KEY: told},
         caps=caps or part_of_limits(prepared, shard),
     )
