@@ -24,12 +24,10 @@ from medstress.results.formats import plural
 from medstress.running.prepare import Watcher
 from medstress.running.run import announce_left, run_folder
 from medstress.store.database import translated
-from medstress.store.run_store import lock_folder
 from medstress.training.learner import Start, find_start
 from medstress.training.plan import ModelPlan, TrainingPlan
 from medstress.training.train import (
     MODELS,
-    RESULT_FILE,
     TrainedFolder,
     check_folder,
     result_file,
@@ -70,17 +68,16 @@ def train_on_workers(
     order = order_of(experiment, fleet, limit, overrides)
     plan = training_of(order, watcher)
     announce_left(plan.prepared, watcher)
-    folder = run_folder(plan.prepared, out, suffix="-trained").resolve()
+    folder = run_folder(plan.prepared, out, suffix="-trained")
     # Nothing is trained here, so the workers' device need not be here.
     start = find_start(plan.table.model, "cpu", plan.prepared.base)
-    lock_folder(folder, plan.prepared.experiment.experiment.access, others=(RESULT_FILE,)).release()
     check_folder(plan, folder, start)
     with opened_once(fleet) as fleet:
         training = _Training(fleet, order, plan, start, folder, watcher)
         spread, before = None, None
         for name, models in _stages(plan):
             training.train(name, models)
-            is_last = models == plan.models
+            is_last = len(models) == len(plan.models)
             spread, before = training.attack(models, before, is_last=is_last)
             if not spread.is_merged:
                 return None, spread
@@ -118,8 +115,12 @@ class _Training:
 
     def train(self, name: str, models: Sequence[ModelPlan]) -> None:
         """Have those models trained that are not there yet, each by one worker."""
-        there = [model for model in models if result_of(self._models, model) is not None]
-        if len(there) == len(models):
+        done = [
+            number
+            for number, model in enumerate(models, 1)
+            if result_of(self._models, model) is not None
+        ]
+        if len(done) == len(models):
             return
         with translated(self.folder):
             make_folder(self._models, self._access)
@@ -134,8 +135,8 @@ class _Training:
             watcher=self.watcher,
             plan=training_digests(self.plan, tuple(models), self.start),
             n_planned=len(models),
-            promise=partial(model_line, len(models) - len(there)),
-            done=[number for number, model in enumerate(models, 1) if model in there],
+            promise=partial(model_line, len(models) - len(done)),
+            done=done,
         ).run(lambda number, data: self._keep(models[number - 1], data))
         if outcome.n_deaths:
             lost = f"{plural(outcome.n_deaths, 'worker')} ended while they trained a model"
@@ -175,7 +176,7 @@ class _Training:
         """
         phase: dict[str, Any] = {
             "name": ATTACK,
-            "folder": str(self._models),
+            "folder": str(self._models.resolve()),
             "models": {m.label: digest_of_model(self._models / m.folder) for m in models},
             "results": {m.label: self._result(m) for m in models},
         }
