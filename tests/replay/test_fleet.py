@@ -24,6 +24,7 @@ from medstress.fleet.keeper_process import KeeperProcess, error_of
 from medstress.fleet.leased import Channel
 from medstress.fleet.leases import StaleLeaseError
 from medstress.fleet.messages import pack, unpack
+from medstress.fleet.outcome import promise_line
 from medstress.fleet.run import run_on_workers
 from medstress.fleet.worker import LeasedShard
 from medstress.running.prepare import Watcher
@@ -260,7 +261,7 @@ def test_a_store_that_cannot_be_written_is_refused_first(bench, said):
 
 
 def test_one_call_in_flight_is_one():
-    assert "at most 1 call a worker" in drivers.promise_line(8, 40, "2 workers", 1)
+    assert "at most 1 call a worker" in promise_line(8, 40, "2 workers", 1)
 
 
 def test_dry_run_says_how_the_run_is_spread(bench, capsys, monkeypatch):

@@ -90,6 +90,7 @@ def compared(folder: Path) -> Any:
 def check_same(many: Path, alone: Path) -> None:
     assert exported(many) == exported(alone)
     assert compared(many) == compared(alone)
+    assert Run(many).summary()["root"] == Run(alone).summary()["root"]
     for model in ("original-0", "swap_noise-0"):
         one, other = (folder / "models" / model for folder in (many, alone))
         assert digest_of_model(one) == digest_of_model(other)
@@ -172,6 +173,17 @@ def test_a_driver_that_ends_in_the_last_phase_is_followed_by_another(
     assert set(Run("many").manifest()["victims"]) == {"original-0"}
     found, _ = trained(file, Threads(), ship_every=5)
     check_same(found.folder, alone)
+
+
+@pytest.mark.release
+def test_folds_are_asked_about_their_own_items(file: Path) -> None:
+    text = file.read_text("utf-8").replace('data = {path = "train.iob"}', "folds = 2")
+    text = text.replace('path = "test.iob"\nlimit = 12', 'path = "train.iob"')
+    file.write_text(text.replace("dev = 0.2", "dev = 0"), "utf-8")
+    alone = Path(ms.train(file, out="alone").run.folder)
+    found, _ = trained(file, Threads())
+    assert exported(found.folder) == exported(alone)
+    assert compared(found.folder) == compared(alone)
 
 
 def test_a_limit_counts_all_attacks_and_raising_it_goes_on(file: Path, alone: Path) -> None:

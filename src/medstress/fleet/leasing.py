@@ -11,13 +11,14 @@ from typing import Any, TypeAlias
 
 from medstress.core.errors import OtherRunError, UsageError
 from medstress.core.hashing import content_hash
-from medstress.fleet.driver import Driver, Outcome, Workers, outcome_of
+from medstress.fleet.driver import Driver, Workers
 from medstress.fleet.grants import Amounts
 from medstress.fleet.keeper import LEASE_SECONDS
 from medstress.fleet.keeper_process import KeeperProcess
 from medstress.fleet.ledgers import checked, digest_of, store_at
 from medstress.fleet.models import packed
 from medstress.fleet.order import Order
+from medstress.fleet.outcome import Outcome, outcome_of
 from medstress.running.prepare import Watcher
 from medstress.running.shard_limits import check_number
 

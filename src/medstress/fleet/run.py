@@ -16,13 +16,13 @@ from medstress.experiment.file.sources import Source, find_source
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.plan.spending import NO_USAGE, Usage, usage_of
 from medstress.files.writing import make_folder, write_bytes
-from medstress.fleet.driver import Outcome, lost_counts, promise_line
 from medstress.fleet.grants import Amounts
 from medstress.fleet.keeper import LEASES
 from medstress.fleet.leases import PAST, LeaseTable
 from medstress.fleet.leasing import OWN, RENEW_SECONDS, Fleet, Leasing
 from medstress.fleet.ledgers import check_store
 from medstress.fleet.order import RUN, Order, plan_of
+from medstress.fleet.outcome import Outcome, lost_counts, promise_line
 from medstress.fleet.phases import Phase, phase_of
 from medstress.results.load import stored_manifest
 from medstress.results.shards import lost_lines

@@ -13,10 +13,10 @@ from typing import Any
 from medstress.core.errors import StoreError
 from medstress.experiment.file.sources import Source
 from medstress.files.writing import Access, make_folder, refuse_link
-from medstress.fleet.driver import model_line
 from medstress.fleet.leasing import Fleet, Leasing, opened_once
 from medstress.fleet.models import digest_of_model, unpack_to
 from medstress.fleet.order import ATTACK, TRAINING, Order
+from medstress.fleet.outcome import model_line
 from medstress.fleet.phases import attack_phase, training_of
 from medstress.fleet.run import Spread, Spreading, order_of, shards_of
 from medstress.fleet.training_work import training_digests
