@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -259,3 +262,21 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, said: Any) -> None:
     with pytest.raises(StoreError) as error:
         unpack_to(tmp_path / "m", b"nothing")
     said(str(error.value), "archive")
+
+
+@pytest.mark.release
+def test_a_training_on_ray_is_that_of_one_process(file: Path) -> None:
+    pytest.importorskip("ray", reason="needs the extra `ray`")
+    flags = ("--ray", "local", "--workers", "2", "--shards", "3")
+    for name, more in (("alone", ()), ("many", flags)):
+        done = subprocess.run(
+            [sys.executable, "-m", "medstress", "train", file, "--out", name, "--quiet", *more],
+            cwd=file.parent,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},  # sums depend on the number of threads
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    check_same(file.parent / "many", file.parent / "alone")

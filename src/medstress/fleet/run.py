@@ -24,7 +24,6 @@ from medstress.fleet.ledgers import check_store
 from medstress.fleet.order import RUN, Order, plan_of
 from medstress.fleet.outcome import Outcome, lost_counts, promise_line
 from medstress.fleet.phases import Phase, phase_of
-from medstress.results.load import stored_manifest
 from medstress.results.shards import lost_lines
 from medstress.running.merging import merge_shards
 from medstress.running.opened import opened_victims
@@ -127,6 +126,20 @@ def _absolute(store: str) -> str:
     return store if "://" in store else str(Path(store).resolve())
 
 
+def check_begun_here(folder: Path, shards: Path) -> None:
+    """Refuse a folder whose run was not merged from these shards.
+
+    Raises:
+        OtherRunError: one machine began it.
+    """
+    if (folder / FILE).is_file() and not (shards / OWN).is_dir():
+        raise OtherRunError(
+            f"{folder} holds a run that one machine began; go on with it without --ray, or choose "
+            "another folder with --out",
+            folder,
+        )
+
+
 class Spreading:
     """The trials of one phase: shared out, merged, and completed on this machine."""
 
@@ -166,13 +179,8 @@ class Spreading:
         Raises:
             OtherRunError: the folder holds a run that one machine began.
         """
+        check_begun_here(self._folder, self._shards)
         is_there = (self._folder / FILE).is_file()
-        if is_there and not (self._shards / OWN).is_dir():
-            raise OtherRunError(
-                f"{self._folder} holds a run that one machine began; go on with it without --ray, "
-                "or choose another folder with --out",
-                self._folder,
-            )
         if self._is_past():
             return Spread(folder=self._folder, shards=self._shards, outcome=None)
         if is_there and (self._extends is None or self._noted(_MERGED) == self._hash):
@@ -219,12 +227,14 @@ class Spreading:
         )
         for sentence in merged.notes:
             self._watcher.announce(sentence)
-        summed = stored_manifest(self._folder)["performance"]["wall_seconds"]
+        held, charged = self._held(), told["charged"]
         elsewhere = {
             # Answers that were lost with their worker were paid for as well.
-            "n_queries": max(0, int(told["charged"]["queries"]) - merged.counts.n_answers),
+            "n_queries": max(0, int(charged["queries"]) - held.n_queries),
+            "n_tokens": max(0, int(charged["tokens"]) - held.n_tokens),
+            "usd": max(0.0, charged["usd"] - held.usd),
             # Shards ran side by side.
-            "seconds": told["seconds"] - summed,
+            "seconds": told["seconds"] - held.seconds,
         }
         self._note(_ELSEWHERE, elsewhere)
         self._note(_MERGED, self._hash)
@@ -245,9 +255,13 @@ class Spreading:
 
     def used(self) -> Usage:
         """Return what the phase has used up, for the limits of the next one."""
+        return joined_usage(self._held(), self._elsewhere())
+
+    def _held(self) -> Usage:
+        """Return what the merged run has used up by itself."""
         access = self._prepared.experiment.experiment.access
         with RunStore(self._folder, access=access) as store:
-            return joined_usage(usage_of(store, self._prepared), self._elsewhere())
+            return usage_of(store, self._prepared)
 
     @property
     def _hash(self) -> str:

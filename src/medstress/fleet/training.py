@@ -18,7 +18,7 @@ from medstress.fleet.models import digest_of_model, unpack_to
 from medstress.fleet.order import ATTACK, TRAINING, Order
 from medstress.fleet.outcome import model_line
 from medstress.fleet.phases import attack_phase, training_of
-from medstress.fleet.run import Spread, Spreading, order_of, shards_of
+from medstress.fleet.run import Spread, Spreading, check_begun_here, order_of, shards_of
 from medstress.fleet.training_work import training_digests
 from medstress.results.formats import plural
 from medstress.running.prepare import Watcher
@@ -71,6 +71,7 @@ def train_on_workers(
     folder = run_folder(plan.prepared, out, suffix="-trained")
     # Nothing is trained here, so the workers' device need not be here.
     start = find_start(plan.table.model, "cpu", plan.prepared.base)
+    check_begun_here(folder, shards_of(folder))
     check_folder(plan, folder, start)
     with opened_once(fleet) as fleet:
         training = _Training(fleet, order, plan, start, folder, watcher)

@@ -145,7 +145,7 @@ class Worker:
         if digest_of_model(place) != digest:
             raise UsageError(
                 f"a worker's machine has another model in {place} than the driver's; remove it "
-                "there, or choose another folder with --out; nothing was asked"
+                "there, or choose another folder with --out"
             )
 
 
