@@ -159,7 +159,8 @@ class _Training:
             came = Path(scratch) / "came"
             unpack_to(came, data, self._access)
             told = result_of(came, model)
-            if told is None or not (came / model.folder).is_dir():
+            own = self.plan.hash_of(model, self.start)
+            if told is None or told["hash"] != own or not (came / model.folder).is_dir():
                 raise StoreError(f"{model.label}: what the worker sent holds no such model")
             refuse_link(final)
             if final.is_dir():  # an earlier driver ended before it said that it is there
