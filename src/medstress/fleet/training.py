@@ -20,7 +20,6 @@ from medstress.fleet.outcome import model_line
 from medstress.fleet.phases import attack_phase, training_of
 from medstress.fleet.run import Spread, Spreading, check_begun_here, order_of, shards_of
 from medstress.fleet.training_work import training_digests
-from medstress.results.formats import plural
 from medstress.running.prepare import Watcher
 from medstress.running.run import announce_left, run_folder
 from medstress.store.database import translated
@@ -140,8 +139,10 @@ class _Training:
             done=done,
         ).run(lambda number, data: self._keep(models[number - 1], data))
         if outcome.n_deaths:
-            lost = f"{plural(outcome.n_deaths, 'worker')} ended while they trained a model"
-            self.watcher.announce(f"{lost}, which others trained from the beginning")
+            self.watcher.announce(
+                "trainings that ended with their worker, and that others began anew: "
+                f"{outcome.n_deaths}"
+            )
 
     def _keep(self, model: ModelPlan, data: bytes) -> None:
         """Put a model that a worker has trained where training puts it; what says so comes last.
