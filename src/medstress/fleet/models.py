@@ -21,7 +21,7 @@ from medstress.store.database import translated
 _WRITTEN = (1980, 1, 1, 0, 0, 0)
 """The time of every file: the first that a zip can hold."""
 _SUFFIXES = frozenset({".json", ".safetensors", ".txt", ".model", ".jinja", ".md", ".vocab"})
-"""Kinds of files that nothing in them is run when they are loaded."""
+"""Kinds of files of which nothing is run when they are loaded."""
 
 
 def digest_of_model(folder: Path) -> str:
