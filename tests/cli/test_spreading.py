@@ -42,9 +42,40 @@ def test_flags_that_do_not_go_together_are_refused(flags, capsys, said):
 
 
 @pytest.mark.parametrize("command", ["tune", "train"])
-def test_commands_of_several_phases_say_what_to_do(command, capsys, said):
-    assert medstress_cli([command, "x.toml", "--ray", "local"]) == 2
-    said(capsys.readouterr().err, "--ray", command)
+@pytest.mark.parametrize(
+    "flags", [["--shards", "4"], ["--ray", "local"], ["--ray", "local", "--shards", "0"]]
+)
+def test_commands_of_several_phases_take_the_same_flags(command, flags, capsys, said):
+    assert medstress_cli([command, "x.toml", *flags]) == 2
+    said(capsys.readouterr().err, "--")
+
+
+def test_tune_does_not_begin_anew_on_a_cluster(capsys, said):
+    flags = ["--ray", "local", "--shards", "4"]
+    for more in ("--fresh", "--retry-failed"):
+        assert medstress_cli(["tune", "x.toml", *flags, more]) == 2
+        said(capsys.readouterr().err, more)
+
+
+@pytest.mark.parametrize("command", ["tune", "train"])
+def test_without_ray_commands_of_several_phases_name_the_extra(
+    command, bench, monkeypatch, capsys, said
+):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    arguments = bench.arguments("--ray", "local", "--shards", "4")
+    assert medstress_cli([command, *arguments[1:]]) == 2
+    said(capsys.readouterr().err, "medstress[ray]")
+    assert bench.received() == []
+
+
+def test_dry_run_of_tune_says_how_its_phases_are_spread(bench, workbench, monkeypatch, capsys):
+    monkeypatch.setattr("medstress.fleet.ray_workers.check_cluster", lambda _: None)
+    bench.write_items(workbench.questions(20))
+    bench.tables["attack"] = [{"name": "entity_substitution", "budget": 3}]
+    bench.tables["tune"] = {"share": 0.5}
+    arguments = bench.arguments("--ray", "local", "--shards", "4", "--dry-run")
+    assert medstress_cli(["tune", *arguments[1:]]) == 0
+    assert "--ray local: 4 shards among as many workers" in capsys.readouterr().out
 
 
 def test_an_address_that_is_none_is_refused(said):

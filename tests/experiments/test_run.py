@@ -108,7 +108,7 @@ def test_preparing_loads_no_victim_and_counts_the_trials(bench):
     bench.tables["victim"][0]["target"] = "nowhere.py:answer"
     prepared = prepare(bench.write())
     assert prepared.victims == []
-    assert prepared.n_trials(1) == 12 * 6
+    assert prepared.n_trials() == 12 * 6
     with pytest.raises(UsageError, match="there is no file"):
         run(bench.write(), bench.out)
 

@@ -75,6 +75,39 @@ def test_a_run_on_ray_whose_worker_is_killed_is_that_of_one_process(bench):
     assert len(bench.received()) - n_alone <= 10 + 1
 
 
+def ended(*arguments, cwd):
+    """What a command in a process of its own says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "medstress", *map(str, arguments), "--quiet"],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_tuning_on_ray_is_that_of_one_process(bench, workbench):
+    bench.write_items(workbench.questions(30))
+    bench.tables["experiment"]["seeds"] = [0]
+    bench.tables["attack"] = [{"name": "entity_substitution", "budget": 3}]
+    bench.tables["tune"] = {"grid": [-30, -5, 5, 30]}
+    file, many, alone = bench.write(), bench.root / "many", bench.root / "alone"
+    shown = ended("tune", file, "--out", alone, cwd=bench.root)
+    n_alone = len(bench.received())
+    flags = ("--ray", "local", "--workers", "2", "--shards", "5")
+    told = ended("tune", file, "--out", many, *flags, cwd=bench.root)
+    assert told.replace(str(many), "") == shown.replace(str(alone), "")
+    for part in ("tuning", "."):
+        here, there = (many / part).resolve(), (alone / part).resolve()
+        assert exported(here) == exported(there)
+        assert Run(here).summary()["root"] == Run(there).summary()["root"]
+    assert (many / "tune.json").read_text() == (alone / "tune.json").read_text()
+    assert len(bench.received()) == 2 * n_alone
+
+
 def test_a_machine_that_is_no_cluster_is_refused(said, monkeypatch):
     """It takes the connection and says nothing."""
     import socket

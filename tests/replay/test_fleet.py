@@ -3,108 +3,37 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
-import queue
 import signal
-import threading
 import time
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
 
+from fleet_of_threads import KeeperHere, Stop, Threads, exported, fleet
 from medstress.api.run import Run
 from medstress.core.errors import MedstressError, OtherRunError, StoreError, UsageError
 from medstress.engine.progress import Progress
 from medstress.fleet import driver as drivers
+from medstress.fleet import leasing
 from medstress.fleet import order as orders
 from medstress.fleet import run as runs
 from medstress.fleet import worker as workers
 from medstress.fleet.keeper import Keeper
-from medstress.fleet.keeper_process import KeeperProcess, checked_answer, error_of
+from medstress.fleet.keeper_process import KeeperProcess, error_of
+from medstress.fleet.leased import Channel
 from medstress.fleet.leases import StaleLeaseError
 from medstress.fleet.messages import pack, unpack
-from medstress.fleet.run import Fleet, run_on_workers
-from medstress.fleet.worker import Channel, LeasedShard, Worker
+from medstress.fleet.outcome import promise_line
+from medstress.fleet.run import run_on_workers
+from medstress.fleet.worker import LeasedShard
 from medstress.running.prepare import Watcher
-
-GONE = pack({"error": "the machine is gone", "kind": "StoreError"})
-
-
-class Threads:
-    """Workers in threads of this process, which can be lost at any message.
-
-    Args:
-        lose: given the number of the message and the message, says whether its worker is lost.
-    """
-
-    def __init__(self, lose=lambda n, message: False):
-        self.lose, self.n, self.lost, self.asks = lose, 0, [], []
-        self._workers, self._told = {}, queue.Queue()
-
-    def start(self, owner, told):
-        self._workers[owner] = Worker(told)
-        self.send(owner, b"")
-
-    def send(self, owner, answer):
-        worker = self._workers[owner]
-        _in_thread(lambda: self._told.put((owner, worker.exchange(answer))))
-
-    def receive(self, seconds):
-        with suppress(queue.Empty):
-            owner, message = self._told.get(timeout=seconds)
-            if owner in self._workers:
-                self.n += 1
-                asked = unpack(message)[0] if message else {"ask": "nothing"}
-                self.asks.append(asked["ask"])
-                if self.lose(self.n, asked):
-                    self.lost.append(asked)
-                    self.end(owner)
-                    yield owner, None
-                else:
-                    yield owner, message
-
-    def end(self, owner):
-        worker = self._workers.pop(owner, None)
-        if worker is not None:
-            # Whatever it asks from now on is not answered, so that its thread ends.
-            _in_thread(lambda: _refuse(worker))
-
-
-def _in_thread(work):
-    threading.Thread(target=work, daemon=True).start()
-
-
-def _refuse(worker):
-    answer = GONE
-    while message := worker.exchange(answer):
-        if unpack(message)[0]["ask"] in ("bye", "failed"):
-            return
-
-
-class KeeperHere:
-    """A keeper in this process: starting one takes a third of a second."""
-
-    n_restarts = 0
-
-    def __init__(self, folder, lease_seconds):
-        self._keeper = Keeper(folder, lease_seconds=lease_seconds)
-
-    def ask(self, ask, ledger=b"", **values):
-        return checked_answer(self.pass_on(pack({"ask": ask, **values}, ledger)))
-
-    def pass_on(self, data):
-        return self._keeper.answer(data)
-
-    def close(self):
-        self._keeper.close()
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """No other process, and no worker that waits for long."""
-    monkeypatch.setattr(runs, "KeeperProcess", KeeperHere)
+    monkeypatch.setattr(leasing, "KeeperProcess", KeeperHere)
     monkeypatch.setattr(drivers, "_IDLE_SECONDS", 0.02)
 
 
@@ -128,33 +57,11 @@ def alone(bench, unbroken):
     return unbroken
 
 
-def fleet(threads, n_workers=2, n_shards=5, **keys):
-    """A fleet of threads."""
-
-    @contextmanager
-    def opened(_):
-        yield threads, n_workers
-
-    keys = {"lease_seconds": 20.0, **keys}
-    return Fleet(open_workers=opened, n_shards=n_shards, **keys)
-
-
 def spread(bench, threads, out="many", watcher=None, **keys):
     """Run the experiment on a fleet."""
     place = bench.root / out
     given = fleet(threads, **keys)
     return run_on_workers(bench.write(), place, given, watcher=watcher)
-
-
-def exported(folder):
-    """All that the tables of a run hold, but times."""
-    found = []
-    for table in ("trials", "items", "exchanges"):
-        file = folder.parent / f"{folder.name}.{table}.jsonl"
-        Run(folder).export(table, file)
-        rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-        found.append([{key: row[key] for key in row if key != "seconds"} for row in rows])
-    return found
 
 
 @pytest.mark.parametrize(("n_workers", "n_shards"), [(1, 2), (3, 16)])
@@ -216,15 +123,11 @@ def test_a_killed_keeper_is_started_again(bench, alone, monkeypatch):
         return passed_on(self, data)
 
     monkeypatch.setattr(KeeperProcess, "pass_on", kill_first)
-    monkeypatch.setattr(runs, "KeeperProcess", KeeperProcess)
+    monkeypatch.setattr(leasing, "KeeperProcess", KeeperProcess)
     one = spread(bench, Threads(), ship_every=10)
     assert one.outcome.n_keepers == 2
     assert exported(one.folder) == alone[0]
     assert len(bench.received()) == alone[1]
-
-
-class Stop(BaseException):
-    """Ends a driver as a kill would: nothing is told to anybody."""
 
 
 def test_another_driver_goes_on_from_what_was_shipped(bench, alone):
@@ -358,7 +261,7 @@ def test_a_store_that_cannot_be_written_is_refused_first(bench, said):
 
 
 def test_one_call_in_flight_is_one():
-    assert "at most 1 call a worker" in drivers.promise_line(8, 40, "2 workers", 1)
+    assert "at most 1 call a worker" in promise_line(8, 40, "2 workers", 1)
 
 
 def test_dry_run_says_how_the_run_is_spread(bench, capsys, monkeypatch):

@@ -35,7 +35,15 @@ from medstress.cli.showing import (
     write_report,
 )
 from medstress.cli.significance import test_cli as test_cli
-from medstress.cli.spreading import check_reached, check_spread, spread_line, spread_run
+from medstress.cli.spreading import (
+    check_reached,
+    check_spread,
+    models_line,
+    spread_line,
+    spread_run,
+    spread_train,
+    spread_tune,
+)
 from medstress.cli.starting import given_experiment
 from medstress.cli.starting import init_cli as init_cli
 from medstress.cli.streams import one_line
@@ -120,18 +128,25 @@ def _shown(finished: Run, args: argparse.Namespace) -> int:
 
 def tune_cli(args: argparse.Namespace) -> int:
     """Run `medstress tune`."""
-    from medstress.api.run import tune
+    from medstress.api.run import Tuned, tune
     from medstress.report.tuning import grid_table
     from medstress.tuning.numbers import describe_tuning
     from medstress.tuning.tune import plan_tuning, tuning_costs
 
     check_limit(args)
+    check_spread(args)
+    if args.dry_run:
+        check_reached(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
+    tuned: Tuned | None
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.dry_run:
             plan = plan_tuning(Path(args.experiment), **given, watcher=watcher)
             with opened_victims(plan.prepared, watcher.note):
-                lines = [*tuning_costs(plan), *dry_run_remarks(plan.prepared)]
+                lines = [*tuning_costs(plan), *spread_line(args, plan.prepared)]
+                lines += dry_run_remarks(plan.prepared)
+        elif args.ray is not None:
+            tuned = spread_tune(args, watcher)
         else:
             tuned = tune(
                 Path(args.experiment),
@@ -144,6 +159,8 @@ def tune_cli(args: argparse.Namespace) -> int:
     if args.dry_run:
         for line in lines:
             print(one_line(line))
+        return 0
+    if tuned is None:
         return 0
     with tuned.tuning.opened() as tuning:
         screen().show(grid_table(describe_tuning(tuning, trial_rows(tuning)) or {}))
@@ -160,20 +177,29 @@ def tune_cli(args: argparse.Namespace) -> int:
 
 def train_cli(args: argparse.Namespace) -> int:
     """Run `medstress train`."""
-    from medstress.api.run import train
+    from medstress.api.run import Trained, train
     from medstress.training.plan import plan_training, training_costs
     from medstress.training.train import RESULT_FILE
 
     check_limit(args)
+    check_spread(args)
+    if args.dry_run:
+        check_reached(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
+    trained: Trained | None
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.dry_run:
             plan = plan_training(Path(args.experiment), **given, watcher=watcher)
+        elif args.ray is not None:
+            trained = spread_train(args, watcher)
         else:
             trained = train(Path(args.experiment), args.out, watcher=watcher, **given)
     if args.dry_run:
-        for line in (*training_costs(plan), *dry_run_remarks(plan.prepared)):
+        lines = [*training_costs(plan), *models_line(args, len(plan.models))]
+        for line in (*lines, *dry_run_remarks(plan.prepared)):
             print(one_line(line))
+        return 0
+    if trained is None:
         return 0
     code = show_run(trained.run)
     folder = trained.run.folder

@@ -82,9 +82,9 @@ def part_line(prepared: Prepared, shard: Shard | None) -> list[str]:
         return []
     from medstress.experiment.plan.sharding import take_shard
 
-    n_planned = prepared.n_trials(len(prepared.victims))
+    n_planned = prepared.n_trials()
     take_shard(prepared, shard)
-    n = prepared.n_trials(len(prepared.victims))
+    n = prepared.n_trials()
     return [f"all of this is the whole plan; shard {shard}: {n:,} of {n_planned:,} trials"]
 
 

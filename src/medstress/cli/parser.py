@@ -22,7 +22,7 @@ from medstress.cli.importing import add_import
 from medstress.cli.merging import add_merge, shard_flag
 from medstress.cli.naturalness import add_naturalness
 from medstress.cli.scaffolding import add_new
-from medstress.cli.spreading import refuse_spread, spread_flags
+from medstress.cli.spreading import spread_flags
 from medstress.cli.submitting import add_submit
 from medstress.cli.verifying import add_bundle, add_verify
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
@@ -176,7 +176,7 @@ def _tune(commands: argparse._SubParsersAction[Parser]) -> None:
         "DIR/tune.json (default: runs/<name>-tuned)",
     )
     run_flags(tune)
-    refuse_spread(tune)
+    spread_flags(tune)
 
 
 def _train(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -201,7 +201,7 @@ def _train(commands: argparse._SubParsersAction[Parser]) -> None:
         "--dry-run", action="store_true", help="check everything and print what would be trained"
     )
     train.add_argument("--quiet", action="store_true", help="no progress display")
-    refuse_spread(train)
+    spread_flags(train)
 
 
 def _annotate(commands: argparse._SubParsersAction[Parser]) -> None:

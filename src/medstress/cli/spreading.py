@@ -1,4 +1,4 @@
-"""`medstress run --ray`: flags, and the run on many machines."""
+"""`--ray` of `run`, `tune` and `train`: flags, and the work on many machines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from medstress.core.errors import UsageError
 
 if TYPE_CHECKING:
     from medstress.api.results import Run
+    from medstress.api.run import Trained, Tuned
     from medstress.experiment.file.sources import Source
     from medstress.experiment.plan.plan import Prepared
+    from medstress.fleet.leasing import Fleet
+    from medstress.fleet.run import Spread
     from medstress.running.prepare import Watcher
 
 _BESIDE = ("shards", "workers", "gpus_per_worker", "store", "ship_every")
@@ -54,52 +57,29 @@ def spread_flags(run: argparse.ArgumentParser) -> None:
     )
 
 
-class _Refused(argparse.Action):
-    """A flag of `run` that a command of several phases does not take."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        name = parser.prog.rpartition(" ")[2]
-        after = {
-            "tune": "run `medstress tune` on one machine, write the chosen n (tune.json) into "
-            "[[attack]], leave [tune] out, and give --ray to `medstress run`",
-            "train": "run `medstress train` on one machine; models that are trained can be victims "
-            "of `medstress run --ray`",
-        }
-        raise UsageError(
-            f"--ray: what {name} asks depends on what it has found before, and is not shared out: "
-            f"{after[name]}"
-        ).with_flag("--ray", None)
-
-
-def refuse_spread(command: argparse.ArgumentParser) -> None:
-    """Let a command say why it takes no --ray."""
-    command.add_argument("--ray", nargs="?", action=_Refused, help=argparse.SUPPRESS)
-
-
 def check_spread(args: argparse.Namespace) -> None:
-    """Check that the flags of `medstress run` go together.
+    """Check that the flags of `run`, `tune` or `train` go together.
 
     Raises:
         UsageError: they do not.
     """
-    flags = {name: f"--{name.replace('_', '-')}" for name in (*_BESIDE, "shard")}
+    flags = {name: f"--{name.replace('_', '-')}" for name in _BESIDE}
     if args.ray is None:
         given = [flags[name] for name in _BESIDE if getattr(args, name) is not None]
         if given:
-            raise UsageError(
-                f"{given[0]} goes with --ray ADDRESS; for one part of a plan give --shard K/N"
-            )
+            by_hand = "; for one part of a plan give --shard K/N" if "shard" in args else ""
+            raise UsageError(f"{given[0]} goes with --ray ADDRESS{by_hand}")
         return
-    if args.shard is not None:
+    if getattr(args, "shard", None) is not None:
         raise UsageError("--ray makes all shards itself; give --shards N in place of --shard")
     if args.shards is None:
         raise UsageError("--ray: expected --shards N, a few for each worker, such as --shards 64")
-    if args.fresh:
+    if getattr(args, "fresh", False):
         raise UsageError(
             "--ray goes on with what is there; in place of --fresh give another --out, or remove "
             "the run and its folder of shards"
         )
-    if args.retry_failed:
+    if getattr(args, "retry_failed", False):
         raise UsageError(
             "--retry-failed works on the merged run: give it without --ray once all shards are done"
         )
@@ -132,15 +112,48 @@ def spread_line(args: argparse.Namespace, prepared: Prepared) -> list[str]:
     if args.ray is None:
         return []
     from medstress.engine.batches import most_held
-    from medstress.fleet.driver import promise_line
-    from medstress.fleet.run import SHIP_EVERY
-    from medstress.results.formats import plural
+    from medstress.fleet.leasing import SHIP_EVERY
+    from medstress.fleet.outcome import promise_line
 
     n_held = sum(most_held(backend) for backend in prepared.backends)
-    room = "as many workers as the cluster has room for"
-    workers = room if args.workers is None else f"at most {plural(args.workers, 'worker')}"
     ship_every = args.ship_every or SHIP_EVERY
-    return [f"--ray {args.ray}: {promise_line(args.shards, ship_every, workers, n_held)}"]
+    return [f"--ray {args.ray}: {promise_line(args.shards, ship_every, _workers(args), n_held)}"]
+
+
+def models_line(args: argparse.Namespace, n_models: int) -> list[str]:
+    """Return for --dry-run of `train` how models would be shared out."""
+    if args.ray is None:
+        return []
+    from medstress.fleet.outcome import model_line
+
+    attacks = f"each phase of attacks is cut into {args.shards} shards"
+    return [f"--ray {args.ray}: {model_line(n_models, _workers(args), 0)}; {attacks}"]
+
+
+def _workers(args: argparse.Namespace) -> str:
+    from medstress.results.formats import plural
+
+    if args.workers is None:
+        return "as many workers as the cluster has room for"
+    return f"at most {plural(args.workers, 'worker')}"
+
+
+def _fleet(args: argparse.Namespace) -> Fleet:
+    from medstress.fleet.leasing import SHIP_EVERY, Fleet
+    from medstress.fleet.ray_workers import find_ray, ray_workers
+
+    find_ray(args.ray)  # before data are read, and models looked for
+    return Fleet(
+        open_workers=partial(ray_workers, args.ray, args.workers, args.gpus_per_worker or 0.0),
+        n_shards=args.shards,
+        store=args.store,
+        ship_every=args.ship_every or SHIP_EVERY,
+    )
+
+
+def _say_next(spread: Spread) -> None:
+    """Say what to do after a limit."""
+    print(f"shards: {spread.shards}   next: the same command, with a higher limit")
 
 
 def spread_run(args: argparse.Namespace, experiment: Path | Source, watcher: Watcher) -> Run | None:
@@ -150,23 +163,55 @@ def spread_run(args: argparse.Namespace, experiment: Path | Source, watcher: Wat
         The run; None if a limit ended it before its last shard.
     """
     from medstress.api.results import Run
-    from medstress.fleet.ray_workers import ray_workers
-    from medstress.fleet.run import SHIP_EVERY, Fleet, outcome_lines, run_on_workers
+    from medstress.fleet.run import run_on_workers
     from medstress.summary.kept import keep_summary
 
-    fleet = Fleet(
-        open_workers=partial(ray_workers, args.ray, args.workers, args.gpus_per_worker or 0.0),
-        n_shards=args.shards,
-        store=args.store,
-        ship_every=args.ship_every or SHIP_EVERY,
-    )
-    spread = run_on_workers(
-        experiment, args.out, fleet, limit=args.limit, overrides=args.set, watcher=watcher
-    )
-    for line in outcome_lines(spread):
-        watcher.announce(line)
+    given: dict[str, Any] = {"limit": args.limit, "overrides": args.set, "watcher": watcher}
+    spread = run_on_workers(experiment, args.out, _fleet(args), **given)
     if not spread.is_merged:
-        print(f"shards: {spread.shards}   next: the same command, with a higher limit")
+        _say_next(spread)
         return None
     keep_summary(spread.folder)
     return Run(spread.folder)
+
+
+def spread_tune(args: argparse.Namespace, watcher: Watcher) -> Tuned | None:
+    """Tune an experiment on a cluster.
+
+    Returns:
+        The runs; None if a limit ended one of them before its last shard.
+    """
+    from medstress.api.results import Run
+    from medstress.api.run import Tuned
+    from medstress.fleet.tuning import tune_on_workers
+    from medstress.summary.kept import keep_summary
+
+    given: dict[str, Any] = {"limit": args.limit, "overrides": args.set, "watcher": watcher}
+    found, spread = tune_on_workers(args.experiment, args.out, _fleet(args), **given)
+    if found is None:
+        _say_next(spread)
+        return None
+    for folder in dict.fromkeys(filter(None, (found.tuning, found.report))):
+        keep_summary(folder)
+    report = None if found.report is None else Run(found.report)
+    return Tuned(tuning=Run(found.tuning), report=report)
+
+
+def spread_train(args: argparse.Namespace, watcher: Watcher) -> Trained | None:
+    """Train and attack models on a cluster.
+
+    Returns:
+        The run; None if a limit ended attacks before their last shard.
+    """
+    from medstress.api.results import Run
+    from medstress.api.run import Trained
+    from medstress.fleet.training import train_on_workers
+    from medstress.summary.kept import keep_summary
+
+    given: dict[str, Any] = {"limit": args.limit, "overrides": args.set, "watcher": watcher}
+    found, spread = train_on_workers(args.experiment, args.out, _fleet(args), **given)
+    if found is None:
+        _say_next(spread)
+        return None
+    keep_summary(found.folder)
+    return Trained(run=Run(found.folder), is_complete=found.is_complete)

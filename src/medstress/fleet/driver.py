@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from secrets import token_hex
 from typing import Any, Protocol
 
 from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.engine.progress import Progress
 from medstress.fleet.keeper_process import KeeperProcess, error_of
+from medstress.fleet.leased import NOTHING
 from medstress.fleet.messages import pack, unpack
 from medstress.fleet.order import Order, check_environment, environment
-from medstress.fleet.worker import NOTHING
+from medstress.fleet.outcome import Outcome, outcome_of
 from medstress.results.formats import plural
 from medstress.running.prepare import Watcher
 
@@ -45,69 +47,6 @@ class Workers(Protocol):
 
     def end(self, owner: str) -> None:
         """End a worker."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How the shards ended."""
-
-    n_done: int
-    """Shards that ended with their last trial."""
-    n_limited: int
-    """Those that a cap of the run ended."""
-    n_deaths: int
-    """Leases that ended with their worker."""
-    n_lost: int
-    """Answers known to be lost with them, which were bought again."""
-    n_lost_at_most: int
-    """The most calls that may have been bought again: what a worker did since it last reported is
-    not known."""
-    n_keepers: int
-    """Keepers that were started in place of one that was gone."""
-
-
-def outcome_of(overview: Mapping[str, Any], n_keepers: int) -> Outcome:
-    """Return how the shards ended.
-
-    Args:
-        overview: the keeper's.
-        n_keepers: see `Outcome`.
-    """
-    counts = overview["counts"]
-    return Outcome(
-        n_done=counts["done"],
-        n_limited=counts["limited"] + counts["open"],
-        n_deaths=overview["deaths"],
-        n_lost=overview["lost"],
-        n_lost_at_most=max(overview["lost"], overview["deaths"] * overview["unshipped"]),
-        n_keepers=n_keepers,
-    )
-
-
-def lost_counts(outcome: Outcome) -> dict[str, int]:
-    """Return what the run keeps of its lost workers."""
-    return {
-        "leases_lost": outcome.n_deaths,
-        "calls_lost": outcome.n_lost,
-        "calls_lost_at_most": outcome.n_lost_at_most,
-    }
-
-
-def promise_line(n_shards: int, ship_every: int, workers: str, n_held: int) -> str:
-    """Return what may be paid beyond a cap, and what may be paid twice.
-
-    Args:
-        n_shards: into how many parts the plan is cut.
-        ship_every: calls after which a shard's ledger travels.
-        workers: how many, in words.
-        n_held: the most calls of a worker that are in flight.
-    """
-    return (
-        f"{plural(n_shards, 'shard')} among {workers}; max_queries is never exceeded; "
-        f"tokens and dollars may be by what is in flight, at most {plural(n_held, 'call')} a "
-        f"worker; if a worker is lost, at most {plural(ship_every + n_held, 'call')} "
-        "are paid again"
-    )
 
 
 @dataclass(slots=True)
@@ -164,11 +103,29 @@ class Driver:
         workers: Workers,
         n_workers: int,
         watcher: Watcher,
+        promise: Callable[[str, int], str],
+        model: Callable[[Path], tuple[dict[str, Any], bytes]],
         until: float | None = None,
     ) -> None:
+        """Begin; nothing is started yet.
+
+        Args:
+            order: the phase.
+            plan: digests that every worker must have, too.
+            n_planned: trials, or models, of all shards.
+            keeper: of the phase.
+            workers: makes workers.
+            n_workers: how many.
+            watcher: callbacks for progress.
+            promise: given the workers in words, and the calls that one has in flight, says what
+                the loss of a worker costs.
+            model: packs the folder of a trained model.
+            until: end of the time for asking, on the monotonic clock.
+        """
         self._order, self._plan, self._environment = order, plan, environment()
         self._keeper, self._workers, self._n_workers = keeper, workers, n_workers
         self._watcher, self._until = watcher, until
+        self._promise, self._model = promise, model
         self._total = _Total(n_planned)
         self._alive: dict[str, str] = {}  # owner -> its name in messages
         self._greeted: set[str] = set()
@@ -279,8 +236,12 @@ class Driver:
                 return self._lease(owner, data, message["holds"])
             case "grant":
                 return self._keeper.pass_on(pack({**message, "workers": self._n_workers}))
+            case "model":
+                return pack(*self._model(Path(message["folder"])))
             case "renew":
                 self._total.take(message)
+                if message.get("note"):
+                    self._watcher.note(message["note"])
                 told, _ = unpack(self._keeper.pass_on(data))
                 return pack({**told, "stop": self._is_ending})
             case "ship":
@@ -367,8 +328,7 @@ class Driver:
         """Say before the first call what may be paid beyond a cap, and what may be paid twice."""
         self._has_announced = True
         self._keeper.ask("overview", unshipped=self._order.ship_every + n_held)
-        order, workers = self._order, plural(self._n_workers, "worker")
-        self._watcher.announce(promise_line(order.n_shards, order.ship_every, workers, n_held))
+        self._watcher.announce(self._promise(plural(self._n_workers, "worker"), n_held))
 
     def _stop(self) -> None:
         """Let the workers ship what comes in time; whatever goes wrong now is not the reason."""

@@ -68,7 +68,12 @@ class Keeper:
 
     def _begin(self, asked: dict[str, Any], _: bytes) -> bytes:
         """Begin a run or go on with it, as the only driver: leases of earlier ones end."""
-        known = self._leases.begin(asked["shards"], asked["facts"])
+        known = self._leases.begin(
+            asked["shards"],
+            asked["facts"],
+            done=asked.get("done", ()),
+            extends=asked.get("extends"),
+        )
         self._leases.revoke()
         self._leases.forgive()
         self._grants.set_caps(Amounts.read(asked["caps"]))
@@ -102,7 +107,7 @@ class Keeper:
         self._leases.check(lease)
         name = asked["name"]
         if name is None:
-            name = f"{lease.shard}/{lease.epoch}-{token_hex(6)}.sqlite"
+            name = f"{lease.shard}/{lease.epoch}-{token_hex(6)}{asked.get('suffix', '.sqlite')}"
             self._store.put(name, checked(ledger, asked["digest"], name))
         if state is not State.LEASED:
             self._grants.settle(lease, asked["used"])
@@ -121,13 +126,15 @@ class Keeper:
         return pack({"shards": [lease.shard for lease in ended]})
 
     def _models(self, asked: dict[str, Any], _: bytes) -> bytes:
-        """Tell which models the shards' answers are of: these, unless there are answers already."""
+        """Tell which models the shards' answers are of: these, unless there are answers already.
+
+        A phase that goes on with the shards of another may ask more models.
+        """
         is_asked = self._leases.counts()["done"] or any(n.calls for _, n in self._leases.ledgers())
-        known = self._leases.facts().get("models")
-        if known is None or not is_asked:
-            known = asked["models"]
-            self._leases.note("models", known)
-        return pack({"models": known})
+        known = self._leases.facts().get("models", {}) if is_asked else {}
+        models = {**asked["models"], **known}
+        self._leases.note("models", models)
+        return pack({"models": models})
 
     def _open_again(self, _: dict[str, Any], __: bytes) -> bytes:
         return pack({"shards": self._leases.open_again()})

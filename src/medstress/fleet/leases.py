@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,6 +22,8 @@ import orjson
 
 from medstress.core.errors import StoreError
 
+PAST = "past"
+"""Fact: the phases that this one went on with, by their plans."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS shards (
@@ -100,19 +102,45 @@ class LeaseTable:
             self.db.execute("ROLLBACK")
             raise
 
-    def begin(self, n_shards: int, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Make the shards of a run, unless the file has them.
+    def begin(
+        self,
+        n_shards: int,
+        facts: Mapping[str, Any],
+        *,
+        done: Iterable[int] = (),
+        extends: str | None = None,
+    ) -> dict[str, Any]:
+        """Make the shards of a phase, unless the file has them.
+
+        Args:
+            n_shards: how many.
+            facts: what it is begun with; `plan` identifies the phase.
+            done: shards that nothing is left of.
+            extends: the phase that this one goes on with: its shards are worked on once more, each
+                from its last ledger.
 
         Returns:
-            The facts that the file was begun with: these, or earlier ones.
+            The facts of the file: these, or those that it was begun with.
         """
         with self.transaction():
             if known := self.facts():
-                return known
+                if extends is None or known["plan"] != extends:
+                    return known
+                past = [*known.get(PAST, ()), extends]
+                values = {"plan": facts["plan"], PAST: past}
+                self.db.executemany(
+                    "INSERT OR REPLACE INTO facts VALUES (?, ?)",
+                    [(key, orjson.dumps(value).decode()) for key, value in values.items()],
+                )
+                self.db.execute("UPDATE shards SET state = 'open'")
+                return self.facts()
             rows = [(key, orjson.dumps(value).decode()) for key, value in facts.items()]
             self.db.executemany("INSERT INTO facts VALUES (?, ?)", rows)
             self.db.executemany(
                 "INSERT INTO shards (shard) VALUES (?)", ((one,) for one in range(1, n_shards + 1))
+            )
+            self.db.executemany(
+                "UPDATE shards SET state = 'done' WHERE shard = ?", ((one,) for one in done)
             )
         return dict(facts)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,8 +15,6 @@ from medstress.core.hashing import content_hash, file_hash
 from medstress.experiment.file.sources import Source
 from medstress.experiment.plan.plan import Prepared
 from medstress.files.versions import versions
-from medstress.running.comparing import check_arms
-from medstress.running.prepare import Watcher, prepare
 
 BACK_ENDS = (
     *("accelerate", "bitsandbytes", "gguf", "openai", "peft", "ray", "safetensors"),
@@ -24,11 +22,14 @@ BACK_ENDS = (
 )
 """Packages of back ends, recognisers and workers that answers may depend on."""
 _PACKAGE = Path(__file__).parent.parent
+RUN, TUNING, REPORT, TRAINING, ATTACK = "run", "tuning", "report", "training", "attack"
+"""The phases of `run`; of `tune`: its split, then the report; of `train`: models, then attacks on
+them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One run, as its workers are told of it."""
+    """One phase of a command, as its workers are told of it."""
 
     text: str
     """The experiment, TOML."""
@@ -50,6 +51,13 @@ class Order:
     """A worker that gets no answer for so long stops: another may have its shard."""
     renew_seconds: float
     """Seconds between a worker's reports."""
+    phase: Mapping[str, Any] = field(default_factory=lambda: {"name": RUN})
+    """Its name, and what came out of the phases before it (`medstress.fleet.phases`)."""
+
+    @property
+    def source(self) -> Source:
+        """The experiment."""
+        return Source(text=self.text, name=self.name, base=Path(self.base))
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -59,19 +67,6 @@ class Order:
     def read(cls, told: Mapping[str, Any]) -> Order:
         """Return an order from JSON values."""
         return cls(**{**told, "overrides": tuple(told["overrides"])})
-
-    def prepared(self, watcher: Watcher) -> Prepared:
-        """Read the experiment and load everything but the models.
-
-        Raises:
-            UsageError, DataError: one sentence.
-        """
-        source = Source(text=self.text, name=self.name, base=Path(self.base))
-        prepared = prepare(
-            source, limit=self.limit, overrides=self.overrides, watcher=watcher, formats=True
-        )
-        check_arms(prepared)
-        return prepared
 
 
 def environment() -> dict[str, str]:
@@ -128,7 +123,8 @@ def check_environment(worker: str, own: Mapping[str, str], theirs: Mapping[str, 
 
 def plan_of(prepared: Prepared) -> dict[str, str]:
     """Return digests of what a plan is made of, before any model is opened."""
-    settings = prepared.experiment.experiment
+    settings, portion = prepared.experiment.experiment, prepared.portion
+    of_phase = [portion.settings, portion.notes]
     return {
         "data": content_hash(prepared.selected()),
         "entity groups": content_hash({part.label: part.fingerprint for part in prepared.groups}),
@@ -137,6 +133,7 @@ def plan_of(prepared: Prepared) -> dict[str, str]:
         "victims": content_hash(
             [table.model_dump(mode="json") for table in prepared.experiment.victim]
         ),
+        **({"choices of phases before": content_hash(of_phase)} if any(of_phase) else {}),
     }
 
 

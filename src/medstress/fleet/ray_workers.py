@@ -153,12 +153,22 @@ def check_cluster(address: str) -> Any:
     Raises:
         UsageError: Ray is not installed, the address is none, or nothing answers there.
     """
+    ray = find_ray(address)
+    _reach(address)
+    return ray
+
+
+def find_ray(address: str) -> Any:
+    """Return the module of Ray, for an address that is one.
+
+    Raises:
+        UsageError: Ray is not installed, or the address is none.
+    """
     _check_address(address)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     with importing("--ray: the package ray", "ray"):
         ray: Any = import_module("ray")
-    _reach(address)
     return ray
 
 

@@ -3,70 +3,41 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from medstress.core.errors import OtherRunError, UsageError
+from medstress.core.errors import OtherRunError
 from medstress.core.hashing import content_hash
-from medstress.experiment.file.config import LIMITS
 from medstress.experiment.file.sources import Source, find_source
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan.plan import Portion, Prepared
+from medstress.experiment.plan.spending import NO_USAGE, Usage, usage_of
 from medstress.files.writing import make_folder, write_bytes
-from medstress.fleet.driver import Driver, Outcome, Workers, lost_counts, outcome_of
 from medstress.fleet.grants import Amounts
-from medstress.fleet.keeper import LEASE_SECONDS, LEASES
-from medstress.fleet.keeper_process import KeeperProcess
-from medstress.fleet.leases import LeaseTable
-from medstress.fleet.ledgers import check_store, checked, store_at
-from medstress.fleet.order import Order, plan_of
-from medstress.results.load import stored_manifest
+from medstress.fleet.keeper import LEASES
+from medstress.fleet.leases import PAST, LeaseTable
+from medstress.fleet.leasing import OWN, RENEW_SECONDS, Fleet, Leasing
+from medstress.fleet.ledgers import check_store
+from medstress.fleet.order import RUN, Order, plan_of
+from medstress.fleet.outcome import Outcome, lost_counts, promise_line
+from medstress.fleet.phases import Phase, phase_of
 from medstress.results.shards import lost_lines
 from medstress.running.merging import merge_shards
 from medstress.running.opened import opened_victims
 from medstress.running.prepare import Watcher
 from medstress.running.run import check_can_be_cut, run_folder, run_prepared
-from medstress.running.shard_limits import check_number
 from medstress.running.unasked import complete_unasked
 from medstress.store.run_store import FILE, RunStore
 
-OpenWorkers: TypeAlias = Callable[[int], AbstractContextManager[tuple[Workers, int]]]
-"""Given the most workers that have something to do: makes workers, and says how many to start."""
-_OWN = ".fleet"
-"""Folder of leases and ledgers, beside the shards; no glob of them matches it."""
 _ELSEWHERE = "elsewhere"
 """Fact of a table of leases: what counts against the limits beside the merged run."""
 _LOST = "lost"
 """Another: what was bought again because workers were lost."""
-SHIP_EVERY = 1000
-_RENEW_SECONDS = 1.0
-"""Seconds between the reports of a worker, if there are few."""
-_REPORTS_A_SECOND = 100
-"""Reports of all workers together; the driver answers about ten times as many messages."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
-    """How a run is spread over machines."""
-
-    open_workers: OpenWorkers
-    """Makes workers."""
-    n_shards: int
-    """Into how many parts the plan is cut."""
-    store: str | None = None
-    """Where ledgers travel to: a folder that all machines see, or a URL; None: to this process."""
-    ship_every: int = SHIP_EVERY
-    """Calls after which a shard's ledger travels."""
-    lease_seconds: float = LEASE_SECONDS
-    """A worker that was silent for so long has lost its shard once another asks for one."""
-
-    def __post_init__(self) -> None:
-        check_number(self.n_shards, "--shards")
-        if self.ship_every < 1:
-            raise UsageError(f"--ship-every: expected at least 1, got {self.ship_every}")
+_MERGED = "merged"
+"""Another: the plan of the phase that was merged last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +83,22 @@ def run_on_workers(
         UsageError, DataError, StoreError, BackendError: one sentence; what was shipped is kept.
     """
     watcher = watcher or Watcher()
+    order = order_of(experiment, fleet, limit, overrides)
+    phase = phase_of(order, watcher)
+    prepared = phase.part()
+    check_can_be_cut(prepared, watcher, "--ray")
+    folder = run_folder(prepared, out)
+    return Spreading(fleet, order, phase, folder, shards_of(folder), watcher).go()
+
+
+def order_of(
+    experiment: str | Path | Source, fleet: Fleet, limit: int | None, overrides: Sequence[str]
+) -> Order:
+    """Return what workers are told, of a command with one phase; the place of ledgers is checked.
+
+    Raises:
+        UsageError, StoreError: there is no such experiment, or no ledger can be written.
+    """
     source = find_source(experiment)
     order = Order(
         text=source.text,
@@ -123,72 +110,134 @@ def run_on_workers(
         ship_every=fleet.ship_every,
         store=None if fleet.store is None else _absolute(fleet.store),
         lease_seconds=fleet.lease_seconds,
-        renew_seconds=_RENEW_SECONDS,
+        renew_seconds=RENEW_SECONDS,
     )
     if order.store is not None:
         check_store(order.store)
-    prepared = order.prepared(watcher)
-    check_can_be_cut(prepared, watcher, "--ray")
-    folder = run_folder(prepared, out)
-    shards = folder.with_name(f"{folder.name}-shards")
-    if (folder / FILE).is_file() and not (shards / _OWN).is_dir():
-        raise OtherRunError(
-            f"{folder} holds a run that one machine began; go on with it without --ray, or choose "
-            "another folder with --out",
-            folder,
-        )
-    spread = _Spreading(fleet, order, prepared, folder, shards, watcher)
-    if (folder / FILE).is_file():
-        spread.complete()
-        return Spread(folder=folder, shards=shards, outcome=None)
-    return Spread(folder=folder, shards=shards, outcome=spread.run())
+    return order
+
+
+def shards_of(folder: Path) -> Path:
+    """Return where the shards of a run stand."""
+    return folder.with_name(f"{folder.name}-shards")
 
 
 def _absolute(store: str) -> str:
     return store if "://" in store else str(Path(store).resolve())
 
 
-class _Spreading:
-    """One call of `run_on_workers`."""
+def check_begun_here(folder: Path, shards: Path) -> None:
+    """Refuse a folder whose run was not merged from these shards.
+
+    Raises:
+        OtherRunError: one machine began it.
+    """
+    if (folder / FILE).is_file() and not (shards / OWN).is_dir():
+        raise OtherRunError(
+            f"{folder} holds a run that one machine began; go on with it without --ray, or choose "
+            "another folder with --out",
+            folder,
+        )
+
+
+class Spreading:
+    """The trials of one phase: shared out, merged, and completed on this machine."""
 
     def __init__(
         self,
         fleet: Fleet,
         order: Order,
-        prepared: Prepared,
+        phase: Phase,
         folder: Path,
         shards: Path,
         watcher: Watcher,
+        *,
+        extends: Mapping[str, str] | None = None,
+        is_last: bool = True,
     ) -> None:
-        self._fleet, self._order, self._prepared = fleet, order, prepared
+        """Begin; nothing is asked yet.
+
+        Args:
+            fleet: workers and shards.
+            order: what the workers of the phase are told.
+            phase: what it asks.
+            folder: of the merged run.
+            shards: folder of leases, ledgers and shards.
+            watcher: callbacks for progress.
+            extends: the plan of the phase whose shards this one goes on with.
+            is_last: whether nothing will be added to the merged run, so that it may ask more.
+        """
+        self._fleet, self._order, self._phase = fleet, order, phase
         self._folder, self._shards, self._watcher = folder, shards, watcher
+        self._prepared, self._is_last = phase.part(), is_last
+        self.plan = plan_of(self._prepared)
+        self._extends = None if extends is None else content_hash(extends)
+
+    def go(self) -> Spread:
+        """Do what is left of the phase.
+
+        Raises:
+            OtherRunError: the folder holds a run that one machine began.
+        """
+        check_begun_here(self._folder, self._shards)
+        is_there = (self._folder / FILE).is_file()
+        if self._is_past():
+            return Spread(folder=self._folder, shards=self._shards, outcome=None)
+        if is_there and (self._extends is None or self._noted(_MERGED) == self._hash):
+            self.complete()
+            return Spread(folder=self._folder, shards=self._shards, outcome=None)
+        spread = Spread(folder=self._folder, shards=self._shards, outcome=self.run())
+        for line in outcome_lines(spread):
+            self._watcher.announce(line)
+        return spread
 
     def run(self) -> Outcome:
         """Run the shards, and merge and complete them if all are done."""
-        with self._fleet.open_workers(self._fleet.n_shards) as (workers, n_workers):
-            keeper = KeeperProcess(self._shards / _OWN, self._fleet.lease_seconds)
-            try:
-                outcome = self._drive(keeper, workers, n_workers)
-                if outcome.n_limited:
-                    return outcome
-                told = keeper.ask("overview")[0]
-                self._watcher.note("merging")
-                folders = self._fetched(keeper)
-            finally:
-                keeper.close()
+        settings = self._prepared.experiment.experiment
+        folders: list[Path] = []
+
+        def keep(shard: int, ledger: bytes) -> None:
+            folder = self._shards / str(shard)
+            make_folder(folder, settings.access)
+            write_bytes(folder / FILE, ledger, settings.access)
+            folders.append(folder)
+
+        outcome, told = Leasing(
+            fleet=self._fleet,
+            order=self._order,
+            place=self._shards,
+            watcher=self._watcher,
+            plan=self.plan,
+            n_planned=self._prepared.n_trials(),
+            caps=caps_of(self._prepared),
+            seconds=seconds_of(self._prepared),
+            extends=self._extends,
+            promise=partial(promise_line, self._order.n_shards, self._order.ship_every),
+        ).run(keep)
+        if outcome.n_limited:
+            return outcome
+        self._watcher.note("merging")
         if outcome.n_deaths:
             self._note(_LOST, lost_counts(outcome))
-        merged = merge_shards(folders, self._folder, note=self._watcher.note)
+        merged = merge_shards(
+            folders,
+            self._folder,
+            renew=self._order.phase["name"] != RUN,
+            note=self._watcher.note,
+        )
         for sentence in merged.notes:
             self._watcher.announce(sentence)
-        summed = stored_manifest(self._folder)["performance"]["wall_seconds"]
+        held, charged = self._held(), told["charged"]
         elsewhere = {
             # Answers that were lost with their worker were paid for as well.
-            "n_queries": max(0, int(told["charged"]["queries"]) - merged.counts.n_answers),
+            "n_queries": max(0, int(charged["queries"]) - held.n_queries),
+            "n_tokens": max(0, int(charged["tokens"]) - held.n_tokens),
+            "usd": max(0.0, charged["usd"] - held.usd),
             # Shards ran side by side.
-            "seconds": told["seconds"] - summed,
+            "seconds": told["seconds"] - held.seconds,
         }
         self._note(_ELSEWHERE, elsewhere)
+        self._note(_MERGED, self._hash)
         self.complete()
         for path in folders:
             shutil.rmtree(path)
@@ -196,91 +245,92 @@ class _Spreading:
 
     def complete(self) -> None:
         """Run what is about all trials on the merged run; it holds all of them already."""
-        prepared = self._prepared
         self._keep_lost()
-        if complete_unasked(prepared, self._folder):
+        if complete_unasked(self._prepared, self._folder) or not self._is_last:
             return
-        prepared.portion = replace(prepared.portion, **self._noted(_ELSEWHERE))
-        with opened_victims(prepared, self._watcher.note):
+        with opened_victims(self._phase.whole, self._watcher.note):
+            prepared = self._phase.part()
+            prepared.portion = counted(prepared.portion, self._elsewhere())
             run_prepared(prepared, self._folder, watcher=self._watcher)
+
+    def used(self) -> Usage:
+        """Return what the phase has used up, for the limits of the next one."""
+        return joined_usage(self._held(), self._elsewhere())
+
+    def _held(self) -> Usage:
+        """Return what the merged run has used up by itself."""
+        access = self._prepared.experiment.experiment.access
+        with RunStore(self._folder, access=access) as store:
+            return usage_of(store, self._prepared)
+
+    @property
+    def _hash(self) -> str:
+        return content_hash(self.plan)
+
+    def _is_past(self) -> bool:
+        """Return whether another phase has gone on with these shards."""
+        return self._hash in (self._noted(PAST) or ())
+
+    def _elsewhere(self) -> Usage:
+        return replace(NO_USAGE, **(self._noted(_ELSEWHERE) or {}))
 
     def _keep_lost(self) -> None:
         """Write into the merged run what was bought again because workers were lost."""
-        lost = self._noted(_LOST)
+        lost = self._noted(_LOST) or {}
         with RunStore(self._folder, access=self._prepared.experiment.experiment.access) as store:
             performance = store.manifest()["performance"]
             if performance != {**performance, **lost}:
                 store.write_manifest({"performance": {**performance, **lost}})
 
-    def _note(self, key: str, told: Mapping[str, float]) -> None:
+    def _note(self, key: str, told: Any) -> None:
         """Keep beside the shards what the merged run does not hold by itself."""
-        with closing(LeaseTable(self._shards / _OWN / LEASES)) as table:
+        with closing(LeaseTable(self._shards / OWN / LEASES)) as table:
             table.note(key, told)
 
-    def _noted(self, key: str) -> dict[str, Any]:
-        with closing(LeaseTable(self._shards / _OWN / LEASES)) as table:
-            return dict(table.facts().get(key, {}))
+    def _noted(self, key: str) -> Any:
+        file = self._shards / OWN / LEASES
+        if not file.is_file():
+            return None
+        with closing(LeaseTable(file)) as table:
+            return table.facts().get(key)
 
-    def _drive(self, keeper: KeeperProcess, workers: Workers, n_workers: int) -> Outcome:
-        settings = self._prepared.experiment.experiment
-        plan = plan_of(self._prepared)
-        facts = {"plan": content_hash(plan), "shards": self._order.n_shards}
-        facts["store"] = self._order.store
-        caps = Amounts(
-            **{
-                name.removeprefix("max_"): value
-                for name in LIMITS
-                if (value := getattr(settings, name)) is not None and name != "max_seconds"
-            }
-        )
-        told, _ = keeper.ask("begin", shards=self._order.n_shards, facts=facts, caps=caps.as_json())
-        self._check_same(told["facts"], facts)
-        overview = keeper.ask("overview")[0]
-        left = self._order.n_shards - overview["counts"]["done"]
-        until = None
-        if settings.max_seconds is not None:
-            until = time.monotonic() + settings.max_seconds - overview["seconds"]
-        if not left:
-            return outcome_of(overview, n_keepers=0)
-        keeper.ask("open_again")
-        n_workers = min(n_workers, left)
-        seconds = max(_RENEW_SECONDS, n_workers / _REPORTS_A_SECOND)
-        driver = Driver(
-            replace(self._order, renew_seconds=min(seconds, self._fleet.lease_seconds / 4)),
-            plan=plan,
-            n_planned=self._prepared.n_trials(len(self._prepared.experiment.victim)),
-            keeper=keeper,
-            workers=workers,
-            n_workers=n_workers,
-            watcher=self._watcher,
-            until=until,
-        )
-        return driver.run(told["reported"], left)
 
-    def _check_same(self, known: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        """Raise an OtherRunError if the folder's shards are of another plan."""
-        words = {"plan": "the experiment", "shards": "--shards", "store": "--store"}
-        changed = [word for key, word in words.items() if known[key] != now[key]]
-        if changed:
-            began = f"; it began with --shards {known['shards']}"
-            raise OtherRunError(
-                f"{self._shards} holds shards of another run: {' and '.join(changed)} changed"
-                f"{began}. Choose another folder with --out, or remove {self._shards}",
-                self._shards,
-            )
+def counted(portion: Portion, more: Usage) -> Portion:
+    """Return a portion against whose limits more counts."""
+    return replace(
+        portion,
+        n_queries=portion.n_queries + more.n_queries,
+        n_tokens=portion.n_tokens + more.n_tokens,
+        usd=portion.usd + more.usd,
+        seconds=portion.seconds + more.seconds,
+    )
 
-    def _fetched(self, keeper: KeeperProcess) -> list[Path]:
-        """Write the newest ledgers as run folders, and return these."""
-        store = None if self._order.store is None else store_at(self._order.store)
-        folders, access = [], self._prepared.experiment.experiment.access
-        for shard, shipped in keeper.ask("ledgers")[0]["ledgers"]:
-            name = shipped["name"]
-            ledger = keeper.ask("fetch", name=name)[1] if store is None else store.get(name)
-            folder = self._shards / str(shard)
-            make_folder(folder, access)
-            write_bytes(folder / FILE, checked(ledger, shipped["digest"], name), access)
-            folders.append(folder)
-        return folders
+
+def joined_usage(one: Usage, other: Usage) -> Usage:
+    """Return what two have used up together."""
+    return Usage(
+        n_queries=one.n_queries + other.n_queries,
+        n_tokens=one.n_tokens + other.n_tokens,
+        usd=one.usd + other.usd,
+        seconds=one.seconds + other.seconds,
+    )
+
+
+def caps_of(prepared: Prepared) -> Amounts:
+    """Return what is left of the limits of the experiment for a phase."""
+    settings, before = prepared.experiment.experiment, prepared.portion
+    pairs = {
+        "queries": (settings.max_queries, before.n_queries),
+        "tokens": (settings.max_tokens, before.n_tokens),
+        "usd": (settings.max_usd, before.usd),
+    }
+    return Amounts(**{k: max(0, cap - n) for k, (cap, n) in pairs.items() if cap is not None})
+
+
+def seconds_of(prepared: Prepared) -> float | None:
+    """Return what is left of the time for asking; None without a limit."""
+    most = prepared.experiment.experiment.max_seconds
+    return None if most is None else most - prepared.portion.seconds
 
 
 def outcome_lines(spread: Spread) -> list[str]:

@@ -120,9 +120,14 @@ def check_can_be_cut(prepared: Prepared, watcher: Watcher, flag: str = "--shard"
     if prepared.experiment.tune is not None:
         raise UsageError(
             f"{flag}: [tune] chooses n by the answers to a split of all items, so it comes before "
-            "shards: run `medstress tune`, write the chosen n (tune.json) into [[attack]], and "
-            "leave [tune] out"
+            "shards: run `medstress tune` (--ray shares out its trials as well), or write the "
+            "chosen n (tune.json) into [[attack]], and leave [tune] out"
         ).with_flag(flag, None)
+    announce_left(prepared, watcher)
+
+
+def announce_left(prepared: Prepared, watcher: Watcher) -> None:
+    """Say what shards leave to the merged run, if it costs more than the run at once."""
     if prepared.experiment.experiment.stop_when is not None:
         watcher.announce("stop_when is followed in the merged run; a shard asks all its trials")
 
@@ -228,7 +233,7 @@ def _start(store: RunStore, prepared: Prepared, *, renewed: bool) -> None:
             "started": known.get("started") or manifests.now(),
             "finished": None,
             "complete": False,
-            "n_planned": prepared.n_trials(len(prepared.victims)),
+            "n_planned": prepared.n_trials(),
             "command": manifests.command_line(),
             "performance": known.get("performance") or {"wall_seconds": 0.0},
         }
@@ -265,7 +270,7 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
         shared=prepared.shared,
         on_progress=watcher.progress,
     )
-    n_planned = prepared.n_trials(len(prepared.victims))
+    n_planned = prepared.n_trials()
     before = [dict(backend.counters) for backend in prepared.backends]
     if is_shard:
         store.write_manifest({STOPPED_BY: []})

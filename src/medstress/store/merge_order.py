@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from medstress.store.odd_rows import interpreting
 from medstress.store.run_store import FILE
-from medstress.store.shards import KEY, StoredShard
+from medstress.store.shards import KEY, PLACES, StoredShard
 
 Numbers: TypeAlias = NDArray[np.int64]
 Arm: TypeAlias = tuple[str, str, str, str, str, int | None]
@@ -119,7 +119,11 @@ class _Ranks:
     def keys(self, shard: StoredShard, arms: Mapping[int, Arm], trials: Numbers) -> Numbers:
         """Return what the trials of a shard are ordered by, shape (n_trials, 7)."""
         arm_keys = np.zeros((max(arms, default=0) + 1, 5), np.int64)
+        places: Mapping[str, Any] = shard.manifest[KEY].get(PLACES, {})
+        shared: dict[int, Mapping[str, int]] = {}
         for row, (dataset, group, victim, attack, _, seed) in arms.items():
+            if victim in places:
+                shared[row] = places[victim][dataset]
             arm_keys[row] = (
                 self._victims(victim),
                 self._datasets(dataset),
@@ -134,6 +138,12 @@ class _Ranks:
             for row, dataset, item in found:
                 item_keys[row] = positions[dataset][item]
         by_arm = arm_keys[trials[:, 0]]
+        if shared:
+            names = {row: item for row, _, item in found}
+            with interpreting(shard.folder / FILE):
+                for at, (arm, item) in enumerate(trials[:, :2].tolist()):
+                    if arm in shared:
+                        by_arm[at, 0] = shared[arm][names[item]]
         by_item = item_keys[trials[:, 1]]
         return np.column_stack((by_arm[:, :2], by_item, by_arm[:, 2:], trials[:, 2]))
 

@@ -25,6 +25,9 @@ from medstress.store.trial_digest import wrong_exchanges
 KEY = "shard"
 """Manifest entry of a shard: number, of how many, trials of the whole plan, and the positions of
 its items in the plan by data set."""
+PLACES = "places"
+"""Key in it: where several victims share a name, name -> data set -> item -> place of the victim
+that is asked about the item."""
 STOPPED_BY = "stopped_by"
 """Manifest entry of a shard: the limits that ended its last process."""
 _ENDED = """

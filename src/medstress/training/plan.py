@@ -15,6 +15,7 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.costs.sentences import sentence_cost
 from medstress.experiment.file.config import Experiment, VictimTable
+from medstress.experiment.file.sources import Source
 from medstress.experiment.file.training_table import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Portion, Prepared
@@ -238,7 +239,7 @@ class TrainingPlan:
 
 
 def plan_training(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     *,
     limit: int | None = None,
     overrides: Sequence[str] = (),

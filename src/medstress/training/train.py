@@ -95,16 +95,21 @@ def train_experiment(
         results: dict[str, Any] = {}
         for models in _stages(plan, folder):
             for model in models:
-                results[model.label] = _trained(plan, model, start, folder / MODELS, watcher.note)
+                results[model.label] = trained(plan, model, start, folder / MODELS, watcher.note)
             _attack(plan, models, folder, results, lock, watcher)
             if not stored_manifest(folder)["complete"]:
                 return TrainedFolder(folder=folder, is_complete=False)
     finally:
         lock.release()
+    write_comparison(folder)
+    return TrainedFolder(folder=folder, is_complete=True)
+
+
+def write_comparison(folder: Path) -> None:
+    """Write the comparison of the models beside the run of the attacks on them."""
     with open_run(folder) as stored:
         comparison = summarise_run(stored)["training"]
     _write(folder / RESULT_FILE, {"format": 1, **comparison})
-    return TrainedFolder(folder=folder, is_complete=True)
 
 
 def _old_settings(plan: TrainingPlan, folder: Path) -> list[str]:
@@ -137,11 +142,22 @@ def _attack(
         run_prepared(prepared, folder, lock=lock, watcher=watcher)
 
 
-def _trained(
+def trained(
     plan: TrainingPlan, model: ModelPlan, start: Start, folder: Path, note: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Train a model unless it exists; return its measure and learning curve."""
-    done = _result(folder, model)
+    """Train a model unless it exists, or go on with its last checkpoint.
+
+    Args:
+        plan: of all models.
+        model: this one.
+        start: what it is made from.
+        folder: of all models.
+        note: receives lines on progress.
+
+    Returns:
+        Its measure and learning curve.
+    """
+    done = result_of(folder, model)
     if done is None:
         checkpoints = folder / f"{model.folder}{_CHECKPOINTS}"
         own = plan.hash_of(model, start)
@@ -160,7 +176,7 @@ def _trained(
             "measure": learner.measure,
             "curve": [asdict(point) for point in curve],
         }
-        _write(_result_file(folder, model), done, access)
+        _write(result_file(folder, model), done, access)
         shutil.rmtree(checkpoints, ignore_errors=True)
     return {"measure": done["measure"], "curve": done["curve"]}
 
@@ -217,12 +233,12 @@ def _with_rules_of(
     is_first_edition = _is_first_edition(folder)
     plan = plan.with_first_edition_lexicon() if is_first_edition else plan
     try:
-        _check_folder(plan, folder, start)
+        check_folder(plan, folder, start)
     except StoreError as refused:
         older = plan_by(clusters=_documents_by_name)
         older = older.with_first_edition_lexicon() if is_first_edition else older
         try:
-            _check_folder(older, folder, start)
+            check_folder(older, folder, start)
         except StoreError:
             raise refused from None
         items = plan.prepared.datasets[0].questions
@@ -235,7 +251,7 @@ def _documents_by_name(items: Iterable[Clustered]) -> dict[str, str]:
     return {item.id: str(item.metadata.get("document") or item.id) for item in items}
 
 
-def _check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:
+def check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:
     """Refuse a folder of another training before anything is trained.
 
     Raises:
@@ -247,7 +263,7 @@ def _check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:
         raise StoreError(f"{folder} holds a run without training; choose another --out")
     for model in plan.models:
         begun = _read(models / f"{model.folder}{_CHECKPOINTS}" / "training.json")
-        known = _result(models, model) or begun
+        known = result_of(models, model) or begun
         if known is not None and known["hash"] != plan.hash_of(model, start):
             raise StoreError(
                 f"{folder} holds a model {model.label!r} that was trained on other data or with "
@@ -255,11 +271,12 @@ def _check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:
             )
 
 
-def _result(folder: Path, model: ModelPlan) -> dict[str, Any] | None:
-    return _read(_result_file(folder, model))
+def result_of(folder: Path, model: ModelPlan) -> dict[str, Any] | None:
+    """Return hash, measure and curve of a model in the folder of models; None if there is none."""
+    return _read(result_file(folder, model))
 
 
-def _result_file(folder: Path, model: ModelPlan) -> Path:
+def result_file(folder: Path, model: ModelPlan) -> Path:
     """Return a path beside the model's folder, whose content must not change its identity."""
     return folder / f"{model.folder}.json"
 

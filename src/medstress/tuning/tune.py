@@ -13,8 +13,11 @@ from medstress.core.errors import StoreError, UsageError
 from medstress.core.outcomes import Verdict
 from medstress.costs.experiment import estimate
 from medstress.experiment.file.config import Experiment, TuneTable
+from medstress.experiment.file.labels import victim_labels
+from medstress.experiment.file.sources import Source
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Portion, Prepared
+from medstress.experiment.plan.spending import NO_USAGE, Usage
 from medstress.files.writing import refuse_link, write_text
 from medstress.metrics.counts import is_failed_at_baseline
 from medstress.results.load import StoredRun, open_run, stored_manifest
@@ -54,7 +57,7 @@ class TunedFolders:
 
 
 def plan_tuning(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     *,
     limit: int | None = None,
     overrides: Sequence[str] = (),
@@ -120,7 +123,7 @@ def tune_experiment(
     lock = lock_folder(folder, access, others=(SPLIT_FOLDER, RESULT_FILE))
     try:
         if not fresh:
-            _check_folder(plan, folder)
+            check_folder(plan, folder)
         # Victims are opened before anything is deleted or stored.
         with opened_victims(prepared, watcher.note):
             if fresh:
@@ -154,56 +157,73 @@ def tuning_costs(plan: TuningPlan) -> Iterator[str]:
     yield from (f"  {line}" for line in estimate(report))
 
 
+def split_folder(plan: TuningPlan, folder: Path) -> Path:
+    """Return the folder of the run that n is chosen from."""
+    return folder if plan.same_items else folder / SPLIT_FOLDER
+
+
+def split_of(plan: TuningPlan, split: Path) -> Prepared:
+    """Prepare the run that n is chosen from; its folder may hold victims that were left out."""
+    tuned = plan.tuning()
+    return replace(tuned, portion=replace(tuned.portion, may_lack=_left_out(split)))
+
+
 def _tune(
     plan: TuningPlan, folder: Path, lock: FileLock, retry_failed: bool, watcher: Watcher
 ) -> TunedFolders:
-    split = folder if plan.same_items else folder / SPLIT_FOLDER
-    tuned = plan.tuning()
-    portion = replace(tuned.portion, may_lack=_left_out(split))
+    split = split_folder(plan, folder)
     usage = run_prepared(
-        replace(tuned, portion=portion),
+        split_of(plan, split),
         split,
         lock=lock if plan.same_items else None,
         retry_failed=retry_failed,
         watcher=watcher,
     )
     if plan.same_items:
-        _write_result(folder)
+        write_result(folder)
         return TunedFolders(tuning=split, report=split)
-    with open_run(split) as stored:
-        if not stored.manifest["complete"] or _has_failed(stored, plan):
-            return TunedFolders(tuning=split, report=None)
-        tuning = describe_tuning(stored, trial_rows(stored)) or {}
-    report = _report(plan, tuning)
-    portion = replace(
-        report.portion,
-        n_queries=usage.n_queries,
-        n_tokens=usage.n_tokens,
-        usd=usage.usd,
-        seconds=usage.seconds,
-    )
-    _check_choices(folder, portion.notes["tuning"]["choices"])
+    tuning = chosen(plan, split)
+    if tuning is None:
+        return TunedFolders(tuning=split, report=None)
+    check_choices(folder, tuning["choices"])
     run_prepared(
-        replace(report, portion=portion),
+        report_of(plan, tuning, usage),
         folder,
         lock=lock,
         retry_failed=retry_failed,
         watcher=watcher,
     )
-    _write_result(folder)
+    write_result(folder)
     return TunedFolders(tuning=split, report=folder)
 
 
-def _report(plan: TuningPlan, tuning: Mapping[str, Any]) -> Prepared:
+def chosen(plan: TuningPlan, split: Path) -> dict[str, Any] | None:
+    """Return the numbers of the tuning split's run, with the chosen n (docs: tuning).
+
+    Returns:
+        None if its trials are not complete, or too many of them failed.
+    """
+    with open_run(split) as stored:
+        if not stored.manifest["complete"] or _has_failed(stored, plan):
+            return None
+        return describe_tuning(stored, trial_rows(stored))
+
+
+def report_of(plan: TuningPlan, tuning: Mapping[str, Any], usage: Usage = NO_USAGE) -> Prepared:
     """Prepare the run on the other items: the chosen n of each place, and the untuned attacks.
 
     A victim without a right tuning item in a place has no n and is left out there; its summary
     says so.
 
+    Args:
+        plan: its victims need not be open.
+        tuning: what `chosen` returned.
+        usage: of the tuning split's run, which counts against the limits.
+
     Raises:
         UsageError: no victim is left.
     """
-    labels = {victim.label for victim in plan.prepared.victims}
+    labels = set(victim_labels(plan.prepared.experiment.victim))
     grids = [grid for grid in tuning["grids"] if grid["victim"] in labels]
     without_n = places_without_n(grids)
     if without_n and without_n.keys() == {place_of(grid) for grid in grids if grid["n_items"]}:
@@ -213,7 +233,7 @@ def _report(plan: TuningPlan, tuning: Mapping[str, Any]) -> Prepared:
             "correctly, so n cannot be tuned: use more items, a larger share in [tune] or another "
             "victim, with --fresh"
         )
-    chosen = {
+    places = {
         (
             *(choice[key] for key in ("dataset", "group", "victim")),
             template_of(choice["template"]),
@@ -224,7 +244,7 @@ def _report(plan: TuningPlan, tuning: Mapping[str, Any]) -> Prepared:
 
     def is_chosen(*place: str, part: AttackPart) -> bool:
         attack: Any = part.attack
-        return (*place, plan.template(attack), attack.n) in chosen
+        return (*place, plan.template(attack), attack.n) in places
 
     def holds(dataset: str, group: str, victim: str, part: AttackPart) -> bool:
         if isinstance(part.attack, ControlArm):
@@ -233,7 +253,7 @@ def _report(plan: TuningPlan, tuning: Mapping[str, Any]) -> Prepared:
             return (dataset, group, victim) not in without_n
         return is_chosen(dataset, group, victim, part=part)
 
-    used = {(template, n) for *_, template, n in chosen}
+    used = {(template, n) for *_, template, n in places}
 
     def is_used(attack: Any) -> bool:
         return not is_pdws(attack.spec()) or (plan.template(attack), attack.n) in used
@@ -245,6 +265,10 @@ def _report(plan: TuningPlan, tuning: Mapping[str, Any]) -> Prepared:
         keep=lambda item: not plan.is_tuned_on(item),
         holds=holds,
         notes={"tuning": {**plan.notes(REPORT), **results}},
+        n_queries=usage.n_queries,
+        n_tokens=usage.n_tokens,
+        usd=usage.usd,
+        seconds=usage.seconds,
     )
     prepared = plan.prepared.without_victims(labels & victims_without_n(grids))
     return replace(prepared, attacks=attacks, portion=portion)
@@ -276,8 +300,12 @@ def _check_is_run(folder: Path) -> None:
         raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
 
 
-def _check_folder(plan: TuningPlan, folder: Path) -> None:
-    """Check, before anything is asked, that the folder holds no run of another kind."""
+def check_folder(plan: TuningPlan, folder: Path) -> None:
+    """Check, before anything is asked, that the folder holds no run of another kind.
+
+    Raises:
+        StoreError: it does.
+    """
     expected = SAME_ITEMS if plan.same_items else REPORT
     if (folder / FILE).is_file():
         found = (stored_manifest(folder).get("tuning") or {}).get("part")
@@ -293,8 +321,12 @@ def _check_folder(plan: TuningPlan, folder: Path) -> None:
         )
 
 
-def _check_choices(folder: Path, choices: Sequence[Mapping[str, Any]]) -> None:
-    """Check that the chosen n are those of the report in the folder."""
+def check_choices(folder: Path, choices: Sequence[Mapping[str, Any]]) -> None:
+    """Check that the chosen n are those of the report in the folder.
+
+    Raises:
+        StoreError: they are not.
+    """
     if not (folder / FILE).is_file():
         return
     keys = ("dataset", "group", "victim", "template", "regime")
@@ -320,7 +352,8 @@ def _throw_away(folder: Path) -> None:
         (folder / RESULT_FILE).unlink(missing_ok=True)
 
 
-def _write_result(folder: Path) -> None:
+def write_result(folder: Path) -> None:
+    """Write the numbers of tuning beside the report."""
     path = folder / RESULT_FILE
     with open_run(folder) as stored:
         tuning = describe_tuning(stored, trial_rows(stored)) or {}

@@ -143,9 +143,9 @@ def test_deterministic_attacks_run_once_and_others_once_a_seed(
             {"name": "entity_substitution", "sampler": "nearest"},
         ],
     }
-    prepared = prepare(experiment)
-    assert prepared.n_trials(1) == 9
-    assert prepared.n_trials(2) == 18
+    assert prepare(experiment).n_trials() == 9
+    experiment["victim"] = [{"backend": "mock"}, {"backend": "mock", "name": "other"}]
+    assert prepare(experiment).n_trials() == 18
 
 
 @pytest.mark.parametrize("keys", [{"answer_by": "generate"}, {}])

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from medstress.fleet.leases import LeaseTable, Shipped, StaleLeaseError, State
+from medstress.fleet.leases import PAST, LeaseTable, Shipped, StaleLeaseError, State
 
 SECONDS = 60.0
 
@@ -194,3 +194,24 @@ def test_an_error_inside_a_transaction_leaves_nothing(table):
     assert table.ledgers() == []
     assert isinstance(table.db, sqlite3.Connection)
     table.renew(lease, SECONDS, {})
+
+
+def test_shards_that_nothing_is_left_of_are_not_leased(table):
+    table.begin(3, {"plan": "models"}, done=[1, 3])
+    assert table.take("one", SECONDS)[0].shard == 2
+    assert table.take("another", SECONDS) is None
+    assert table.ledgers() == []
+
+
+def test_a_later_phase_goes_on_with_the_ledgers_of_the_one_before_once(table):
+    table.begin(1, {"plan": "a"})
+    lease, _ = table.take("one", SECONDS)
+    table.commit(lease, shipped(5), State.DONE, SECONDS, {})
+    assert table.begin(1, {"plan": "c"}, extends="b")["plan"] == "a"
+    for _ in range(2):  # by a second driver as well
+        assert table.begin(1, {"plan": "b"}, extends="a") == {"plan": "b", PAST: ["a"]}
+    again, ledger = table.take("one", SECONDS)
+    assert (again.epoch, ledger) == (2, shipped(5))
+    table.commit(again, shipped(9, "1/2.sqlite"), State.DONE, SECONDS, {})
+    table.begin(1, {"plan": "b"}, extends="a")
+    assert table.counts()["done"] == 1

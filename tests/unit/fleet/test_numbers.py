@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.fleet.run import Fleet
+from medstress.fleet.leasing import Fleet
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from medstress.core.shards import Shard
 from medstress.engine.progress import DRAIN_SECONDS, Progress
 from medstress.engine.trial import Trial
 from medstress.experiment.file.config import Experiment
+from medstress.experiment.file.labels import victim_labels
 from medstress.experiment.plan.controls import ControlPlan
 from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.plan.dataset_parts import DatasetPart
@@ -139,10 +140,12 @@ class Prepared:
 
     def without_victims(self, labels: Collection[str]) -> Prepared:
         """Return the same experiment without some of its victims."""
-        pairs = zip(self.experiment.victim, self.victims, strict=True)
-        kept = [(table, victim) for table, victim in pairs if victim.label not in labels]
-        experiment = self.experiment.model_copy(update={"victim": tuple(t for t, _ in kept)})
-        return replace(self, experiment=experiment, victims=[victim for _, victim in kept])
+        tables = self.experiment.victim
+        named = zip(tables, victim_labels(tables), strict=True)
+        kept = tuple(table for table, label in named if label not in labels)
+        victims = [victim for victim in self.victims if victim.label not in labels]
+        experiment = self.experiment.model_copy(update={"victim": kept})
+        return replace(self, experiment=experiment, victims=victims)
 
     def trials(
         self, order: Callable[[DatasetPart], Iterable[Any]] = lambda part: part.questions
@@ -216,9 +219,9 @@ class Prepared:
             for dataset, group in product(self.datasets, self.groups)
         }
 
-    def n_trials(self, n_victims: int) -> int:
-        """Return the number of trials."""
-        victims = [victim.label for victim in self.victims] or [""] * n_victims
+    def n_trials(self) -> int:
+        """Return the number of trials; the victims need not be open."""
+        victims = [v.label for v in self.victims] or victim_labels(self.experiment.victim)
         n = 0
         for dataset, group, victim in product(self.datasets, self.groups, victims):
             arms = sum(

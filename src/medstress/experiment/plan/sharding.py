@@ -11,7 +11,7 @@ from medstress.core.errors import OtherRunError
 from medstress.core.shards import Shard, cut
 from medstress.experiment.file.config import LIMITS
 from medstress.experiment.plan.plan import Caps, Prepared
-from medstress.store.shards import KEY, shard_of
+from medstress.store.shards import KEY, PLACES, shard_of
 
 
 def take_shard(prepared: Prepared, shard: Shard, caps: Caps | None = None) -> None:
@@ -41,16 +41,40 @@ def take_shard(prepared: Prepared, shard: Shard, caps: Caps | None = None) -> No
     told = {
         "number": shard.number,
         "of": shard.of,
-        "n_trials": prepared.n_trials(len(prepared.victims)),
+        "n_trials": prepared.n_trials(),
         "positions": positions,
+        **_places_of_parts(prepared, positions),
     }
     prepared.portion = replace(
         whole,
         shard=shard,
-        asks=lambda _, item: (item.id, item.hash) in own,
+        asks=lambda victim, item: (item.id, item.hash) in own and whole.asks(victim, item),
         notes={**whole.notes, KEY: told},
         caps=caps or part_of_limits(prepared, shard),
     )
+
+
+def _places_of_parts(
+    prepared: Prepared, positions: Mapping[str, Mapping[str, int]]
+) -> dict[str, Any]:
+    """Return which of the victims of one name is asked about an item, if several share names.
+
+    The plan has all items of the first victim before those of the second, and results tell the
+    name alone: (name, data set, item) -> place of the victim.
+    """
+    names, asks = prepared.portion.names, prepared.portion.asks
+    places: dict[str, dict[str, dict[str, int]]] = {}
+    for place, victim in enumerate(prepared.victims):
+        if victim.label not in names:
+            continue
+        of_name = places.setdefault(names[victim.label], {})
+        for part in prepared.datasets:
+            of_name.setdefault(part.label, {}).update(
+                (item.id, place)
+                for item in part.questions
+                if item.id in positions[part.label] and asks(victim.label, item)
+            )
+    return {PLACES: places} if places else {}
 
 
 def part_of_limits(prepared: Prepared, shard: Shard) -> Caps:

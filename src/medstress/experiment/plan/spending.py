@@ -48,6 +48,9 @@ class Usage:
     """Time that finished processes spent asking."""
 
 
+NO_USAGE = Usage(n_queries=0, n_tokens=0, usd=0.0, seconds=0.0)
+
+
 def prices_of(tables: Iterable[VictimTable]) -> dict[str, Price]:
     """Return the price of every victim that has one, by label."""
     tables = list(tables)
