@@ -78,6 +78,7 @@ def test_the_result_is_that_of_one_process(bench, alone):
     assert len(bench.received()) == alone[2]
 
 
+@pytest.mark.release
 def test_workers_that_are_lost_in_both_phases_cost_what_they_had_not_shipped(bench, alone):
     shipped = []
 
@@ -129,6 +130,7 @@ def test_a_driver_that_ends_between_phases_or_after_the_last_buys_nothing_twice(
     assert len(bench.received()) == alone[2]
 
 
+@pytest.mark.release
 def test_a_limit_counts_both_phases_and_raising_it_goes_on(bench, alone):
     _, n_split, n_all = alone
     for cap in (n_split // 2, n_split + (n_all - n_split) // 2, n_all - 1):
@@ -167,6 +169,7 @@ def test_control_arms_are_those_of_one_process(bench, workbench):
     check_same(found.report, bench.root / "alone")
 
 
+@pytest.mark.release
 def test_a_victim_without_a_right_answer_is_left_out_of_the_report(bench, workbench):
     (bench.root / "wrong.py").write_text(
         "def answer(prompts):\n    return ['none'] * len(prompts)\n"

@@ -115,6 +115,7 @@ def test_the_result_is_that_of_one_process(file: Path, alone: Path) -> None:
     check_same(found.folder, alone)
 
 
+@pytest.mark.release
 def test_a_model_whose_worker_is_lost_is_trained_by_another(file: Path, alone: Path) -> None:
     """One worker is lost when it ships a model, one when it ships attacks on all."""
     shipped: list[str] = []
@@ -159,6 +160,7 @@ def test_a_driver_that_ends_between_phases_trains_and_asks_nothing_twice(
     assert calls_of(found.folder) == calls_of(alone)
 
 
+@pytest.mark.release
 def test_a_driver_that_ends_in_the_last_phase_is_followed_by_another(
     file: Path, alone: Path
 ) -> None:
@@ -189,6 +191,7 @@ def test_folds_are_asked_about_their_own_items(file: Path) -> None:
     assert compared(found.folder) == compared(alone)
 
 
+@pytest.mark.release
 def test_a_limit_counts_all_attacks_and_raising_it_goes_on(file: Path, alone: Path) -> None:
     n = calls_of(alone)
     for cap in (n // 4, n * 3 // 4):
@@ -201,6 +204,7 @@ def test_a_limit_counts_all_attacks_and_raising_it_goes_on(file: Path, alone: Pa
     check_same(found.folder, alone)
 
 
+@pytest.mark.release
 def test_models_travel_to_a_machine_that_does_not_see_them(
     file: Path, alone: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
