@@ -12,7 +12,13 @@ import pytest
 
 from fleet_of_threads import KeeperHere, Stop, Threads, exported, fleet
 from medstress.api.run import Run
-from medstress.core.errors import MedstressError, OtherRunError, StoreError, UsageError
+from medstress.core.errors import (
+    MedstressError,
+    OtherRunError,
+    StoreError,
+    UsageError,
+    flag_of,
+)
 from medstress.engine.progress import Progress
 from medstress.fleet import driver as drivers
 from medstress.fleet import leasing
@@ -159,6 +165,22 @@ def test_a_driver_that_ends_while_it_merges_goes_on_there(bench, alone, monkeypa
     one = spread(bench, Threads())
     assert exported(one.folder) == alone[0]
     assert len(bench.received()) == asked == alone[1]
+
+
+def test_what_a_faster_driver_has_merged_is_completed(bench, alone, monkeypatch):
+    drive = runs.Leasing.run
+
+    def lose_the_race(self, keep):
+        drive(self, lambda *_: None)
+        with monkeypatch.context() as patch:
+            patch.setattr(runs.Leasing, "run", drive)
+            spread(bench, Threads())
+        return drive(self, keep)
+
+    monkeypatch.setattr(runs.Leasing, "run", lose_the_race)
+    one = spread(bench, Threads())
+    assert exported(one.folder) == alone[0]
+    assert len(bench.received()) == alone[1]
 
 
 def test_an_interrupted_driver_lets_its_workers_ship(bench, alone):
@@ -345,10 +367,31 @@ def test_shards_of_another_plan_are_refused(bench, said):
     with pytest.raises(OtherRunError) as error:
         spread(bench, Threads(), n_shards=6)
     said(str(error.value), "--shards", "many-shards")
+    assert error.value.folder == bench.root / "many"
+
+
+def test_shards_of_the_same_plan_cut_otherwise_are_refused_with_their_number(bench, said):
+    with pytest.raises(Stop):
+        spread(bench, Threads(), n_shards=5, watcher=Watcher(progress=_stop_at_once))
+    with pytest.raises(StoreError) as error:
+        spread(bench, Threads(), n_shards=6)
+    said(str(error.value), "--shards changed", "5")
+    assert flag_of(error.value) == ("--shards", "5")
 
 
 def _stop_at_once(counts):
     raise Stop
+
+
+def test_a_folder_that_one_machine_began_meanwhile_is_refused(bench, said):
+    with pytest.raises(Stop):
+        spread(bench, Threads(), watcher=Watcher(progress=_stop_at_once))
+    assert bench.run("--limit", "1", out=bench.root / "many") == 0
+    asked = len(bench.received())
+    with pytest.raises(OtherRunError) as error:
+        spread(bench, Threads())
+    said(str(error.value), "without --ray")
+    assert len(bench.received()) == asked
 
 
 def test_a_folder_that_one_machine_began_is_refused(bench, said):

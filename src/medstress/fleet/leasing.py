@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from medstress.core.errors import OtherRunError, UsageError
+from medstress.core.errors import OtherRunError, StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.fleet.driver import Driver, Workers
 from medstress.fleet.grants import Amounts
@@ -26,6 +26,7 @@ OpenWorkers: TypeAlias = Callable[[int], AbstractContextManager[tuple[Workers, i
 """Given the most workers that have something to do: makes workers, and says how many to start."""
 OWN = ".fleet"
 """Folder of leases and ledgers, beside the shards; no glob of them matches it."""
+_SHARDS = "-shards"
 SHIP_EVERY = 1000
 RENEW_SECONDS = 1.0
 """Seconds between the reports of a worker, if there are few."""
@@ -67,6 +68,21 @@ def opened_once(fleet: Fleet) -> Iterator[Fleet]:
             yield opened[0]
 
         yield replace(fleet, open_workers=open_workers)
+
+
+def shards_of(folder: Path) -> Path:
+    """Return where the shards of a run stand."""
+    return folder.with_name(f"{folder.name}{_SHARDS}")
+
+
+def _out_of(place: Path) -> Path:
+    """Return the folder of a run whose leases of some phase stand there.
+
+    >>> [str(_out_of(Path(each))) for each in ("runs/x-shards", "runs/x-shards/tuning")]
+    ['runs/x', 'runs/x']
+    """
+    shards = place if place.name.endswith(_SHARDS) else place.parent
+    return shards.with_name(shards.name.removesuffix(_SHARDS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,16 +169,16 @@ class Leasing:
         return driver.run(told["reported"], left)
 
     def _check_same(self, known: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        """Raise an OtherRunError if the folder's shards are of another plan."""
+        """Raise an error if the folder's shards are of another plan, or cut otherwise."""
         words = {"plan": "the experiment", "shards": "--shards", "store": "--store"}
         changed = [word for key, word in words.items() if known[key] != now[key]]
-        if changed:
-            began = f"; it began with --shards {known['shards']}"
-            raise OtherRunError(
-                f"{self.place} holds shards of another run: {' and '.join(changed)} changed"
-                f"{began}. Choose another folder with --out, or remove {self.place}",
-                self.place,
-            )
+        if not changed:
+            return
+        told = f"{self.place} holds shards of another run: {' and '.join(changed)} changed; it "
+        told += f"began with --shards {known['shards']}. Choose another folder with --out, or "
+        if changed == ["--shards"]:
+            raise StoreError(f"{told}go on with these").with_flag("--shards", str(known["shards"]))
+        raise OtherRunError(f"{told}remove {self.place}", _out_of(self.place))
 
     def _fetch(self, keeper: KeeperProcess, keep: Callable[[int, bytes], None]) -> None:
         store = None if self.order.store is None else store_at(self.order.store)

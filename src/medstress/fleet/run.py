@@ -19,11 +19,12 @@ from medstress.files.writing import make_folder, write_bytes
 from medstress.fleet.grants import Amounts
 from medstress.fleet.keeper import LEASES
 from medstress.fleet.leases import PAST, LeaseTable
-from medstress.fleet.leasing import OWN, RENEW_SECONDS, Fleet, Leasing
+from medstress.fleet.leasing import OWN, RENEW_SECONDS, Fleet, Leasing, shards_of
 from medstress.fleet.ledgers import check_store
 from medstress.fleet.order import RUN, Order, plan_of
 from medstress.fleet.outcome import Outcome, lost_counts, promise_line
 from medstress.fleet.phases import Phase, phase_of
+from medstress.results.load import stored_manifest
 from medstress.results.shards import lost_lines
 from medstress.running.merging import merge_shards
 from medstress.running.opened import opened_victims
@@ -31,6 +32,7 @@ from medstress.running.prepare import Watcher
 from medstress.running.run import check_can_be_cut, run_folder, run_prepared
 from medstress.running.unasked import complete_unasked
 from medstress.store.run_store import FILE, RunStore
+from medstress.store.shards import SHARDS
 
 _ELSEWHERE = "elsewhere"
 """Fact of a table of leases: what counts against the limits beside the merged run."""
@@ -117,11 +119,6 @@ def order_of(
     return order
 
 
-def shards_of(folder: Path) -> Path:
-    """Return where the shards of a run stand."""
-    return folder.with_name(f"{folder.name}-shards")
-
-
 def _absolute(store: str) -> str:
     return store if "://" in store else str(Path(store).resolve())
 
@@ -132,7 +129,9 @@ def check_begun_here(folder: Path, shards: Path) -> None:
     Raises:
         OtherRunError: one machine began it.
     """
-    if (folder / FILE).is_file() and not (shards / OWN).is_dir():
+    if not (folder / FILE).is_file():
+        return
+    if not (shards / OWN).is_dir() or SHARDS not in stored_manifest(folder):
         raise OtherRunError(
             f"{folder} holds a run that one machine began; go on with it without --ray, or choose "
             "another folder with --out",
@@ -222,7 +221,8 @@ class Spreading:
         merged = merge_shards(
             folders,
             self._folder,
-            renew=self._order.phase["name"] != RUN,
+            # Another phase goes on with it, or another driver was faster.
+            renew=self._order.phase["name"] != RUN or (self._folder / FILE).is_file(),
             note=self._watcher.note,
         )
         for sentence in merged.notes:

@@ -13,12 +13,12 @@ from typing import Any
 from medstress.core.errors import StoreError
 from medstress.experiment.file.sources import Source
 from medstress.files.writing import Access, make_folder, refuse_link
-from medstress.fleet.leasing import Fleet, Leasing, opened_once
+from medstress.fleet.leasing import Fleet, Leasing, opened_once, shards_of
 from medstress.fleet.models import digest_of_model, unpack_to
 from medstress.fleet.order import ATTACK, TRAINING, Order
 from medstress.fleet.outcome import model_line
 from medstress.fleet.phases import attack_phase, training_of
-from medstress.fleet.run import Spread, Spreading, check_begun_here, order_of, shards_of
+from medstress.fleet.run import Spread, Spreading, check_begun_here, order_of
 from medstress.fleet.training_work import training_digests
 from medstress.running.prepare import Watcher
 from medstress.running.run import announce_left, run_folder

@@ -9,10 +9,10 @@ from pathlib import Path
 import orjson
 
 from medstress.experiment.file.sources import Source
-from medstress.fleet.leasing import Fleet, opened_once
+from medstress.fleet.leasing import Fleet, opened_once, shards_of
 from medstress.fleet.order import REPORT, TUNING
 from medstress.fleet.phases import Phase, tuning_of
-from medstress.fleet.run import Spread, Spreading, order_of, shards_of
+from medstress.fleet.run import Spread, Spreading, order_of
 from medstress.running.prepare import Watcher
 from medstress.running.run import announce_left, run_folder
 from medstress.tuning.tune import (
