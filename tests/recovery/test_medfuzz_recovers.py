@@ -48,7 +48,10 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-UNMEASURED = "the panel was measured on 0 labels of people, and 10 are needed"
+UNMEASURED = (
+    "the panel was measured on 0 successes whose key people call right and 0 whose key they call "
+    "wrong, and 10 of each are needed"
+)
 
 
 def fuzz(folder, attacker="attacker", judge=None, **attack):

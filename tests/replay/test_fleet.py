@@ -379,6 +379,15 @@ def test_shards_of_the_same_plan_cut_otherwise_are_refused_with_their_number(ben
     assert flag_of(error.value) == ("--shards", "5")
 
 
+def test_a_plan_that_was_refused_before_a_lease_pins_nothing(bench, alone, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(drivers, "environment", lambda: {"numpy": "0.1"})
+        with pytest.raises(UsageError):
+            spread(bench, Threads(), n_shards=5)
+    one = spread(bench, Threads(), n_shards=6)
+    assert exported(one.folder) == alone[0]
+
+
 def _stop_at_once(counts):
     raise Stop
 

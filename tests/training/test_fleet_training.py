@@ -249,6 +249,18 @@ def test_models_of_one_machine_are_not_trained_again_but_its_run_is_refused(
     assert Run(found.folder).manifest()["complete"]
 
 
+@pytest.mark.release
+def test_more_models_are_added_without_workers(file: Path, said: Any) -> None:
+    found, _ = trained(file, Threads())
+    more = ["train.seeds=[0, 1, 2]"]
+    with pytest.raises(StoreError) as error:
+        trained(file, Threads(), overrides=more)
+    said(str(error.value), "without --ray")
+    before = digest_of_model(found.folder / "models" / "original-0")
+    ms.train(file, out=found.folder, overrides=more)
+    assert digest_of_model(found.folder / "models" / "original-0") == before
+
+
 @pytest.mark.parametrize("name", ["../outside.json", "/outside.json", "model.bin", "a/b.pkl"])
 def test_an_archive_with_anything_but_a_model_is_refused(
     tmp_path: Path, name: str, said: Any

@@ -174,7 +174,10 @@ class EntitySubstitution(Attack):
 
     def _check_exponent(self) -> None:
         if self.sampler == "pdws" and self.n is None:
-            raise UsageError(f"{NAME}: sampler 'pdws' needs its exponent, e.g. n = -20")
+            raise UsageError(
+                f"{NAME}: sampler 'pdws' needs its exponent, e.g. n = -20; `medstress tune` "
+                "chooses it by itself"
+            )
         if self.sampler != "pdws" and self.n is not None:
             raise UsageError(f"{NAME}: sampler {self.sampler!r} takes no n")
         if self.n is not None and not (

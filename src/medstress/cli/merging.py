@@ -107,8 +107,9 @@ def merge_cli(args: argparse.Namespace) -> int:
     counts = merged.counts
     if merged.is_kept:
         print(f"{merged.folder} holds all that its shards do, and stays")
+    did = "it holds" if merged.is_kept else "merged"
     print(
-        f"merged {merged.n_shards} shards: {merged.n_ended:,} of {merged.n_planned:,} trials, "
+        f"{did} {merged.n_shards} shards: {merged.n_ended:,} of {merged.n_planned:,} trials, "
         f"{counts.n_answers:,} answers{_failed(merged.n_failed)}"
     )
     if counts.bought_twice:

@@ -110,7 +110,7 @@ class LeaseTable:
         done: Iterable[int] = (),
         extends: str | None = None,
     ) -> dict[str, Any]:
-        """Make the shards of a phase, unless the file has them.
+        """Make the shards of a phase, unless the file has them and somebody has begun with one.
 
         Args:
             n_shards: how many.
@@ -123,7 +123,13 @@ class LeaseTable:
             The facts of the file: these, or those that it was begun with.
         """
         with self.transaction():
-            if known := self.facts():
+            known = self.facts()
+            if known and not self._was_leased():
+                # Whoever made them was refused, or ended, before anything was asked.
+                self.db.execute("DELETE FROM facts")
+                self.db.execute("DELETE FROM shards")
+                known = {}
+            if known:
                 if extends is None or known["plan"] != extends:
                     return known
                 past = [*known.get(PAST, ()), extends]
@@ -143,6 +149,10 @@ class LeaseTable:
                 "UPDATE shards SET state = 'done' WHERE shard = ?", ((one,) for one in done)
             )
         return dict(facts)
+
+    def _was_leased(self) -> bool:
+        (n,) = self.db.execute("SELECT COUNT(*) FROM shards WHERE epoch > 0").fetchone()
+        return bool(n)
 
     def facts(self) -> dict[str, Any]:
         """Return what the run was begun with; empty for a new file."""

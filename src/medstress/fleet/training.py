@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from medstress.core.errors import StoreError
+from medstress.core.errors import OtherRunError, StoreError
 from medstress.experiment.file.sources import Source
 from medstress.files.writing import Access, make_folder, refuse_link
 from medstress.fleet.leasing import Fleet, Leasing, opened_once, shards_of
@@ -124,7 +124,7 @@ class _Training:
             return
         with translated(self.folder):
             make_folder(self._models, self._access)
-        outcome, _ = Leasing(
+        leasing = Leasing(
             fleet=self.fleet,
             order=replace(
                 self.order,
@@ -137,7 +137,16 @@ class _Training:
             n_planned=len(models),
             promise=partial(model_line, len(models) - len(done)),
             done=done,
-        ).run(lambda number, data: self._keep(models[number - 1], data))
+        )
+        try:
+            outcome, _ = leasing.run(lambda number, data: self._keep(models[number - 1], data))
+        except OtherRunError as error:
+            raise OtherRunError(
+                f"{self.folder} was begun on workers with other models, data or settings; add "
+                "models without --ray, which trains and attacks none twice, or choose another "
+                "folder with --out",
+                self.folder,
+            ) from error
         if outcome.n_deaths:
             self.watcher.announce(
                 "trainings that ended with their worker, and that others began anew: "

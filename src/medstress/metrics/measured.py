@@ -194,7 +194,7 @@ _ELSEWHERE = " (or errors measured on labelled pairs: medstress checker --run DI
 
 
 def _of(groups: Iterable[str]) -> str:
-    named = " and ".join(sorted(filter(None, groups)))
+    named = " and ".join(sorted(group for group in groups if group not in ("", "all")))
     return f" of {named}" if named else ""
 
 

@@ -202,7 +202,11 @@ def test_what_cannot_be_attacked_is_told_before_any_query(
             "entity_substitution: sampler: expected one of random, pdws, nearest, farthest, "
             "exhaustive, got 3",
         ),
-        ({}, "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20"),
+        (
+            {},
+            "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20; "
+            "`medstress tune` chooses it by itself",
+        ),
         ({"sampler": "random", "n": 1}, "entity_substitution: sampler 'random' takes no n"),
         *(
             (

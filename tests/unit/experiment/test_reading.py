@@ -347,11 +347,13 @@ def test_tables_are_checked(tmp_path: Path, text: str, where: str, said) -> None
     [
         (
             'sampler = "pdws"',
-            "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20",
+            "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20; "
+            "`medstress tune` chooses it by itself",
         ),
         (
             "",
-            "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20",
+            "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20; "
+            "`medstress tune` chooses it by itself",
         ),
         (
             'sampler = "pwds"\nn = 1',

@@ -145,9 +145,11 @@ def test_shards_that_a_cap_ended_can_be_opened_again(table):
 
 
 def test_what_a_run_began_with_stays(table):
-    assert table.begin(2, {"plan": "a"}) == {"plan": "a"}
-    assert table.begin(5, {"plan": "b"}) == {"plan": "a"}
-    assert table.counts()["open"] == 2
+    assert table.begin(3, {"plan": "a"}) == {"plan": "a"}
+    assert table.begin(2, {"plan": "b"}) == {"plan": "b"}  # nobody had begun
+    table.take("one", 60.0)
+    assert table.begin(5, {"plan": "c"}) == {"plan": "b"}
+    assert table.counts()["open"] == 1
 
 
 def test_leases_survive_a_killed_holder(tmp_path, clock):
