@@ -67,6 +67,8 @@ LEFT_OUT = {
     "verify audit.zip": "as above",
     "verify whole.zip": "as above",
     "run x.toml --ray": "wants Ray; tests/processes/test_ray.py has it",
+    "tune x.toml --ray": "wants Ray; tests/replay/test_fleet_tuning.py has it",
+    "tune mine.toml --ray": "as above",
     "submit mine.toml --slurm --shards 64": "wants Slurm; tests/processes plays it",
     "checker --run DIR --checker judge": "wants a server",
 }
