@@ -37,7 +37,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import package_check
@@ -259,17 +260,28 @@ def check_fuzz(args: argparse.Namespace) -> str:
 
 def check_notebooks(_: argparse.Namespace) -> str:
     """Execute every notebook in an empty folder."""
-    os.environ.update(NO_NETWORK, **{name.upper(): value for name, value in NO_NETWORK.items()})
     took = []
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         began = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, _environment(NO_NETWORK):
             _execute(path, Path(folder))
         seconds = time.monotonic() - began
         if seconds > NOTEBOOK_SECONDS:
             raise Failed(f"{path.name} took {seconds:.0f} s, expected {NOTEBOOK_SECONDS} at most")
         took.append(f"{path.stem} {seconds:.0f} s")
     return ", ".join(took)
+
+
+@contextmanager
+def _environment(changed: Mapping[str, str]) -> Iterator[None]:
+    """Change the environment in both spellings; the checks that follow have theirs back."""
+    before = dict(os.environ)
+    os.environ.update(changed, **{name.upper(): value for name, value in changed.items()})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _execute(path: Path, folder: Path) -> None:
