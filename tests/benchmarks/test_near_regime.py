@@ -15,6 +15,7 @@ from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.testing import tiny_questions
+from question_rows import as_row
 
 N = 30
 ITEMS = tiny_questions(N)
@@ -39,20 +40,7 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any
     (tmp_path / "victim.py").write_text(VICTIM, "utf-8")
     near = sorted({item.key_text + end for item, end in zip(ITEMS, ends(), strict=True)})
     (tmp_path / "names.txt").write_text("\n".join([*near, *OTHERS]), "utf-8")
-    rows = [
-        {
-            "id": item.id,
-            "context": item.context,
-            "stem": item.stem,
-            "options": list(item.options),
-            "answer_idx": item.key,
-            "mentions": [
-                {"field": m.field, "start": m.start, "end": m.end, "type": m.type}
-                for m in item.mentions
-            ],
-        }
-        for item in ITEMS
-    ]
+    rows = [as_row(item) for item in ITEMS]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     attack = {"name": "entity_substitution", "budget": 1}
     return {

@@ -20,6 +20,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.vouched import UNREFUTED
 from medstress.testing import REPLACEMENTS, tiny_questions
+from question_rows import as_row
 
 ITEMS = tiny_questions(12)
 TWINS = tuple(sorted({f"{item.key_text.lower()} sodium" for item in ITEMS}))
@@ -41,20 +42,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "victim.py").write_text(VICTIM, "utf-8")
     (tmp_path / "names.txt").write_text("\n".join((*REPLACEMENTS, *TWINS)), "utf-8")
-    rows = [
-        {
-            "id": item.id,
-            "context": item.context,
-            "stem": item.stem,
-            "options": list(item.options),
-            "answer_idx": item.key,
-            "mentions": [
-                {"field": m.field, "start": m.start, "end": m.end, "type": m.type}
-                for m in item.mentions
-            ],
-        }
-        for item in ITEMS
-    ]
+    rows = [as_row(item) for item in ITEMS]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     attack = {"name": "entity_substitution", "sampler": "nearest", "budget": BUDGET}
     experiment = {

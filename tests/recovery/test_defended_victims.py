@@ -12,6 +12,7 @@ import pytest
 
 from medstress.api.run import Run, run
 from medstress.testing import REPLACEMENTS, tiny_questions
+from question_rows import as_row
 
 WEAK = REPLACEMENTS[1::2]
 
@@ -64,20 +65,7 @@ def attack(folder: Path, source: str, n: int, budget: int, wraps: dict[str, list
     """Attack one function under several wrappers, each under its name."""
     (folder / "victim.py").write_text(source, "utf-8")
     (folder / "names.txt").write_text("\n".join(REPLACEMENTS), "utf-8")
-    rows = [
-        {
-            "id": item.id,
-            "context": item.context,
-            "stem": item.stem,
-            "options": list(item.options),
-            "answer_idx": item.key,
-            "mentions": [
-                {"field": m.field, "start": m.start, "end": m.end, "type": m.type}
-                for m in item.mentions
-            ],
-        }
-        for item in tiny_questions(n)
-    ]
+    rows = [as_row(item) for item in tiny_questions(n)]
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     victim = {"backend": "python", "target": f"{folder}/victim.py:answer"}
     return run(

@@ -16,6 +16,7 @@ from medstress.costs.experiment import estimate
 from medstress.engine import scheduler as ready_queue
 from medstress.running.prepare import prepare
 from medstress.testing import REPLACEMENTS, tiny_questions
+from question_rows import as_row
 
 ITEMS = tiny_questions(6)
 TWINS = tuple(sorted({f"{item.key_text.lower()} sodium" for item in ITEMS}))
@@ -51,20 +52,7 @@ def experiment(
 ) -> dict[str, Any]:
     (folder / "victim.py").write_text(VICTIM.replace("RULE", rule), "utf-8")
     (folder / "names.txt").write_text("\n".join(NAMES), "utf-8")
-    rows = [
-        {
-            "id": item.id,
-            "context": item.context,
-            "stem": item.stem,
-            "options": list(item.options),
-            "answer_idx": item.key,
-            "mentions": [
-                {"field": m.field, "start": m.start, "end": m.end, "type": m.type}
-                for m in item.mentions
-            ],
-        }
-        for item in ITEMS
-    ]
+    rows = [as_row(item) for item in ITEMS]
     order = given.pop("order", 1)
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows[::order])), "utf-8")
     victim = {"backend": "python", "name": "v", "target": f"{folder}/victim.py:answer"}

@@ -18,6 +18,7 @@ from medstress.entities.synonyms import load_synonyms
 from medstress.entities.vocabularies import load_vocabulary
 from medstress.experiment.file.config import GRID
 from medstress.testing import REPLACEMENTS, tiny_questions
+from question_rows import as_row
 
 ITEMS = tiny_questions(60)
 KEYS = sorted({item.key_text for item in ITEMS})
@@ -60,20 +61,7 @@ def distances(folder: Path) -> dict[str, dict[str, float]]:
 
 def tuned(folder: Path, weak: dict[str, list[str]], **settings: Any) -> Tuned:
     (folder / "victim.py").write_text(VICTIM.format(weak=weak), "utf-8")
-    rows = [
-        {
-            "id": item.id,
-            "context": item.context,
-            "stem": item.stem,
-            "options": list(item.options),
-            "answer_idx": item.key,
-            "mentions": [
-                {"field": m.field, "start": m.start, "end": m.end, "type": m.type}
-                for m in item.mentions
-            ],
-        }
-        for item in ITEMS
-    ]
+    rows = [as_row(item) for item in ITEMS]
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     return tune(
         {
