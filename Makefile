@@ -12,7 +12,7 @@ export HF_HUB_OFFLINE := 1
 # One file to one worker: its tests share what was made for them. How many: tests/conftest.py.
 PARALLEL := -n auto --dist loadfile
 
-.PHONY: demo test quick check lint types imports pages compiled docs bench release-check clean wheel
+.PHONY: demo test quick check lint types imports compiled docs bench release-check clean wheel
 
 demo: $(VENV)/.run
 	$(BIN)/medstress demo --out runs/demo
@@ -30,7 +30,7 @@ test: $(VENV)/.dev
 quick: $(VENV)/.dev
 	$(BIN)/pytest $(PARALLEL) tests/unit
 
-check: types lint imports pages
+check: types lint imports
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -41,9 +41,6 @@ types: $(VENV)/.dev
 
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports --no-logo
-
-pages: $(VENV)/.dev
-	$(BIN)/python scripts/generate_docs.py --check
 
 # Once, while mypy has one core: every worker would compile all tests. `pytest` tells what fails.
 compiled: $(VENV)/.dev

@@ -90,45 +90,16 @@ def workbench() -> ModuleType:
     return sys.modules[name]
 
 
-STORE = Path(__file__).with_name("sentences.json")
-"""What messages say, by test; `pytest --write-sentences FILES` stores it anew."""
-TOLD = pytest.StashKey[dict[str, list[str]]]()
-"""By test that ran with --write-sentences: what it was told."""
-FAILED = pytest.StashKey[bool]()
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --write-sentences and --approve-pictures."""
-    parser.addoption(
-        "--write-sentences", action="store_true", help="store the messages that the tests get"
-    )
+    """Add --approve-pictures."""
     parser.addoption(
         "--approve-pictures", action="store_true", help="store how the pages look in tests/web"
     )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Collect garbage rarely; refuse to write from several processes: each knows its own tests."""
-    gc.set_threshold(50_000)  # with Python's 700 the collector took a thirtieth of the time
-    if config.getoption("--write-sentences"):
-        if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
-            raise pytest.UsageError("--write-sentences writes from one process: leave out -n")
-        config.stash[TOLD] = {}
-
-
-def stored() -> dict[str, list[str]]:
-    """All sentences, by the id of their test."""
-    if not STORE.exists():
-        return {}
-    found: dict[str, list[str]] = json.loads(STORE.read_text("utf-8"))
-    return found
-
-
-def normal(text: str, temporary: Path) -> str:
-    """Put marks in place of temporary folders, this repository and ports that a system gave."""
-    text = re.sub(rf"{re.escape(str(temporary))}/[\w.-]+", "<tmp>", text)
-    text = parts_of(text.replace(str(ROOT), "<root>"))[0]
-    return re.sub(r"(127\.0\.0\.1|localhost):\d{5}\b", r"\1:<port>", text)
+def pytest_configure() -> None:
+    """Collect garbage rarely: with Python's 700 the collector took a thirtieth of the time."""
+    gc.set_threshold(50_000)
 
 
 NEXT = re.compile(r"(?:; (?:next|once mended)| (?:Next|Once mended)): (.+)$", re.MULTILINE)
@@ -147,76 +118,14 @@ def parted() -> Callable[[str], tuple[str, str]]:
     return parts_of
 
 
-def stands(text: str, words: Iterable[str]) -> None:
-    """Fail where a word does not stand in a message."""
-    for word in words:
-        assert word in text, f"{word!r} does not stand in: {text}"
-
-
-def expected(node: str, sentences: dict[str, list[str]], number: int) -> str:
-    """The sentence that is stored; fails with what to do where there is none."""
-    mine = sentences.get(node, [])
-    if number >= len(mine) or not mine[number]:
-        pytest.fail(
-            f"no sentence {number + 1} of this test is stored; read what it got, then run "
-            f"pytest --write-sentences {node.split('::')[0]}"
-        )
-    return mine[number]
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Remember whether the test itself passed."""
-    report = yield
-    if report.when == "call":
-        item.stash[FAILED] = not report.passed
-    return report
-
-
-@pytest.fixture(scope="session")
-def stored_sentences() -> dict[str, list[str]]:
-    """What is stored, read once."""
-    return stored()
-
-
 @pytest.fixture
-def said(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    stored_sentences: dict[str, list[str]],
-) -> Iterator[Callable[..., None]]:
-    """Compare a message with the stored one: `said(str(error.value), "'key'")`.
-
-    `words` have to stand in the message, however it is worded: the key and the place it names.
-    """
-    node = request.node.nodeid
-    told: list[str] = []
+def said() -> Callable[..., None]:
+    """Fail where a message lacks what it has to name: `said(str(error.value), "'key'")`."""
 
     def compare(message: str, *words: str) -> None:
         assert isinstance(message, str), f"expected a message, got {message!r}"
         assert message.strip(), "the message is empty"
-        text = normal(message, tmp_path_factory.getbasetemp())
-        stands(text, words)
-        if not writes:
-            assert text == expected(node, stored_sentences, len(told))
-        told.append(text)
+        for word in words:
+            assert word in message, f"{word!r} does not stand in: {message}"
 
-    writes = request.config.getoption("--write-sentences")
-    yield compare
-    if request.node.stash.get(FAILED, True):
-        return
-    if writes:
-        request.config.stash[TOLD][node] = told
-    elif len(told) < len(stored_sentences.get(node, [])):
-        pytest.fail("more sentences are stored than this test got; run pytest --write-sentences")
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what was told, sorted by test; other entries stay."""
-    if not session.config.getoption("--write-sentences"):
-        return
-    told = session.config.stash[TOLD]
-    ran = {node: sentences for node, sentences in told.items() if sentences}
-    kept = {node: each for node, each in stored().items() if node not in told}
-    text = json.dumps(dict(sorted((kept | ran).items())), ensure_ascii=False, indent=1)
-    STORE.write_text(text + "\n", encoding="utf-8")
+    return compare

@@ -1,14 +1,7 @@
-"""The help texts, letter by letter.
-
-After a change that is meant, write the snapshots anew and read the difference:
-
-    MEDSTRESS_SNAPSHOTS=write .venv/bin/pytest tests/cli/test_help.py
-"""
+"""Help, wrong command lines, `list` and `doctor`."""
 
 from __future__ import annotations
 
-import os
-import sys
 import tomllib
 from pathlib import Path
 
@@ -20,31 +13,19 @@ from medstress.cli.parser import KINDS
 from medstress.prompts import load_prompts
 from medstress.version import __version__
 
-SNAPSHOTS = Path(__file__).with_name("snapshots")
-WRITE = "MEDSTRESS_SNAPSHOTS"
 
-
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other Pythons wrap help differently")
-@pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_the_help_of_every_command_is_that_of_its_snapshot(medstress, command):
-    told = medstress(*filter(None, [command, "--help"]))
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(medstress, command):
+    told = medstress(command, "--help")
     assert (told.code, told.err) == (0, "")
-    path = SNAPSHOTS / f"{command or 'medstress'}.txt"
-    if os.environ.get(WRITE) == "write":
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(told.out, encoding="utf-8")
-    assert told.out == path.read_text("utf-8"), f"as meant? then: {WRITE}=write pytest {__file__}"
-
-
-def test_there_is_no_snapshot_of_a_command_that_is_gone():
-    names = {path.stem for path in SNAPSHOTS.iterdir()}
-    assert names == {"medstress", *COMMANDS}
+    assert told.out.startswith(f"usage: medstress {command} ")
 
 
 def test_without_arguments_the_help_is_shown(medstress):
     told = medstress()
     assert (told.code, told.err) == (0, "")
-    assert told.out == (SNAPSHOTS / "medstress.txt").read_text("utf-8")
+    assert told.out == medstress("--help").out
+    assert all(f"\n  {command} " in told.out for command in COMMANDS)
 
 
 def test_the_version_is_one_line_on_stdout(medstress):
