@@ -22,8 +22,8 @@ from medstress.results.load import StoredRun, open_run
 from medstress.results.reviewed import is_judgeable
 from medstress.results.rows import trial_rows
 from medstress.store.codec import decode_edits
-from medstress.store.formats import CHECKS
 from medstress.store.run_store import RunStore
+from medstress.store.views import CHECKS
 
 CIRCLE = (
     "its attack excluded or refuted names by tables and wording that this checker is or includes, "

@@ -28,8 +28,8 @@ from medstress.results.last_edits import last_edits
 from medstress.results.load import StoredRun, open_run
 from medstress.results.rows import SCORER, trial_rows
 from medstress.store.codec import decode_edits
-from medstress.store.formats import PERPLEXITIES
 from medstress.store.run_store import RunStore
+from medstress.store.views import PERPLEXITIES
 
 CHUNK = 64
 """Trials scored between two commits."""

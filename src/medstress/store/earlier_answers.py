@@ -69,7 +69,7 @@ def earlier_answers(
         with interpreting(path):
             opened = open_for_reading(path)
             with closing(opened.db) as db:
-                if not opened.format:
+                if opened.is_empty:
                     return None
                 opened.make_views()
                 return _read(db, model_hash, task)
@@ -86,7 +86,7 @@ def spent_in(folder: Path) -> list[Spending]:
         with interpreting(path):
             opened = open_for_reading(path)
             with closing(opened.db) as db:
-                if not opened.format:
+                if opened.is_empty:
                     return []
                 opened.make_views()
                 return read_spending(db)

@@ -13,10 +13,10 @@ from polars.io.plugins import register_io_source
 from medstress.core.calls import FROM_CACHE, PACKED
 from medstress.core.errors import StoreError
 from medstress.files.writing import Access, atomic_path, make_folder
-from medstress.store.formats import make_views
 from medstress.store.merge_order import Order
 from medstress.store.packed import GROUP, SCHEMA, file_digest
 from medstress.store.spending import VICTIM
+from medstress.store.views import make_views
 
 # What is known only over all calls. The marks are those of the queries in
 # `medstress.store.reader` and `medstress.store.spending`.
