@@ -15,9 +15,6 @@ def valid_cell(row: Row) -> Cell:
     """Return a cell with `asr_valid` and who vouches for it, or "unknown" with the bounds.
 
     If every success is refuted and none was cut off, no success is valid, and that is known.
-
-    The estimate in summaries of format 1 rests on rules, which vouch for nothing. It counts as
-    unknown too, without bounds.
     """
     unknown, censored = number(row, "n_validity_unknown"), number(row, "n_censored")
     notes = (f"{count(unknown)} unknown",) * bool(unknown)
@@ -25,7 +22,7 @@ def valid_cell(row: Row) -> Cell:
     between = bounds_text(row.get("asr_valid_bounds"))
     bounds = (between,) * bool(between)
     valid = row.get("asr_valid")
-    if not valid or "vouched_by" not in valid:
+    if not valid:
         if not number(row, "n_flipped"):
             possible = bounds * any(row.get("asr_valid_bounds") or ())
             return Cell(value="no success", lines=possible + notes)

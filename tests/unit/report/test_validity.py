@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from medstress.metrics import Estimate
-from medstress.report import render_report
-from medstress.report.sections import rates_table
 from medstress.report.validity import valid_cell
 
 BOUNDS = {"asr_valid_bounds": [0.0, 0.3, 0.4], "n_flipped": 40}
@@ -42,22 +40,6 @@ def test_an_interval_beyond_bounds_that_assume_nothing_is_explained() -> None:
     assert "the interval is for items like these, the bounds for these alone" in lines
     within = valid_cell({"asr_valid": valid | {"high": 0.35}, **BOUNDS}).lines
     assert not any("items like these" in line for line in within)
-
-
-def test_a_rate_of_format_1_rests_on_rules_and_is_unknown() -> None:
-    rate = {"value": 0.0, "n": 100, "low": 0.0, "high": 0.04, "method": "Wilson 95 %"}
-    cell = valid_cell({"asr_valid": rate, "n_validity_unknown": 3, "n_flipped": 3})
-    assert (cell.value, cell.lines) == ("unknown", ("3 unknown",))
-
-
-def test_a_summary_of_format_1_has_a_page(samples) -> None:
-    old = samples.estimate(0, 51)
-    rows = [samples.result("drugs", "random", 0)]
-    row = {k: v for k, v in rows[0].items() if k != "asr_valid_bounds"} | {"asr_valid": old}
-    table = rates_table([row])
-    assert samples.shown(table)[0]["ASR, valid successes"].startswith("unknown")
-    page = render_report(samples.summary(results=[row], pooled=[], format=1), [], {})
-    assert "unknown" in page
 
 
 def test_without_a_success_there_is_nothing_to_be_known() -> None:

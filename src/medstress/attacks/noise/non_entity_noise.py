@@ -139,7 +139,8 @@ def control_of(spec: Mapping[str, Any]) -> dict[str, Any] | None:
     shared: dict[str, Any] = {key: own[key] for key in _SHARED if key in own}
     kind = NOISES.get(spec["name"])
     # There are no keys for words and recognisers here: a noise that sets them goes into `of`.
-    if kind and kind(**shared).spec() == {**kind(**shared).spec(), **own}:
+    is_plain = own.get("words") is None and own.get("recogniser") is None
+    if kind and is_plain and (plain := kind(**shared).spec()) == {**plain, **own}:
         return {"noise": kind.name, **shared}
     return {"noise": "swap_noise", "of": own}
 

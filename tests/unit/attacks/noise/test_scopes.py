@@ -90,7 +90,7 @@ def test_the_control_counts_what_the_noise_changes_with_its_words(kind: Any) -> 
     assert control.counted.spec() == {
         key: value
         for key, value in kind.spec().items()
-        if key not in ("budget", "search", "side", "max_change")
+        if key not in ("budget", "search", "side", "max_change", "field")
     }
 
 
