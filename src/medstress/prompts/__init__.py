@@ -41,7 +41,6 @@ PIECES: Mapping[str, tuple[str, ...]] = {
     "judge_categories": ("inserted", "categories"),
     "judge_mention": ("question", "options", "before", "after", "rationale", "clause"),
     "control_neutral": ("marked", "slots", "evidence"),
-    "control_paraphrase": ("text",),
 }
 """The prompts of a set, one file each, and the variables each is given."""
 CATEGORIES, EXEMPLARS = "categories.toml", "exemplars.jsonl"

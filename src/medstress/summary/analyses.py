@@ -95,7 +95,7 @@ def remarks(reader: RunReader) -> list[str]:
         )
     failed = [inquiry.purpose for inquiry in reader.inquiries() if inquiry.note is not None]
     # Missing queries of significance tests are reported beside the tests.
-    if n_unjudged := failed.count("judge") + failed.count("slope"):
+    if n_unjudged := failed.count("judge"):
         found.append(
             f"the reasonings of {n_unjudged} trials could not be fully judged: run again with "
             "--retry-failed."

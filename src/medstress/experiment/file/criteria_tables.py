@@ -114,7 +114,7 @@ class RequireTable(TomlTable):
         return self.model_dump(mode="json", exclude_none=True, exclude={"use"})
 
 
-_SIGNED = (*NET, "pearson", "spearman", "f1", "precision", "recall", "slope")
+_SIGNED = (*NET, "pearson", "spearman", "f1", "precision", "recall")
 """Beginnings of metrics that may be negative: differences and correlations."""
 
 COMPUTED = (
