@@ -134,10 +134,10 @@ room](review.md).
 
 `asr_valid` of a row has `truth` (which truth it is of), `n_labels`, `n_disputed`, `n_unlabelled`
 and `settled_ends` beside the fields of an estimate.
-`validity`: `truth`;
-`why` there is no estimate, else null; `n_sampled`, successes in a random sample; `panel`, null where no
-judge labelled a success: `n_labels` (of people), and of the keys that people call right and wrong
-the shares of which the panel says so too (`sensitivity`, `specificity`).
+`validity`: `truth`; `why` there is no estimate, else null; `n_sampled`, successes in a random
+sample; `panel`, null where no judge labelled a success: `n_labels` (of people), and of the keys
+that people call right and wrong the shares of which the panel says so too (`sensitivity`,
+`specificity`).
 [Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
 `near_advantage`, of runs with a near and a random arm of the same budget: a row for each near arm,

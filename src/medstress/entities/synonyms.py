@@ -70,8 +70,8 @@ def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None
 
     Args:
         source: ``default`` (the shipped drug and disease tables; names of one UNII or one
-            disease heading are synonyms), ``none``, or a path: a .csv or .tsv
-            table with the columns ``concept`` and ``name``, UMLS' MRCONSO.RRF, or an OBO file.
+            disease heading are synonyms), ``none``, or a path: a .csv or .tsv table with the
+            columns ``concept`` and ``name``, UMLS' MRCONSO.RRF, or an OBO file.
         base: folder that a relative path starts from.
         needed: the names that will be looked up; from MRCONSO.RRF, which has millions, only their
             concepts are loaded. None: all.

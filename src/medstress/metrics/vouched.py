@@ -68,11 +68,10 @@ def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
     """Estimate the share of eligible trials whose pick is a success after which the key holds.
 
     People's labels count if they are of a random sample of the successes (`sampled`), or of all
-    of them. With v the valid share among the labels, asr_valid = asr v, and
-    with the ends of both low = asr_valid - sqrt(((asr - asr_low) v)^2 + ((v - v_low) asr)^2); high
-    likewise. Successes that a rule refuted are a stratum of their own: without labels there, none
-    of them is valid. If people labelled every success, nothing is left to guess, and the rate is a
-    plain share.
+    of them. With v the valid share among the labels, asr_valid = asr v, and with the ends of both
+    low = asr_valid - sqrt(((asr - asr_low) v)^2 + ((v - v_low) asr)^2); high likewise. Successes
+    that a rule refuted are a stratum of their own: without labels there, none of them is valid.
+    If people labelled every success, nothing is left to guess, and the rate is a plain share.
 
     Sampled successes on which people disagree, cannot say or said nothing are no random part of
     the sample: left out, they may flatter either way. So the ends are also given for when all of
