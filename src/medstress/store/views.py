@@ -8,8 +8,7 @@ from pathlib import Path
 from medstress.store.known_schema import FORMAT, RUN, check_schema, sql_of
 from medstress.store.packed_tables import make_tables
 
-SIMILARITY, DISTANCES, PERPLEXITIES = "prompt_similarity", "distances", "perplexities"
-CHECKS = "checks"
+SIMILARITY, DISTANCES = "prompt_similarity", "distances"
 """What is found about a trial after it has ended, by its name in the result."""
 
 _CALLS = """
