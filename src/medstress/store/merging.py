@@ -14,12 +14,10 @@ from typing import Any
 import orjson
 
 from medstress.core.calls import FROM_CACHE
-from medstress.files.writing import Access
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.formats import bring_up_to_date
 from medstress.store.merge_answers import MergedAnswers
 from medstress.store.merge_order import Order, plan_order
-from medstress.store.packed_tables import FILES
 from medstress.store.shards import SHARDS, StoredShard
 
 _TRIALS = "SELECT trial_id, arm, item, repeat FROM main.trials WHERE id BETWEEN ? AND ? ORDER BY id"
@@ -67,10 +65,7 @@ class Counts:
 
 
 def write_merged(
-    file: Path,
-    shards: Sequence[StoredShard],
-    manifest: Mapping[str, Any],
-    beside: tuple[Path, Access] | None = None,
+    file: Path, shards: Sequence[StoredShard], manifest: Mapping[str, Any]
 ) -> Counts:
     """Write the database of a merged run.
 
@@ -78,15 +73,11 @@ def write_merged(
         file: a new, empty file.
         shards: of one plan, in order, each item in one of them.
         manifest: of the merged run; `SHARDS` is completed with the counts.
-        beside: the folder for Parquet files with the exchanges, and who may read them; default:
-            the exchanges stand in the database.
 
     Raises:
         sqlite3.Error: it cannot be written.
     """
-    # Polars asks for the rows to pack in a thread of its own.
-    one_thread = beside is None
-    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=one_thread)) as db:
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
         for pragma in _PRAGMAS:
             db.execute(f"PRAGMA {pragma}")
         bring_up_to_date(db, file)
@@ -113,13 +104,8 @@ def write_merged(
             "answered_otherwise": counts.answered_otherwise,
             "n_answers": counts.n_answers,
             HELD: {str(each.shard.number): each.held for each in shards},
+            LAST: db.execute("SELECT COALESCE(MAX(id), 0) FROM main.answers").fetchone()[0],
         }
-        if beside is not None:
-            from medstress.store.packing import pack  # loads polars
-
-            numbers = [each.shard.number for each in shards]
-            told[FILES] = pack(db, order, numbers, *beside)
-        told[LAST] = db.execute("SELECT COALESCE(MAX(id), 0) FROM main.answers").fetchone()[0]
         db.executemany(
             "INSERT INTO main.manifest (key, value) VALUES (?, ?)",
             [
@@ -129,8 +115,6 @@ def write_merged(
         )
         link(db, RUN_CHAIN)
         db.execute("COMMIT")
-        if beside is not None:
-            db.execute("VACUUM")
     return counts
 
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from itertools import chain
-from typing import TYPE_CHECKING
 
 from medstress.core.calls import Chosen, Generated
 from medstress.store.codec import decode_answer
-
-if TYPE_CHECKING:
-    from medstress.store.packed_calls import PackedCalls
 
 _CLEAN = """
 SELECT e.trial, e.body FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm
@@ -19,20 +14,16 @@ ORDER BY e.trial, e.seq
 """
 
 
-def clean_replies(
-    db: sqlite3.Connection, victim: str, n: int, packed: PackedCalls | None = None
-) -> list[str]:
+def clean_replies(db: sqlite3.Connection, victim: str, n: int) -> list[str]:
     """Return raw replies about the clean items of the first trials; of a conversation, the last.
 
     Args:
         db: the run.
         victim: label of the victim.
         n: the largest number of trials.
-        packed: its packed exchanges, if there are any.
     """
     last: dict[int, str] = {}
-    before = packed.clean_bodies(db, victim) if packed is not None else iter(())
-    for trial, body in chain(before, db.execute(_CLEAN, (victim,))):
+    for trial, body in db.execute(_CLEAN, (victim,)):
         if trial not in last and len(last) == n:
             break
         last[trial] = body

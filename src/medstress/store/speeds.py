@@ -7,15 +7,14 @@ from contextlib import closing
 from pathlib import Path
 
 from medstress.core.errors import StoreError
+from medstress.store.formats import make_views
 from medstress.store.odd_rows import interpreting
 from medstress.store.opening import open_for_reading
 from medstress.store.run_store import FILE
 
 _BUSY = """
-SELECT TOTAL(s.n), TOTAL(s.seconds) FROM (
-    SELECT trial, 1 AS n, seconds FROM answers WHERE seconds > 0
-    UNION ALL SELECT trial, n_timed, seconds FROM packed_answers) s
-JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm WHERE a.victim = ?
+SELECT COUNT(*), TOTAL(s.seconds) FROM answers s
+JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm WHERE s.seconds > 0 AND a.victim = ?
 """
 
 
@@ -29,7 +28,7 @@ def seconds_of_calls(folder: Path, model_hash: str) -> tuple[int, float]:
         return 0, 0.0
     try:
         with interpreting(path), closing((opened := open_for_reading(path)).db) as db:
-            opened.make_views()
+            make_views(db, opened.format)
             row = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
             victims = json.loads(row[0]) if row else {}
             calls, seconds = 0, 0.0
