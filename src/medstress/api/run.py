@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from medstress.api.checked import checked
 from medstress.api.first import First, Groups, Model, OneAttack

@@ -12,6 +12,7 @@ from typing import Any
 
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
+from medstress.store.formats import make_views
 from medstress.store.odd_rows import interpreting
 from medstress.store.opening import open_for_reading
 from medstress.store.run_store import FILE
@@ -71,7 +72,7 @@ def earlier_answers(
             with closing(opened.db) as db:
                 if not opened.format:
                     return None
-                opened.make_views()
+                make_views(db, opened.format)
                 return _read(db, model_hash, task)
     except (StoreError, sqlite3.Error):
         return None
@@ -88,7 +89,7 @@ def spent_in(folder: Path) -> list[Spending]:
             with closing(opened.db) as db:
                 if not opened.format:
                     return []
-                opened.make_views()
+                make_views(db, opened.format)
                 return read_spending(db)
     except (StoreError, sqlite3.Error):
         return []

@@ -64,9 +64,7 @@ class Counts:
     model are."""
 
 
-def write_merged(
-    file: Path, shards: Sequence[StoredShard], manifest: Mapping[str, Any]
-) -> Counts:
+def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[str, Any]) -> Counts:
     """Write the database of a merged run.
 
     Args:

@@ -26,7 +26,7 @@ DECLARED = [
     'tok_enizers>=1; extra == "transformers"',
     'peft>=0.21; extra == "adapters"',
     'medstress[transformers]; extra == "adapters"',
-    'vllm>=0.11; sys_platform == "nowhere" and extra == "vllm"',
+    'solver>=0.11; sys_platform == "nowhere" and extra == "solver"',
 ]
 
 
@@ -57,7 +57,7 @@ def test_an_extra_brings_what_is_its_own_here_and_that_of_extras_that_it_names(
 ) -> None:
     assert list(requirements()) == ["numpy"]
     assert list(requirements("adapters")) == ["peft", "torch", "tok_enizers"]
-    assert requirements("vllm") == {}
+    assert requirements("solver") == {}
     del installed["torch"]
     installed["peft"] = "0.20.3"
     assert lacking_of("adapters") == ["peft is 0.20.3, medstress needs >=0.21", "torch is missing"]
