@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
-from medstress.core.calls import FROM_CACHE
+from medstress.core.calls import FROM_CACHE, Chosen, Generated
 from medstress.core.errors import StoreError
-from medstress.store import begun, consumed, replies, reviews
-from medstress.store.codec import decode_item
+from medstress.store import begun, consumed, reviews
+from medstress.store.codec import decode_answer, decode_item
 from medstress.store.formats import CHAIN_BEGINS, make_views
 from medstress.store.inquiries import StoredInquiry, read_inquiries
 from medstress.store.known_schema import FORMAT
@@ -23,8 +24,6 @@ from medstress.store.review_store import reviews_doubt, stored_reviews
 from medstress.store.root import KeptRoot, current_root, kept_roots, root_parts
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending, read_totals
-from medstress.store.stored_rows import StoredExchange as StoredExchange
-from medstress.store.stored_rows import StoredTrial as StoredTrial
 from medstress.store.trial_digest import ended
 
 # If several queries share a call, the first of them in the plan's order pays for it, so that the
@@ -42,6 +41,55 @@ GROUP BY trial, purpose, query
 """
 _INQUIRIES = begun.INQUIRIES
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
+_CLEAN = """
+SELECT e.trial, e.body FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm
+WHERE a.victim = ? AND e.role = 'victim' AND e.purpose = 'baseline' AND e.body IS NOT NULL
+ORDER BY e.trial, e.seq
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTrial:
+    """One finished trial, as stored."""
+
+    trial: int
+    trial_id: str
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    spec: str
+    seed: int | None
+    repeat: int
+    item: int
+    verdict: str
+    result: dict[str, Any]
+    n_paid: int
+    n_cached: int
+    n_failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredExchange:
+    """One call that a trial consumed, or one computed ahead and never consumed."""
+
+    trial: int
+    trial_id: str
+    victim: str
+    item: int
+    role: str
+    purpose: str
+    query: int | None
+    call: int | None
+    key: bytes
+    edits: str | None
+    request: str | None
+    answer: str | None
+    cached: bool
+    seconds: float | None
+    tokens_in: int | None
+    tokens_out: int | None
+    error: str | None
 
 
 class RunReader:
@@ -309,8 +357,14 @@ class RunReader:
         return read_spending(self._db)
 
     def clean_replies(self, victim: str, n: int) -> list[str]:
-        """Return the raw replies of a victim about the first n clean items."""
-        return replies.clean_replies(self._db, victim, n)
+        """Return the raw replies of a victim about the first n clean items; of a conversation, the
+        last."""
+        last: dict[int, str] = {}
+        for trial, body in self._db.execute(_CLEAN, (victim,)):
+            if trial not in last and len(last) == n:
+                break
+            last[trial] = body
+        return [_raw(body) for body in last.values()]
 
     def exchanges(self) -> Iterator[StoredExchange]:
         """Yield all consumed calls in the plan's order, then calls ahead never consumed."""
@@ -333,3 +387,12 @@ class RunReader:
             columns = dict(zip(StoredExchange.__slots__, row, strict=True))
             columns["cached"] = bool(columns["cached"])
             yield StoredExchange(**columns)
+
+
+def _raw(body: str) -> str:
+    answer = decode_answer(body, 0, 0)
+    if isinstance(answer, Generated):
+        thought = f"<think>{answer.reasoning}" if answer.reasoning else ""
+        thought += "</think>" if thought and answer.text else ""
+        return f"{thought}{answer.text}"
+    return str(answer.text) if isinstance(answer, Chosen) and answer.text is not None else body

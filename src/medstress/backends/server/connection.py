@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Lock
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState, Retrying
 
 T = TypeVar("T", Generated, Scored)
+R = TypeVar("R")
 
 _GREETINGS = 3
 """Attempts to list a server's models."""
@@ -48,9 +48,7 @@ class Patience:
     answer: float = ANSWER_SECONDS
     """Time limit of a whole request, from its first step to the last byte, in seconds."""
 
-    def again(
-        self, attempts: int, helps: Callable[[ServerTrouble], bool], sleep: Callable[[float], Any]
-    ) -> Retrying:
+    def again(self, attempts: int, helps: Callable[[ServerTrouble], bool]) -> Retrying:
         """Return the attempts, with waits of full jitter on top of what the server asks."""
         from tenacity import (
             Retrying,
@@ -66,7 +64,6 @@ class Patience:
             retry=retry_if_exception(
                 lambda error: isinstance(error, ServerTrouble) and helps(error)
             ),
-            sleep=sleep,
             reraise=True,
         )
 
@@ -90,7 +87,6 @@ class Connection:
         limits: rate limits, shared by all threads.
         max_in_flight: the most connections.
         patience: time limits and retries.
-        sleep: waits between attempts.
 
     Attributes:
         models: names of the models that it lists, for messages.
@@ -106,7 +102,6 @@ class Connection:
         *,
         max_in_flight: int,
         patience: Patience | None = None,
-        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self.server = server
         self.models: list[str] = []
@@ -115,7 +110,6 @@ class Connection:
         self.n_late = 0
         self._limits = limits
         self._patience = patience or Patience()
-        self._sleep = sleep
         self._lock = Lock()
         self._n_unreachable = 0
         self._client, self._allowance = open_client(server, max_in_flight, self._patience.connect)
@@ -139,7 +133,7 @@ class Connection:
         Raises:
             UsageError: the server cannot be reached, is not trusted, or refuses the key.
         """
-        again = self._patience.again(_GREETINGS, _may_be_starting, self._sleep)
+        again = self._patience.again(_GREETINGS, _may_be_starting)
         try:
             listing = read_listing(lambda path: again(self._content, "GET", path))
         except ServerTrouble as trouble:
@@ -172,7 +166,7 @@ class Connection:
             ServerTrouble: there is no answer after all attempts.
         """
         attempts = self._patience.attempts
-        again = self._patience.again(attempts, lambda error: error.then is Then.AGAIN, self._sleep)
+        again = self._patience.again(attempts, lambda error: error.then is Then.AGAIN)
         try:
             for attempt in again:
                 with attempt:
@@ -273,3 +267,37 @@ class Connection:
         except AnswerEncoded:
             sentence = f"{where} sent its answer in an encoding that was not requested"
             raise ServerTrouble(sentence, Then.AGAIN) from None
+
+
+class FirstRequest:
+    """Lets one request through, and the others once it is over and does not stop the run.
+
+    It may show that the server answers as another model.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._is_over = False
+        self._stopped: ServerTrouble | None = None
+
+    def then(self, ask: Callable[[], R]) -> R:
+        """Make a request when its turn comes.
+
+        Raises:
+            ServerTrouble: the request's own, or that of the first request if it stops the run.
+        """
+        if self._is_over:
+            return ask()
+        with self._lock:
+            if self._stopped is not None:
+                raise ServerTrouble(str(self._stopped), Then.STOP)
+            if not self._is_over:
+                try:
+                    return ask()
+                except ServerTrouble as trouble:
+                    if trouble.then is Then.STOP:
+                        self._stopped = trouble
+                    raise
+                finally:
+                    self._is_over = self._stopped is None
+        return ask()

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 from medstress.backends.options import BackendOptions
 from medstress.backends.server.address import address_of, key_of
-from medstress.backends.server.connection import Connection, Patience
+from medstress.backends.server.connection import Connection, FirstRequest, Patience
 from medstress.backends.server.errors import Server, ServerTrouble, Then
-from medstress.backends.server.first_request import FirstRequest
 from medstress.backends.server.model_names import AnsweringModel, MatchModel
 from medstress.backends.server.rate_limits import RateLimits
 from medstress.backends.server.replies import (
