@@ -289,8 +289,6 @@ class BackendTraits:
     """The model's number of parameters, if counted."""
     by_item: bool = False
     """Whether it wants to know which item a call belongs to (`answer_for`)."""
-    near: float = 1.0
-    """Most nats between two options whose order another batch may turn (docs/performance.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
