@@ -159,6 +159,16 @@ ANSWERS = _defined(
         "was rejected, or the trial failed before; those that are held are held in `asr`",
     ),
 )
+CHANGE = _defined(
+    SCORE,
+    (
+        "key_probability_change",
+        "Change of P(key)",
+        "mean change of the probability of the key from the clean answer to that at the first "
+        "success, else to the last edit that was asked, over eligible trials; null with a reason "
+        "where the victim gives no scores",
+    ),
+)
 QUERIES = _defined(
     COUNT,
     ("queries.asked", "Asked", "perturbed queries that the attacks used up: paid, cached, failed"),
@@ -200,13 +210,6 @@ VARIETY = (
             "Perplexity ratio",
             "median over items: perplexity of the edited options in their place over that of the "
             "clean ones, by the model of `medstress naturalness`; absent until that was run",
-        ),
-        (
-            "key_probability_change",
-            "Change of P(key)",
-            "mean change of the probability of the key from the clean answer to that at the first "
-            "success, else to the last edit that was asked, over eligible trials; null with a "
-            "reason where the victim gives no scores",
         ),
         (
             "letter_mass",
@@ -339,7 +342,7 @@ GROUPS: Mapping[str, Sequence[Measure]] = {
     "Rates": (*RATES, VALID, CHANCE),
     "Controls": CONTROLS,
     "Trials": COUNTS,
-    "Answers": ANSWERS,
+    "Answers": (*ANSWERS, *CHANGE),
     "Queries": (*QUERIES, *TO_SUCCESS),
     "Successes": (*VARIETY, *VARIANTS),
     "Changed passages": EVIDENCE,
