@@ -19,9 +19,7 @@ from medstress.metrics.chance import above_chance, chance_of
 from medstress.metrics.controls import control_fields, is_control, repaired, with_controls
 from medstress.metrics.counts import check_trial, count_verdicts, is_unattacked, seed_order
 from medstress.metrics.diversity import both_diversities
-from medstress.metrics.measured import Elsewhere, Source, measured
 from medstress.metrics.pairs import attack_tests
-from medstress.metrics.perplexity import perplexity_fields
 from medstress.metrics.similarity import prompt_similarity
 from medstress.metrics.success import (
     asr,
@@ -73,7 +71,6 @@ def summarise(
     budgets: Mapping[str, int],
     roles: Mapping[RowKey, Roles] | None = None,
     without: Reasons | None = None,
-    elsewhere: Elsewhere | None = None,
 ) -> dict[str, Any]:
     """Compute the summary of a run, finished or not, in the shape of `summary --json`.
 
@@ -89,7 +86,6 @@ def summarise(
         budgets: perturbed queries per item, by attack label; the largest where it varies.
         roles: calls and tokens by role of the rows whose attack asks other roles.
         without: the controls that attacks have not.
-        elsewhere: the errors of the run's checker on labelled pairs.
 
     Returns:
         A dictionary that `json.dumps(..., allow_nan=False)` takes.
@@ -103,11 +99,10 @@ def summarise(
         rows[trial.dataset, trial.group, trial.victim, trial.attack, trial.seed].append(trial)
     _check_ledgers(rows, ledgers)
     keys = sorted(rows, key=lambda key: (key[:4], seed_order(key[4])))
-    sources = measured(trials, elsewhere)
     roles, without = roles or {}, without or {}
     results = {
         key: {
-            **_row(key, rows[key], ledgers[key], budgets[key[3]], sources),
+            **_row(key, rows[key], ledgers[key], budgets[key[3]]),
             **_beside_controls([key], rows, budgets[key[3]], without),
             **_asked_roles(roles, [key]),
         }
@@ -117,7 +112,7 @@ def summarise(
         "format": FORMAT,
         "experiment": dict(experiment),
         "results": list(results.values()),
-        "pooled": _pooled(results, rows, ledgers, budgets, roles, without, sources),
+        "pooled": _pooled(results, rows, ledgers, budgets, roles, without),
         "slices": [],
         "requirements": [],
         "tests": attack_tests(trials),
@@ -133,7 +128,6 @@ def _pooled(
     budgets: Mapping[str, int],
     roles: Mapping[RowKey, Roles],
     without: Reasons,
-    sources: Mapping[str, Source],
 ) -> list[dict[str, Any]]:
     """Pool the seeds of each attack; a deterministic attack keeps a row of its own."""
     pools: dict[tuple[str, str, str, str, bool], list[RowKey]] = defaultdict(list)
@@ -149,7 +143,7 @@ def _pooled(
         pooled = [trial for key in members for trial in rows[key]]
         ledger = _total(ledgers[key] for key in members)
         place = dataset, group, victim, attack, None
-        row = _row(place, pooled, ledger, budgets[attack], sources)
+        row = _row(place, pooled, ledger, budgets[attack])
         found.append(
             {
                 **row,
@@ -202,7 +196,6 @@ def _row(
     trials: Sequence[TrialRow],
     ledger: Ledger,
     budget: int,
-    sources: Mapping[str, Source],
 ) -> dict[str, Any]:
     """Compute one row of results or of pooled, the fields in the documented order."""
     dataset, group, victim, attack, seed = key
@@ -226,7 +219,7 @@ def _row(
         "asr": asr(attacked).as_json(),
         "asr_bounds": asr_bounds(attacked, budget),
         "asr_decided": asr_decided(attacked).as_json(),
-        **validity_fields(attacked, sources),
+        **validity_fields(attacked),
         "asr_by_variant": {
             name: estimate.as_json() for name, estimate in asr_by_variant(attacked).items()
         },
@@ -237,7 +230,6 @@ def _row(
         "diversity": diversity.as_json(),
         "diversity_unbiased": unbiased.as_json(),
         "prompt_similarity": prompt_similarity(trials).as_json(),
-        **perplexity_fields(trials),
         **answer_fields(trials),
         **(
             {}
