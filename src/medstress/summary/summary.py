@@ -14,7 +14,6 @@ from medstress.experiment.plan.spending import describe_spending
 from medstress.metrics.arms import largest_budget
 from medstress.metrics.clean_answers import clean_answers
 from medstress.metrics.controls import attacks_only
-from medstress.metrics.near_advantage import near_advantages
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.metrics.variance import variance_rows
 from medstress.results.answer_warnings import about_answers
@@ -73,8 +72,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
-    if (checks := manifest.get("settings", {}).get("flip_check")) == "sample":
-        experiment["flip_check"] = checks
     if (left := saved(run, trials)) is not None:
         experiment["decided"] = left
     budgets = _budgets(trials)
@@ -136,8 +133,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         *remarks(run),
         *frozen_lines(manifest),
     ]
-    if near := near_advantages(trials):
-        found["near_advantage"] = near
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
     add_slopes(found, run)
