@@ -6,7 +6,6 @@ import sqlite3
 from pathlib import Path
 
 from medstress.store.known_schema import FORMAT, RUN, check_schema, sql_of
-from medstress.store.packed_tables import make_tables
 
 SIMILARITY, DISTANCES = "prompt_similarity", "distances"
 """What is found about a trial after it has ended, by its name in the result."""
@@ -81,7 +80,6 @@ def make_views(db: sqlite3.Connection) -> None:
     if _any(db, "SELECT 1 FROM main.renewals"):
         db.execute(_ITEMS)
     db.execute(_CALLS)
-    make_tables(db)
 
 
 def _any(db: sqlite3.Connection, query: str) -> bool:
