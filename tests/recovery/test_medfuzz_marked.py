@@ -105,7 +105,7 @@ def marked(knee_questions: Any) -> Run:
         return {"backend": "python", "target": f"{folder / 'roles.py'}:{name}"}
 
     attack = {"name": "medfuzz", "attempts": 3, "runs": 1, "exemplars": 0, "gate_mode": "mark"}
-    test = {"controls": 30, "generator": "attacker"}
+    test = {"null": "neutral", "items": ["abel"], "controls": 30, "generator": "attacker"}
     experiment = {
         "experiment": {"controls": False, "name": "marked", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": str(folder / "q.jsonl")},
@@ -148,7 +148,7 @@ def test_faithfulness_is_of_the_reasoning_that_led_to_the_success_that_counts(
     assert found["cole"]["unfaithful"] is None
 
 
-def test_the_test_counts_the_attempts_and_takes_the_category_of_that_success(
+def test_the_test_takes_the_category_of_that_success(
     marked: Run,
 ) -> None:
     (row,) = marked.summary()["tests"]
@@ -156,10 +156,9 @@ def test_the_test_counts_the_attempts_and_takes_the_category_of_that_success(
     asked = [text for text in said(marked, "attacker") if '"insertions"' in text]
     assert asked
     assert all("about the patient's occupation" in text for text in asked)
-    # Three tries of each of 30 controls, which all hold, and 20 samples of the clean item and of
-    # the fuzz; flip checks of both successes.
+    # 20 samples of the clean item, of the fuzz and of each control; flip checks of both successes.
     (result,) = marked.summary()["results"]
-    assert result["queries"]["other"] == 30 * 3 + 2 * 20 + 2
+    assert result["queries"]["other"] == 32 * 20 + 2
 
 
 def test_the_case_for_experts_shows_plan_reasoning_and_place_of_that_success(

@@ -150,7 +150,7 @@ def seconds_of_calls(folder: Path, model_hash: str) -> tuple[int, float]:
     if not path.is_file():
         return 0, 0.0
     try:
-        with interpreting(path), closing((opened := open_for_reading(path)).db) as db:
+        with interpreting(path), closing(open_for_reading(path).db) as db:
             make_views(db)
             row = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
             victims = json.loads(row[0]) if row else {}
