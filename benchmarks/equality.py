@@ -27,10 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bounds import at_least
+from common import at_least, own_layers, plainly
 from consumed import arguments, consumed_calls, run_dataset
-from own_layers import own_layers
-from plainly import plainly
 
 from medstress.backends.local.transformers import TransformersBackend
 from medstress.backends.models.loaded_model import LoadedModel, load_model

@@ -5,13 +5,12 @@ synthetic item has a clean prompt and 8 candidates that depart from it at the ch
 are answered by letter. Three ways: *sharing* (`TransformersBackend`), *plain* (the same without
 sharing), and *transformers* (its own padded batches, prompts sorted by length, scores of the
 last position); beside them a bare loop that forwards random tokens in the best of a few batch
-shapes, and vLLM with its prefix cache on the same prompts and shape, where an interpreter that has
-it is named. Tokens a second: those of the prompts that were answered, and those that really were
+shapes. Tokens a second: those of the prompts that were answered, and those that really were
 forwarded. Utilisation is model FLOPs of prefill (2 x parameters x tokens / seconds, the head's
 for one token a prompt) per peak of the device; tokens are those that are needed, without padding,
 so that waste shows:
 
-    python benchmarks/gpu.py --shapes 1b 8b --vllm vllm-env/bin/python
+    python benchmarks/gpu.py --shapes 1b 8b
     python benchmarks/gpu.py --peak-tflops 989      # bfloat16, dense, of an H100 or H200
     python benchmarks/gpu.py --tiny                 # smoke test: a tiny model on the CPU
 """
@@ -22,18 +21,15 @@ import argparse
 import gc
 import json
 import random
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from baselines import finish, forward_seconds
-from bounds import above_zero, at_least
+from common import above_zero, at_least
 from consumed import n_trie_nodes
 
 from medstress.backends.local.transformers import TransformersBackend
@@ -189,36 +185,8 @@ def bare_loop(loaded: LoadedModel, shapes: Sequence[tuple[int, int]]) -> dict[st
     return {"bare_tokens_per_second": round(rates[best], 1), "bare_shape": list(best)}
 
 
-def by_vllm(
-    python: str | None, shape: dict[str, Any], prompts: dict[str, list[list[int]]]
-) -> dict[str, Any]:
-    """vLLM in its own interpreter, on the same prompts; why not, where it could not be had."""
-    if python is None:
-        return {"vllm_could_not": "no interpreter that has it was named (--vllm)"}
-    with tempfile.TemporaryDirectory() as folder:
-        config = transformers.LlamaConfig(
-            **shape, **SPECIAL, architectures=["LlamaForCausalLM"], dtype="bfloat16"
-        )
-        config.save_pretrained(folder)
-        (Path(folder) / "prompts.json").write_text(json.dumps(prompts), "utf-8")
-        script = Path(__file__).with_name("gpu_vllm.py")
-        try:
-            done = subprocess.run(
-                [python, str(script), folder], stdout=subprocess.PIPE, text=True, check=False
-            )
-        except OSError as error:
-            return {"vllm_could_not": f"its interpreter does not start: {error.strerror}"}
-    if done.returncode:
-        return {"vllm_could_not": f"it ended with {done.returncode}"}
-    # vLLM prints as well.
-    told = [line for line in done.stdout.splitlines() if line.startswith('{"vllm_seconds"')]
-    return dict(json.loads(told[-1]))
-
-
-def measure(
-    given: argparse.Namespace, device: str, shape: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, list[list[int]]]]:
-    """Our ways and transformers on the same items, each warmed up on other ones; the prompts."""
+def measure(given: argparse.Namespace, device: str, shape: dict[str, Any]) -> dict[str, Any]:
+    """Our ways and transformers on the same items, each warmed up on other ones."""
     loaded = random_model(shape, device, torch.float32 if given.tiny else torch.bfloat16)
     n_words = shape["vocab_size"] - 5
     items = [item_calls(seed, given, n_words) for seed in range(given.items)]
@@ -241,7 +209,7 @@ def measure(
         way(warm)
         before = before or sharing.counters["tokens_forwarded"]
         seconds[name] = seconds_of(lambda way=way: way(items), device)  # type: ignore[misc]
-    prompts, warm_prompts = tokens(items), tokens(warm)
+    prompts = tokens(items)
     forwarded = sharing.counters["tokens_forwarded"] - before
     unique = sum(n_trie_nodes([tuple(t) for t in tokens([calls])]) for calls in items)
     found = {
@@ -261,7 +229,7 @@ def measure(
     rate = forwarded / seconds["sharing"]
     found["sharing_forwarded_per_second"] = round(rate, 1)
     found["bare_per_sharing"] = round(found["bare_tokens_per_second"] / rate, 3)
-    return found, {"warm": warm_prompts, "prompts": prompts}
+    return found
 
 
 def results(
@@ -302,7 +270,6 @@ def main() -> int:
     """Print one JSON line a shape."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["1b", "8b"])
-    parser.add_argument("--vllm", metavar="PYTHON", help="an interpreter that has vLLM")
     parser.add_argument("--items", type=at_least(1), default=64)
     parser.add_argument("--candidates", type=at_least(1), default=8)
     parser.add_argument(
@@ -325,13 +292,9 @@ def main() -> int:
     if not given.tiny and given.peak_tflops is None:
         given.peak_tflops = PEAKS.get(torch.cuda.get_device_name())
     for shape in (TINY,) if given.tiny else map(SHAPES.__getitem__, given.shapes):
-        found, prompts = measure(given, "cpu" if given.tiny else "cuda", shape)
+        found = measure(given, "cpu" if given.tiny else "cuda", shape)
         gc.collect()
-        torch.cuda.empty_cache()  # vLLM takes what is free
-        found |= by_vllm(given.vllm, shape, prompts)
-        if seconds := found.get("vllm_seconds"):
-            found["vllm_queries_per_second"] = round(found["queries"] / seconds, 2)
-            found["vllm_tokens_per_second"] = round(found["tokens_of_all_prompts"] / seconds, 1)
+        torch.cuda.empty_cache()  # the next shape takes what is free
         print(json.dumps(found), flush=True)
     return 0
 

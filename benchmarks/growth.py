@@ -12,9 +12,8 @@ alone:
     python benchmarks/growth.py
     python benchmarks/growth.py --repeats 9
 
-Prints one JSON line a point, writes all of it with the fits into benchmarks/results/growth.json
-and draws docs/images/growth.svg. Where growth is linear, the last units cost as much as those
-before them.
+Prints one JSON line a point and an axis. Where growth is linear, the last units cost as much as
+those before them.
 """
 
 from __future__ import annotations
@@ -32,12 +31,8 @@ from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import numpy as np
-from bounds import at_least
+from common import at_least
 from overhead import experiment, write_inputs
-
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "growth.json"
-IMAGE = ROOT / "docs" / "images" / "growth.svg"
 
 USUAL = {"items": 500, "budget": 16, "vocabulary": 2000, "victims": 1}
 POINTS = {
@@ -49,8 +44,6 @@ POINTS = {
 LEAST_POINTS = 3
 PIECE = 4000
 """Calls of a piece of a run, about a fifth of a second."""
-_INK, _FAINT, _TIME, _MEMORY = "#1c2226", "#d3d8db", "#0072b2", "#c84c00"
-"""As on the report's page, light."""
 
 
 def one_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str, Any]:
@@ -217,69 +210,12 @@ def marginal(xs: Sequence[float], seconds: Sequence[float]) -> float | None:
     return round(last / before, 3) if min(before, last) > 0 else None
 
 
-def draw(points: Sequence[Mapping[str, Any]], to: Path) -> None:
-    """Write the plot, as text that stays text and is the same each time."""
-    import matplotlib
-
-    matplotlib.rcdefaults()
-    look = {"svg.fonttype": "none", "svg.hashsalt": "medstress", "font.family": "sans-serif"}
-    matplotlib.rcParams.update(look)
-    to.parent.mkdir(parents=True, exist_ok=True)
-    plotted(points).savefig(to, format="svg", metadata=dict.fromkeys(("Date", "Creator")))
-    text = "\n".join(line.rstrip() for line in to.read_text("utf-8").splitlines())
-    to.write_text(text + "\n", "utf-8")
-
-
-def plotted(points: Sequence[Mapping[str, Any]]) -> Any:
-    """A figure of small multiples: an axis a column, time above memory."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    names = list(dict.fromkeys(point["axis"] for point in points))
-    figure = Figure(figsize=(9.4, 4.4), facecolor="white", layout="constrained")
-    FigureCanvasSVG(figure)
-    grid = figure.subplots(2, len(names), squeeze=False, sharey="row", sharex="col")
-    for column, axis in enumerate(names):
-        mine = sorted((p for p in points if p["axis"] == axis), key=lambda p: p["x"])
-        xs = [point["x"] for point in mine]
-        _panel(grid[0][column], xs, [point["process_seconds"] for point in mine], _TIME, line=True)
-        _panel(grid[1][column], xs, [p["largest_resident_mb"] for p in mine], _MEMORY, line=False)
-        grid[0][column].set_title(axis, fontsize=10, loc="left", color=_INK)
-    told = {"process_seconds": "process CPU, seconds", "largest_resident_mb": "peak memory, MB"}
-    for row, (key, label) in zip(grid, told.items(), strict=True):
-        row[0].set_ylabel(label, fontsize=9, color=_INK)
-        # One scale for the whole row.
-        row[0].set_ylim(0, 1.08 * max(point[key] for point in points))
-    return figure
-
-
-def _panel(axes: Any, xs: Sequence[int], ys: Sequence[float], colour: str, *, line: bool) -> None:
-    if line:
-        found = fit(xs, ys)
-        ends = [0, xs[-1]]
-        values = [found["intercept"] + found["slope"] * x for x in ends]
-        axes.plot(ends, values, color=colour, linewidth=1, alpha=0.45)
-        axes.plot(xs, ys, "o", color=colour, markersize=5)
-    else:
-        axes.plot(xs, ys, "-s", color=colour, markersize=4.5, linewidth=1.7)
-    axes.set_xlim(0, xs[-1] * 1.06)
-    axes.locator_params(axis="x", nbins=4, integer=True)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side == "bottom")
-        spine.set_color(_FAINT)
-    axes.grid(axis="y", color=_FAINT, linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.tick_params(color=_FAINT, labelcolor=_INK, labelsize=9, left=False)
-
-
 def parse() -> argparse.Namespace:
-    """Which points, and where the results go."""
+    """Which points."""
     parser = argparse.ArgumentParser(description=__doc__)
     for axis, points in POINTS.items():
         parser.add_argument(f"--{axis}", nargs="*", type=at_least(1), default=list(points))
     parser.add_argument("--repeats", type=at_least(1), default=1)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--image", type=Path, default=IMAGE)
     parser.add_argument("--here", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
     chosen = {axis: getattr(given, axis) for axis in POINTS}
@@ -292,24 +228,17 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Print one JSON line a point and an axis; write and draw all."""
+    """Print one JSON line a point and an axis."""
     given = parse()
     if given.here:
         print(json.dumps(one_run(**given.here)))
         return
-    points, fits = [], []
     for axis in POINTS:
-        mine = measured(axis, getattr(given, axis), given.repeats)
-        for point in mine:
+        points = measured(axis, getattr(given, axis), given.repeats)
+        for point in points:
             print(json.dumps(point), flush=True)
-        if len(mine) > 2:
-            fits.append(growth(mine))
-            print(json.dumps(fits[-1]), flush=True)
-        points += mine
-    given.results.parent.mkdir(parents=True, exist_ok=True)
-    made = {"usual": USUAL, "points": points, "growth": fits}
-    given.results.write_text(json.dumps(made, indent=1) + "\n", "utf-8")
-    draw(points, given.image)
+        if points:
+            print(json.dumps(growth(points)), flush=True)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 import transformers
+from common import plainly
 from consumed import arguments, run_dataset
 from equality import overheard
-from plainly import plainly
 
 from medstress.backends.models.model_files import find_model
 from medstress.backends.options import BackendOptions

@@ -1,7 +1,7 @@
 """Measure reports of large runs: bytes of page and cases, seconds, peak memory.
 
 Writes a run folder whose trials are made up (no model is asked), with the questions, edits and
-answers of a real one's size, and renders its report. `tests/benchmarks` runs a small one.
+answers of a real one's size, and renders its report.
 
     python benchmarks/report_size.py --trials 10000
     python benchmarks/report_size.py --trials 100000
@@ -222,7 +222,7 @@ def main() -> int:
         folder = Path(args.keep or temporary)
         folder.mkdir(parents=True, exist_ok=True)
         found = measure(plant(folder, args.trials, args.words, args.share))
-    print(json.dumps(found, indent=1))
+    print(json.dumps(found))
     limit = min((most for n, most in LIMITS.items() if args.trials <= n), default=None)
     return int(limit is not None and found["page_bytes"] > limit)
 
