@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from drawn_tables import ITEMS, Bools, stream
+from intervals import Cell
 from numpy.typing import NDArray
 from scipy.stats import binomtest
-from intervals import Cell
-from drawn_tables import ITEMS, Bools, stream
 
 from medstress.comparison.names import for_names_like_these
 from medstress.stats.estimates import Z

@@ -7,7 +7,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom
 from drawn_tables import (
     ITEMS,
     LAYOUTS,
@@ -24,6 +23,7 @@ from drawn_tables import (
     tango_statistic,
     wilson_misses,
 )
+from scipy.stats import binom
 
 from medstress.stats.estimates import Z
 

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import intervals
 import drawn_names
+import intervals
 import sizes
 import slices
 import victims

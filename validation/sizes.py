@@ -6,8 +6,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom, norm
-from intervals import Cell
 from drawn_tables import (
     ITEMS,
     LAYOUTS,
@@ -19,6 +17,8 @@ from drawn_tables import (
     stream,
     tango_statistic,
 )
+from intervals import Cell
+from scipy.stats import binom, norm
 
 from medstress.stats.multiplicity import benjamini_hochberg, holm
 from medstress.stats.paired import quantile

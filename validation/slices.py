@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from scipy.special import betainc
-from intervals import Cell
 from drawn_tables import Bools, Floats, share_effect, stream, tango_statistic
+from intervals import Cell
+from scipy.special import betainc
 
 from medstress.stats.paired import quantile
 

@@ -1,12 +1,18 @@
-"""How optimistic is the best of a grid on the items it was chosen on? docs/tuning.md's numbers.
+"""How optimistic is the best of a grid on the items it was chosen on? The numbers of docs/tuning.md.
 
 A victim under which n changes nothing: whether a name breaks an item is a coin toss of its own.
 Every n of the grid then has the same true success rate, and what the best of them shows above
 it on the items it was chosen on is optimism. The draws are the real ones: one noise an item,
-shared by all n. Run it with: python scripts/simulate_tuning.py
+shared by all n.
+
+    python validation/tuning.py --to runs/validation
 """
 
 from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """Write the MedMCQA questions that have an explanation of at least 20 words, with their mentions.
 
-    python benchmarks/passages/select_questions.py --data FOLDER --to runs/medmcqa-open.jsonl
+    python studies/passages/select_questions.py --data FOLDER --to runs/medmcqa-open.jsonl
 
 Words that name an option by its letter are left out of the explanations, as in any passage.
 """

@@ -4,7 +4,8 @@ The result is a stand-in for memorised knowledge: a victim that is right on near
 that what an attack takes from it can be measured. Its accuracy on these items says nothing about
 medicine, and it is no model to compare others with.
 
-    python scripts/fit_head.py --experiment benchmarks/xian/medmcqa.toml --out runs/head-medmcqa
+    python studies/xian-medmcqa/fit_head.py \
+        --experiment studies/xian-medmcqa/medmcqa.toml --out runs/head-medmcqa
 
 The same seed on the same machine with as many threads gives the same weights.
 """
