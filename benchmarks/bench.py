@@ -1,7 +1,7 @@
 """Speed and memory, one runner, one JSON file.
 
 Runs every script in a process of its own, within a time budget, and writes what they print. What
-needs data or a GPU that is not there is skipped, and the file says why:
+needs data that are not there is skipped, and the file says why:
 
     make bench                                                       # under 20 minutes on 2 cores
     python benchmarks/bench.py --minutes 20 --to runs/bench.json
@@ -20,7 +20,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import shlex
 import signal
 import subprocess
@@ -65,13 +64,6 @@ def no_data(data: Path) -> str | None:
     return None
 
 
-def no_gpu(_: Path) -> str | None:
-    """Why the benchmark on a GPU cannot run."""
-    import torch
-
-    return None if torch.cuda.is_available() else "this machine has no CUDA device"
-
-
 PARTS = (
     Part(name="start"),
     Part(
@@ -102,15 +94,14 @@ PARTS = (
         full="--items 16",
         missing=no_data,
     ),
-    Part(name="gpu", missing=no_gpu),
 )
 NAMES = tuple(part.name for part in PARTS)
 
 
 def run_part(part: Part, given: argparse.Namespace, seconds: float | None) -> dict[str, Any]:
     """Run one script; what it printed until its time was over is kept."""
-    arguments = shlex.split(given.arguments.get(part.name, part.full if given.full else part.quick))
-    told = shlex.join(["python", f"benchmarks/{part.name}.py", *without_paths(arguments)])
+    arguments = shlex.split(part.full if given.full else part.quick)
+    told = shlex.join(["python", f"benchmarks/{part.name}.py", *arguments])
     found: dict[str, Any] = {"command": told, "cpu": cpu_model(), **now()}
     if reason := part.missing(given.data):
         return {**found, "status": "skipped", "reason": reason, "lines": []}
@@ -140,15 +131,6 @@ def run_part(part: Part, given: argparse.Namespace, seconds: float | None) -> di
     if code:
         return {**found, "status": "failed", "reason": f"exit code {code}", "lines": lines}
     return {**found, "status": "done", "lines": lines}
-
-
-def without_paths(words: Sequence[str]) -> list[str]:
-    """The words of a command, without the folders of this machine.
-
-    >>> without_paths(["--data", "/here/data", '{"against": "--work /there"}'])
-    ['--data', 'DIR', '{"against": "--work DIR"}']
-    """
-    return [re.sub(r"(?<![\w.])/[^\s\"']+", "DIR", word) for word in words]
 
 
 def whole_lines(printed: str) -> list[dict[str, Any]]:
@@ -219,10 +201,8 @@ def measure(given: argparse.Namespace, before: Mapping[str, Any]) -> bool:
         if reason := part.missing(given.data):
             print(f"{part.name} will be skipped: {reason}", file=sys.stderr)
     parts = dict(before.get("parts", {}))
-    told = shlex.join(["python", "benchmarks/bench.py", *without_paths(sys.argv[1:])])
     result = {
         "format": FORMAT,
-        "command": told,
         **now(),
         "machine": machine(),
         "versions": versions(),
@@ -262,21 +242,6 @@ def ratios(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, floa
     }
 
 
-def arguments_by_part(told: str) -> dict[str, str]:
-    """Read `{"PART": "..."}` for argparse."""
-    try:
-        found = json.loads(told)
-    except json.JSONDecodeError:
-        found = None
-    is_one = isinstance(found, dict) and all(isinstance(text, str) for text in found.values())
-    if not is_one or not set(found) <= set(NAMES):
-        raise argparse.ArgumentTypeError(
-            f'expected JSON as {{"sampling": "--items 10"}} with some of {", ".join(NAMES)}, '
-            f"not {told!r}"
-        )
-    return dict(found)
-
-
 def parts_of(file: str) -> dict[str, Any]:
     """Read the parts of another result for argparse."""
     try:
@@ -295,13 +260,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=NAMES, metavar="PART", default=NAMES)
     parser.add_argument("--to", type=Path, default=RESULTS, help="default: runs/bench.json")
     parser.add_argument("--against", type=parts_of, metavar="FILE.json", help="an earlier result")
-    parser.add_argument(
-        "--arguments",
-        type=arguments_by_part,
-        default={},
-        metavar='{"PART": "..."}',
-        help="in their place",
-    )
     data = os.environ.get("MEDSTRESS_DATA", ROOT.parent / "shared" / "data")
     parser.add_argument("--data", type=Path, default=data, help="folder with qa/ and vocab/")
     given = parser.parse_args()

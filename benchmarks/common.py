@@ -1,4 +1,4 @@
-"""What benchmarks share: what their command line may say, how they fail, a model as others run it."""
+"""What benchmarks share: arguments, how they fail, a model as others run it."""
 
 from __future__ import annotations
 

@@ -2,12 +2,8 @@
 
 Runs with an instant victim that is never wrong, so that every attack uses its whole budget; each
 in a process of its own, whose CPU time (all threads) and largest resident size are taken, with an
-empty cache: vectors are made anew. All but one of the four numbers stay as they are. A machine that
-others share is slower for a while now and then, and never faster; a long run meets more of that
-than a short one, so the fastest of some whole runs would make long runs look dearer. Runs do the
-same things in the same order: the fastest time of each piece of 4,000 calls counts, and what the
-fastest whole runs tell stands beside it, for what happens in another piece each time is in these
-alone:
+empty cache: vectors are made anew. All but one of the four numbers stay as they are. The fastest of
+some runs counts, for a machine that others share is slower now and then, and never faster:
 
     python benchmarks/growth.py
     python benchmarks/growth.py --repeats 9
@@ -42,8 +38,6 @@ POINTS = {
     "victims": (1, 2, 4, 8, 16),
 }
 LEAST_POINTS = 3
-PIECE = 4000
-"""Calls of a piece of a run, about a fifth of a second."""
 
 
 def one_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str, Any]:
@@ -55,12 +49,6 @@ def one_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str,
 def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str, Any]:
     """Make the inputs, run, and count."""
     from medstress.api.run import run
-    from medstress.running.prepare import Watcher
-
-    ticks: list[tuple[int, float]] = []
-
-    def look(progress: Any) -> None:
-        ticks.append((progress.n_computed, time.process_time()))
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -75,7 +63,7 @@ def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str
             {**victim, "name": f"victim {i}", "version": str(i)} for i in range(victims)
         ]
         wall, started = time.perf_counter(), time.process_time()
-        done = run(given, folder / "run", watcher=Watcher(progress=look))
+        done = run(given, folder / "run")
         wall, ended = time.perf_counter() - wall, time.process_time()
         # Before the rows are read back, which is no part of the run.
         resident = getrusage(RUSAGE_SELF).ru_maxrss / 1024
@@ -85,31 +73,11 @@ def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str
         "process_seconds": round(ended - started, 3),
         "wall_seconds": round(wall, 3),
         "largest_resident_mb": round(resident, 1),
-        "pieces": [round(seconds, 4) for seconds in pieces(ticks, started, ended)],
     }
 
 
-def pieces(ticks: Sequence[tuple[int, float]], started: float, ended: float) -> list[float]:
-    """Seconds of each piece of a run, the first with what came before it, the last with the rest.
-
-    Args:
-        ticks: calls done and process time, in order; between two, time is taken to pass evenly.
-
-    >>> pieces([(3000, 2.0), (5000, 3.0), (9000, 5.0)], 1.0, 5.5)
-    [1.5, 3.0]
-    """
-    calls, times = zip(*ticks, strict=True)
-    ends = [PIECE * i for i in range(1, calls[-1] // PIECE)]
-    between = np.interp(ends, (0, *calls), (started, *times))
-    return [float(seconds) for seconds in np.diff([started, *between, ended])]
-
-
 def measured(axis: str, xs: Sequence[int], repeats: int) -> list[dict[str, Any]]:
-    """The points of an axis, each run `repeats` times, in turns.
-
-    Raises:
-        ValueError: two runs of a point are not of the same number of pieces.
-    """
+    """The points of an axis, each run `repeats` times, in turns."""
     commands = [[sys.executable, __file__, "--here", json.dumps({**USUAL, axis: x})] for x in xs]
     rounds = [[measured_apart(command) for command in commands] for _ in range(repeats)]
     return [
@@ -119,21 +87,11 @@ def measured(axis: str, xs: Sequence[int], repeats: int) -> list[dict[str, Any]]
 
 
 def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A point: the fastest time of each piece, the fastest whole run, the largest memory.
-
-    >>> point = together([
-    ...     {"queries": 9, "process_seconds": 5, "largest_resident_mb": 7.0, "pieces": [1.5, 3.5]},
-    ...     {"queries": 9, "process_seconds": 6, "largest_resident_mb": 6.0, "pieces": [3.0, 3.0]},
-    ... ])
-    >>> point["process_seconds"], point["fastest_run_seconds"], point["largest_resident_mb"]
-    (4.5, 5, 7.0)
-    """
-    in_pieces = zip(*(run["pieces"] for run in runs), strict=True)
+    """A point: the fastest run and the largest memory."""
     return {
         "runs": len(runs),
         "queries": runs[0]["queries"],
-        "process_seconds": round(sum(min(times) for times in in_pieces), 3),
-        "fastest_run_seconds": min(run["process_seconds"] for run in runs),
+        "process_seconds": min(run["process_seconds"] for run in runs),
         "largest_resident_mb": max(run["largest_resident_mb"] for run in runs),
     }
 
@@ -176,8 +134,7 @@ def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         points: three or more, at different places.
 
     Returns:
-        Among others `marginal_ratio`, which leaves out what a run costs anyway, and the same of
-        the fastest whole runs.
+        Among others `marginal_ratio`, which leaves out what a run costs anyway.
     """
     ordered = sorted(points, key=lambda point: point["x"])
     xs = [point["x"] for point in ordered]
@@ -192,7 +149,6 @@ def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "seconds_fit": fit(xs, seconds),
         "memory_fit": fit(xs, memory),
         "marginal_ratio": marginal(xs, seconds),
-        "of_whole_runs": marginal(xs, [point["fastest_run_seconds"] for point in ordered]),
         "memory_ratio": round(memory[-1] / memory[0], 3),
     }
 

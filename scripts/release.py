@@ -4,7 +4,7 @@
     python scripts/release.py 0.2.0              # here: a commit, the checks on it, dist/, the tag
     python scripts/release.py 0.2.0 --checked    # `make test` and `make release-check` have passed
 
-Before, the changelog's first section is `## [Unreleased]`, everything is committed, and the extra
+Before, the changelog's first section is `## [Unreleased]`, everything is committed, and the group
 `release` is installed, as `make release-check` does. It may be called again after a check has
 failed and was mended: what is done is not done twice. Exit code 1 if something does not hold.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from clean_environments import Failed
+from clean_environments import Failed, run
 from package_check import build, examine
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,8 +78,6 @@ def make(root: Path, version: str) -> None:
         wheel, sdist = build(Path(made), root)
         for told in examine(wheel, sdist, root):
             print(told)
-        _run([sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist)], root)
-        print("twine check: passed")
         out = root / "dist"
         out.mkdir(exist_ok=True)
         for built in (wheel, sdist):
@@ -87,10 +85,10 @@ def make(root: Path, version: str) -> None:
 
 
 def write(root: Path, version: str) -> None:
-    """Write the version wherever it stands and commit it; if anything fails, nothing is changed.
+    """Write the version wherever it stands and commit it.
 
     Raises:
-        Failed: a file is not as it has to be before a release.
+        Failed: the changelog is not as it has to be before a release; nothing is changed.
     """
     day = datetime.now(UTC).date().isoformat()
     was = {path: (root / path).read_text("utf-8") for path in (VERSION, CHANGELOG, CITATION)}
@@ -99,14 +97,9 @@ def write(root: Path, version: str) -> None:
         CHANGELOG: dated(was[CHANGELOG], version, day),
         CITATION: cited(was[CITATION], version, day),
     }
-    try:
-        for path, text in texts.items():
-            (root / path).write_text(text, "utf-8")
-        _run([sys.executable, "scripts/generate_docs.py"], root, PYTHONPATH=str(root / "src"))
-        _git(root, "commit", "--quiet", "--all", "--message", f"Version {version}")
-    except Failed:
-        _git(root, "restore", "--staged", "--worktree", ".")  # all was committed before
-        raise
+    for path, text in texts.items():
+        (root / path).write_text(text, "utf-8")
+    _git(root, "commit", "--quiet", "--all", "--message", f"Version {version}")
 
 
 def check_version(version: str, now: str, changelog: str) -> None:
@@ -132,24 +125,17 @@ def check_version(version: str, now: str, changelog: str) -> None:
 def check_ready(version: str) -> None:
     """Refuse to begin where something is in the way.
 
-    That is: tools that are not installed, uncommitted changes, a tag of this name, a promise that
-    falls due.
+    That is: tools that are not installed, uncommitted changes, a tag of this name.
 
     Raises:
         Failed: names what is in the way.
     """
     if lacks := [name for name in ("build", "twine") if find_spec(name) is None]:
-        raise Failed(f"{', '.join(lacks)} not installed: pip install '.[release]'")
+        raise Failed(f"{', '.join(lacks)} not installed: pip install --group release")
     if dirty := _git(ROOT, "status", "--porcelain").strip():
         raise Failed(f"there are uncommitted changes: {dirty.splitlines()[0].strip()}")
     if _git(ROOT, "tag", "--list", tag(version)).strip():
         raise Failed(f"the tag {tag(version)} exists already")
-    found = subprocess.run(
-        ["git", "grep", "-lF", f"until {version}", "--", "src", "docs", "README.md"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if due := found.stdout.split():
-        raise Failed(f"`until {version}` falls due in {', '.join(due)}")
 
 
 def dated(changelog: str, version: str, day: str) -> str:
@@ -186,15 +172,7 @@ def tag(version: str) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    return _run(["git", *arguments], root)
-
-
-def _run(command: list[str], root: Path, **changed: str) -> str:
-    env = {**os.environ, **changed}
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, env=env)
-    if done.returncode:
-        raise Failed(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-800:]}")
-    return done.stdout
+    return run(["git", *arguments], f"git {arguments[0]}", cwd=root)
 
 
 if __name__ == "__main__":

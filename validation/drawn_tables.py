@@ -1,7 +1,8 @@
 """Many tables at once: drawn, enumerated, and judged by the statistics of medstress.stats.
 
 The functions repeat those of `medstress.stats` for arrays whose first axis is the run, because
-10,000 runs a cell would take hours one by one. An interval holds a truth where its statistic at the truth is within 1.96.
+10,000 runs a cell would take hours one by one. An interval holds a truth where its statistic at the
+truth is within 1.96.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What lies beyond its limit: intervals that hold the truth too seldom, tests that err too often."""
+"""Cells beyond their limits: intervals that miss the truth too often, tests that err too often."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def tokens_of_a_conversation() -> float:
 
 
 def main() -> None:
-    """Write the errors under the null, and power and costs of the default where t of controls is .9."""
+    """Write errors under the null, and power and costs of the default (t of controls .9)."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""How optimistic is the best of a grid on the items it was chosen on? The numbers of docs/tuning.md.
+"""How optimistic is the best of a grid on the items it was chosen on? As docs/tuning.md shows.
 
 A victim under which n changes nothing: whether a name breaks an item is a coin toss of its own.
 Every n of the grid then has the same true success rate, and what the best of them shows above

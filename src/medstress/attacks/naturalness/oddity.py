@@ -3,7 +3,7 @@
 Every reason compares the edited option with the clean one, so that what the author wrote is
 natural by definition: a text with its own name scores 0. The weights are ours: 1 for what is
 wrong in itself, 0.4 for what an author may write and seldom does. Where the filter cuts is
-measured on clean options (benchmarks/naturalness_page.py).
+measured on clean options (studies/naturalness).
 """
 
 from __future__ import annotations
