@@ -1,7 +1,7 @@
 """Size and seconds of the report of a large run; no model is asked.
 
-The run is of an instant victim that is fooled by a share of the names (see overhead.py), 8 queries a
-trial:
+The run is of an instant victim that is fooled by a share of the names (see overhead.py), 8 queries
+a trial:
 
     python benchmarks/report_size.py --trials 10000
     python benchmarks/report_size.py --trials 100000

@@ -12,7 +12,7 @@ fuzz   5,000 damaged inputs (scripts/fuzz.py).
 notebooks  Every notebook runs from its first cell to its last, without a network.
 site   The site is built with every warning an error, loads nothing from elsewhere, and is searched
        in Chromium as files, without a server.
-tests  The tests that are marked `release`.
+tests  The tests that are marked `release`, and all kill tests.
 contents, installed, resolved, floors, newest  Wheel and sdist: scripts/package_check.py. They need
        an index of packages; what is not named so needs no network.
 container  The Dockerfile is linted, and built and run where a daemon is.
@@ -221,7 +221,7 @@ def check_site() -> str:
 def check_tests() -> str:
     """Run what is too long for continuous integration."""
     parallel = ("-n", "auto", "--dist", "loadfile")
-    said = called(sys.executable, "-m", "pytest", "-m", "release", *parallel, "tests")
+    said = called(sys.executable, "-m", "pytest", "-m", "release or kills", *parallel, "tests")
     return said.strip().splitlines()[-1]
 
 

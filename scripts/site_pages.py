@@ -2,9 +2,9 @@
 
     python scripts/site_pages.py    # writes build/pages; `make docs` builds build/site from it
 
-README.md is the first page. Pages link files of the repository: notebooks, studies, the changelog. They
-come along under `repository/`, Markdown and notebooks as pages, the rest as files, and links are
-turned there. A link to a folder becomes plain text. So the pages in docs/ stay plain Markdown that
+README.md is the first page. Pages link files of the repository: notebooks, studies, the changelog.
+They come along under `repository/`, Markdown and notebooks as pages, the rest as files, and links
+are turned there. A link to a folder becomes plain text. So the pages in docs/ stay plain Markdown that
 also reads where the code is hosted, and a builder of sites needs no hook of ours.
 """
 

@@ -95,7 +95,7 @@ def numbers(folder: Path, out: str) -> tuple[Any, ...]:
     return summary["explanations"], asked
 
 
-@pytest.mark.release
+@pytest.mark.kills("explain")
 def test_an_explanation_killed_between_its_answers_asks_only_for_those_it_was_waiting_for(
     workbench: ModuleType, folder: Path
 ) -> None:

@@ -114,8 +114,13 @@ def told(folder: Path) -> tuple[Any, ...]:
     return rows, summary["tests"]
 
 
-@pytest.mark.release
-@pytest.mark.parametrize("file", ["tagged.toml", "paired.toml"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param("tagged.toml", marks=pytest.mark.kills("run on sentences")),
+        pytest.param("paired.toml", marks=pytest.mark.kills),
+    ],
+)
 def test_a_run_on_sentences_killed_again_and_again_asks_only_for_what_was_in_flight(
     workbench: ModuleType, folder: Path, file: str
 ) -> None:

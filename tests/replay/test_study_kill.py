@@ -94,7 +94,7 @@ def numbers(folder: Path, out: str) -> tuple[Any, ...]:
     return summary["tests"], summary["significance"], asked
 
 
-@pytest.mark.release
+@pytest.mark.kills("test")
 def test_a_test_killed_between_its_answers_asks_only_for_those_it_was_waiting_for(
     workbench: ModuleType,
     folder: Path,
