@@ -4,8 +4,8 @@
 
 README.md is the first page. Pages link files of the repository: notebooks, studies, the changelog.
 They come along under `repository/`, Markdown and notebooks as pages, the rest as files, and links
-are turned there. A link to a folder becomes plain text. So the pages in docs/ stay plain Markdown that
-also reads where the code is hosted, and a builder of sites needs no hook of ours.
+are turned there. A link to a folder becomes plain text. So the pages in docs/ stay plain Markdown
+that also reads where the code is hosted, and a builder of sites needs no hook of ours.
 """
 
 from __future__ import annotations

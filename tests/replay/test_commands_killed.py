@@ -74,7 +74,7 @@ def test_a_tuning_killed_in_both_of_its_runs_asks_only_for_what_was_in_flight(
         n = round(share * n_calls)
         process = bench.start(log=log, most_lines=n)
         try:
-            workbench.wait_until(lambda n=n: workbench.n_logged(log) >= n, process)
+            workbench.wait_until(lambda n=n: workbench.n_logged(log) >= n, process, seconds=180)
             os.kill(process.pid, signal.SIGKILL)
         finally:
             workbench.stop(process)
