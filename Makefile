@@ -12,7 +12,7 @@ export HF_HUB_OFFLINE := 1
 # One file to one worker: its tests share what was made for them. How many: tests/conftest.py.
 PARALLEL := -n auto --dist loadfile
 
-.PHONY: demo test quick kills validation check lint types imports compiled sizes docs bench
+.PHONY: demo test goldens quick kills validation check lint types imports compiled sizes docs bench
 .PHONY: release-check clean wheel
 
 demo: $(VENV)/.run
@@ -41,6 +41,10 @@ validation: $(VENV)/.dev
 	$(BIN)/python validation/medfuzz_test.py
 	$(BIN)/python validation/validity.py
 	$(BIN)/python validation/intervals_and_tests.py
+
+# What 0.2 gave is what is given now.
+goldens: $(VENV)/.dev
+	$(BIN)/python tests/goldens/goldens.py
 
 check: types lint imports
 
