@@ -75,7 +75,6 @@ PARTS = (
     Part(name="growth", quick="--repeats 3", full="--repeats 9"),
     Part(name="report_size", full="--trials 100000"),
     Part(name="prefix_sharing", quick="--items 32", full="--items 200", missing=no_data),
-    Part(name="padding", quick="--items 100", full="--items 1000", missing=no_data),
     Part(
         name="baselines",
         quick="--items 24 --slow-queries 2 --repeats 3",

@@ -82,8 +82,8 @@ def _best(values: Sequence[float]) -> int:
 
 
 @contextmanager
-def overheard(order: list[Score] | None = None) -> Iterator[dict[Score, tuple[float, ...]]]:
-    """Yield a table of what every back end answers meanwhile; `order` gets repetitions too."""
+def overheard() -> Iterator[dict[Score, tuple[float, ...]]]:
+    """Yield a table of what every back end answers meanwhile."""
     answer = TransformersBackend.answer
     heard: dict[Score, tuple[float, ...]] = {}
 
@@ -93,8 +93,6 @@ def overheard(order: list[Score] | None = None) -> Iterator[dict[Score, tuple[fl
             if isinstance(call, Score) and isinstance(reply, Scored):
                 # The first answer: a flip is asked again, alone, and that is read afresh.
                 heard.setdefault(call, reply.log_probs)
-                if order is not None:
-                    order.append(call)
         return replies
 
     TransformersBackend.answer = listen  # type: ignore[method-assign]

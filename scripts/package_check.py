@@ -114,8 +114,12 @@ def main() -> int:
 def build(out: Path, root: Path = ROOT) -> tuple[Path, Path]:
     """Build wheel and sdist, the wheel from the sdist, and return both."""
     run([sys.executable, "-m", "build", "--outdir", str(out), str(root)], "build")
-    (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
-    return wheel, sdist
+    return max(out.glob("*.whl"), key=changed), max(out.glob("*.tar.gz"), key=changed)
+
+
+def changed(path: Path) -> int:
+    """Return when a file was written."""
+    return path.stat().st_mtime_ns
 
 
 def check_contents(_: argparse.Namespace) -> Iterator[str]:
