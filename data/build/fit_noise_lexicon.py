@@ -1,6 +1,6 @@
 """Fit the one number of the noise lexicon, and compare its noise with the published statistics.
 
-    python scripts/fit_noise_lexicon.py FOLDER
+    python data/build/fit_noise_lexicon.py FOLDER
 
 FOLDER holds train.tsv of BC5CDR-chemical. For each number of its sentences in which a general word
 must stand, it prints the share of O tokens that swap noise changes (seed 0); of the one nearest to
