@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from medstress.core.calls import FROM_CACHE, PACKED
 from medstress.core.errors import StoreError
-from medstress.store import begun, consumed, replies, reviews
+from medstress.store import consumed, replies, reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import CHAIN_BEGINS
 from medstress.store.inquiries import StoredInquiry, read_inquiries
@@ -40,7 +40,8 @@ SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
     FROM calls WHERE role = 'victim')
 GROUP BY trial, purpose, query
 """
-_INQUIRIES = begun.INQUIRIES
+_INQUIRIES = "('asked', 'unanswered')"
+"""Verdicts of inquiries and studies; a trial has another one, or none while it runs."""
 _FREE = f"trial = {FROM_CACHE}"
 """Which answers cost nothing here."""
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
@@ -158,10 +159,6 @@ class RunReader:
             columns = dict(zip(StoredTrial.__slots__, row, strict=True))
             columns["result"] = json.loads(columns["result"])
             yield StoredTrial(**columns)
-
-    def begun(self) -> list[begun.BegunInOrder]:
-        """Return all trials that have begun, ended or not, in the plan's order."""
-        return begun.read(self._db)
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
