@@ -8,11 +8,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from medstress.stats.components import components
 from simulated_coverage import Cell
 from simulated_tables import Floats, stream
 
 from medstress.stats.calibration import Answer, brier, calibration
-from medstress.stats.components import components
 from medstress.stats.estimates import Estimate
 from medstress.stats.resampling import ratio
 
