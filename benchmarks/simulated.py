@@ -1,8 +1,8 @@
-"""Shows the statistics right by simulation: coverage, sizes, power, early stops, nightly gates.
+"""Shows the statistics right by simulation: coverage, sizes, power.
 
     python benchmarks/simulated.py                     # 10,000 runs a cell, minutes on one core
     python benchmarks/simulated.py --runs 500          # a quick look, printed and not kept
-    python benchmarks/simulated.py --only shares delays
+    python benchmarks/simulated.py --only shares names
     python benchmarks/simulated.py --page-only
 
 Numbers go to benchmarks/results/statistics/, and docs/results/statistics.md is written from them.
@@ -21,15 +21,13 @@ from typing import Any
 import simulated_confidence as confidence
 import simulated_coverage as coverage
 import simulated_names as names
-import simulated_nights as nights
-import simulated_sequences as sequences
 import simulated_slices as slices
 import simulated_tests as tests
 import simulated_victims as victims
 from simulated_page import DATA, PAGE, draw, parts_of, read, render
 
 RUNS = 10_000
-FEWER = {"calibration": 1_000, "changes": 4_000, "advice": 2_000}
+FEWER = {"calibration": 1_000, "changes": 4_000}
 """Runs of the parts that are slow; the page says how many."""
 
 PARTS: dict[str, Callable[[int], Any]] = {
@@ -47,11 +45,6 @@ PARTS: dict[str, Callable[[int], Any]] = {
     "slices": slices.slices,
     "calibration": confidence.calibrations,
     "changes": confidence.changes,
-    "advice": confidence.advice,
-    "ever_wrong": sequences.ever_wrong,
-    "early_stops": sequences.early_stops,
-    "false_alarms": nights.false_alarms,
-    "delays": nights.delays,
 }
 
 

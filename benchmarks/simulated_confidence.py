@@ -1,4 +1,4 @@
-"""Intervals about confidence: calibration error, change of P(key), Brier score; advice on seeds."""
+"""Intervals about confidence: calibration error, change of P(key), Brier score."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from medstress.stats.components import components
 from simulated_coverage import Cell
 from simulated_tables import Floats, stream
 
@@ -139,40 +138,3 @@ def _brier(gap: float) -> float:
     squares, means = (ends**3 / 3), (ends**2 / 2)
     width = ends[1] - ends[0]
     return float((means[1] - means[0] - squares[1] + squares[0]) / width + gap**2)
-
-
-EFFECTS = (("items", 0.15), ("items", 0.3), ("seeds", 0.15))
-"""Where all of the variance comes from, and its standard deviation (normal, cut at 0 and 1)."""
-NEARLY = 0.02
-"""Half-widths that differ by no more than this share are called alike (metrics/variance.py)."""
-
-
-def advice(runs: int) -> list[Cell]:
-    """How often the half-widths advise to buy what the variance comes from: 200 items."""
-    found = []
-    for (source, effect), n_seeds in product(EFFECTS, (2, 3, 5, 8)):
-        rng, said = stream("advice", source, effect, n_seeds), {"items": 0, "seeds": 0, "alike": 0}
-        items, seeds = (each.tolist() for each in np.divmod(np.arange(200 * n_seeds), n_seeds))
-        for _ in range(runs):
-            shape = (200, 1) if source == "items" else (1, n_seeds)
-            p = np.broadcast_to(0.5 + rng.normal(0, effect, shape), (200, n_seeds))
-            flips = (rng.random(p.shape) < p).ravel()
-            parts = components(flips, {"items": items, "seeds": seeds})
-            if parts is None:
-                said["alike"] += 1
-                continue
-            by_items, by_seeds = parts.half_width(items=2), parts.half_width(seeds=2)
-            alike = abs(by_items - by_seeds) <= NEARLY * parts.half_width()
-            said["alike" if alike else "items" if by_items < by_seeds else "seeds"] += 1
-        right, other = said[source], said["seeds" if source == "items" else "items"]
-        found.append(
-            {
-                "source": source,
-                "deviation": effect,
-                "seeds": n_seeds,
-                "right": right / runs,
-                "wrong": other / runs,
-                "alike": said["alike"] / runs,
-            }
-        )
-    return found

@@ -128,12 +128,6 @@ def short(found: Found) -> list[str]:
         min(c["coverage"] for c in found["changes"]["cells"] if (c["items"] >= 100) is many)
         for many in (False, True)
     )
-    looked = max(
-        cell["ever wrong"]
-        for cell in found["ever_wrong"]["cells"]
-        if cell["what"] != "by completion" and cell["alpha"] == 0.05
-    )
-    alarms = max(c["alarms"] for c in found["false_alarms"]["cells"] if c["must hold"])
     return [
         f"Intervals of slices at Sidak's level hold all at once in {decimal(slices[1])} or more "
         f"where items occur once, in [as few as {decimal(slices[5])}](#slices) where they are "
@@ -142,8 +136,6 @@ def short(found: Found) -> list[str]:
         f"Intervals of calibration errors hold in {decimal(errors)} or more; those of the change "
         f"of P(key) and of Brier's score in {decimal(many)} with 100 items or more, and in "
         f"[as few as {decimal(few)}](#confidence) with 10 to 50.",
-        f"Looking while it runs errs in up to {decimal(looked)} at alpha .05, the gate of "
-        f"every night in {decimal(alarms)} of years, [where its conditions hold](#every-night).",
     ]
 
 

@@ -18,7 +18,6 @@ from simulated_limits import (
     beyond,
     intervals,
     is_beyond,
-    size_limit,
     sizes,
 )
 from simulated_tables import LAYOUTS, ONCE
@@ -58,11 +57,6 @@ def parts_of(found: Found) -> dict[str, str]:
         "slices": shown.slices(found["slices"]),
         "calibration": shown.calibration(found["calibration"]),
         "changes": shown.changes(found["changes"]),
-        "advice": shown.advice(found["advice"]),
-        "sequences": _sequences(found["ever_wrong"]["cells"]),
-        "stops": _stops(found["early_stops"]["cells"]),
-        "alarms": _alarms(found["false_alarms"]),
-        "delays": _delays(found["delays"]["cells"]),
     }
 
 
@@ -193,75 +187,6 @@ def _powers(cells: Mapping[str, list[Cell]]) -> str:
         "With 80 % power, the smallest difference that is detected, and how many items are needed:",
         table(["discordance", *(name.replace("0.", ".") for name in names)], plans),
     )
-
-
-def _sequences(cells: list[Cell]) -> str:
-    rows = []
-    for alpha in dict.fromkeys(cell["alpha"] for cell in cells):
-        for what in dict.fromkeys(cell["what"] for cell in cells):
-            wrong = [c["ever wrong"] for c in cells if (c["what"], c["alpha"]) == (what, alpha)]
-            rows.append(
-                [what, decimal(alpha, 2), len(wrong), *map(decimal, (min(wrong), max(wrong)))]
-            )
-    return table(["values", "alpha", "rates", "ever wrong, least", "most"], rows)
-
-
-def _stops(cells: list[Cell]) -> str:
-    rows = [
-        [
-            decimal(cell["alpha"], 2),
-            decimal(cell["rate"], 2),
-            decimal(cell["decided"]),
-            round(cell["mean"]),
-            round(cell["median"]),
-            round(cell["mean, looking after every 8"]),
-        ]
-        for cell in cells
-    ]
-    heads = ["alpha", "rate", "decided", "items, mean", "median", "mean, looking after every 8"]
-    return table(heads, rows)
-
-
-def _alarms(part: Mapping[str, Any]) -> str:
-    limit = size_limit(0.05, part["runs"])
-    rows = [
-        [
-            cell["way"],
-            cell["noise"],
-            decimal(cell["alarms"], 4),
-            None if not cell["must hold"] else "yes" if cell["alarms"] <= limit else "NO",
-        ]
-        for cell in part["cells"]
-    ]
-    heads = [
-        "way",
-        "noise, no difference",
-        "false alarm in 365 nights",
-        f"at most {decimal(limit, 4)}",
-    ]
-    return table(heads, rows)
-
-
-def _delays(cells: list[Cell]) -> str:
-    rows = [
-        [
-            cell["from night"],
-            cell["way"],
-            decimal(cell["alarm before"]),
-            decimal(cell["found in the year"]),
-            *(each and round(each) for each in (cell["median delay"], cell["nine tenths by"])),
-        ]
-        for cell in cells
-    ]
-    heads = [
-        "drop from night",
-        "way",
-        "alarm before it",
-        "found in the year",
-        "median",
-        "9 in 10 by",
-    ]
-    return table(heads, rows)
 
 
 def draw(found: Found) -> None:

@@ -108,20 +108,5 @@ def changes(part: Part) -> str:
     return blocks(_runs(part), table(heads, rows))
 
 
-def advice(part: Part) -> str:
-    """How often the advice names the source of the variance."""
-    rows = [
-        [
-            cell["source"],
-            decimal(cell["deviation"], 2),
-            cell["seeds"],
-            *(decimal(cell[name]) for name in ("right", "alike", "wrong")),
-        ]
-        for cell in part["cells"]
-    ]
-    heads = ["all variance from", "standard deviation", "seeds", "right", '"alike"', "wrong"]
-    return blocks(_runs(part), table(heads, rows))
-
-
 def _runs(part: Part) -> str:
     return f"{part['runs']:,} runs a cell."
