@@ -363,7 +363,7 @@ def test_run_takes_an_experiment_or_what_stands_for_it_but_not_both(said):
     ("call", "word"),
     [
         (lambda: ms.open(3), "3"),
-        (lambda: ms.compare(3), "3"),
+        (lambda: ms.compare(3, "b"), "3"),
         (lambda: ms.run(_sampled(), limit="four"), "limit"),
         (lambda: ms.run(data="sample", model=always_a, budget="four"), "budget"),
         (lambda: ms.run(3), "3"),
