@@ -6,7 +6,6 @@ import argparse
 
 from medstress.cli.carding import add_card
 from medstress.cli.check_command import add_check
-from medstress.cli.checker_flags import add_checker
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.explaining import add_explain
 from medstress.cli.flags import (
@@ -20,7 +19,6 @@ from medstress.cli.flags import (
 )
 from medstress.cli.importing import add_import
 from medstress.cli.merging import add_merge, shard_flag
-from medstress.cli.naturalness import add_naturalness
 from medstress.cli.scaffolding import add_new
 from medstress.cli.spreading import spread_flags
 from medstress.cli.submitting import add_submit
@@ -82,12 +80,10 @@ def build_parser() -> argparse.ArgumentParser:
     add_case(commands)
     add_view(commands)
     add_compare(commands)
-    add_checker(commands)
     add_verify(commands)
     add_bundle(commands)
     add_test(commands)
     add_explain(commands)
-    add_naturalness(commands)
     _review(commands)
     _annotate(commands)
     _cache(commands)
