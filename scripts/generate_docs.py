@@ -100,9 +100,7 @@ PERFORMANCE = """## `performance` in `summary --json`
 All sessions of the run together. Only back ends that tokenise in this process count tokens:
 `tokens_forwarded` is what the model has read, padding and early work included, `tokens_naive` the
 lengths of all prompts. `benchmarks/prefix_sharing.py`
-counts what no way of asking could avoid. Only where a server or engine reports them:
-`tokens_cached`, tokens of prompts that replies call cached; `prefix_cache_queries` and
-`prefix_cache_hits`, tokens that vLLM looked up and found ([victims](victims.md#several-servers)).
+counts what no way of asking could avoid.
 `usd`, `spending` and `calls_from_cache`: [cost and cache](cost-and-cache.md#after-a-run).
 Of a run merged from shards also `bought_twice`, the calls that two shards both bought, which
 `calls` and `spending` contain, and `answered_otherwise`, those of them with different answers:

@@ -40,8 +40,6 @@ from medstress.summary.training import describe_training
 from medstress.summary.verdict import GUESSING, verdict_of
 from medstress.tuning.numbers import cautions, describe_tuning
 
-_OF_CACHES = ("tokens_cached", "prefix_cache_queries", "prefix_cache_hits")
-"""Counts of servers and engines that report them."""
 _REPEATED = ("requests_repeated", "requests_late")
 """Counts of servers, where there is something to count."""
 
@@ -89,7 +87,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
             "calls_per_query": run.calls_per_query(),
             "tokens_forwarded": performance.get("tokens_forwarded"),
             "tokens_naive": performance.get("tokens_naive"),
-            **{name: performance[name] for name in _OF_CACHES if name in performance},
             **{name: n for name in _REPEATED if (n := performance.get(name))},
             "usd": usd,
             "spending": spending,
