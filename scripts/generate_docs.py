@@ -51,14 +51,6 @@ variants), `n_answers`, `n_unreadable`; over answers `accuracy`, `change`, `righ
 names: name -> the four rates over answers. `consistency_net`, beside `asr_net`, is by control.
 [What they mean](probes.md#what-each-number-means).
 """
-CONFIDENCE = """## Confidence in `summary --json`
-
-`risk_coverage` of a row holds `before` and `after`, each
-`{"area": estimate, "points": [{"coverage", ...estimate}]}`, a point being the error among the most
-confident answers. `calibration_before` and `calibration_after` have one more field, `by_chance`.
-
-[What they mean](confidence.md).
-"""
 COMPARISON = """## `compare --json`: format 1
 
 `verdict` (of all deciding rows together, the one to heed), `fails` (exit code 3), `a` and `b`
@@ -128,12 +120,6 @@ sample; `panel`, null where no judge labelled a success: `n_labels` (of people),
 that people call right and wrong the shares of which the panel says so too (`sensitivity`,
 `specificity`).
 [Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
-
-`near_advantage`, of runs with a near and a random arm of the same budget: a row for each near arm,
-with `dataset`, `group`, `victim`, `near`, `random`, `budget`, `differs`, `n_items`, `n_pairs`,
-`n_open`, `advantage`, `left` and `share` (estimates by case), `why_no_share`, `n_labels`,
-`n_unsettled`, `settled_ends`, `why_no_estimate`, `guesses`. [What survives of near draws'
-advantage](second-answers.md#what-survives-of-near-draws-advantage).
 
 `evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV), and so is
 `first_success_evidence`, null where the first success is the pick.
@@ -252,7 +238,6 @@ def schema_page() -> str:
         STATISTICS,
         VERDICT,
         PROBES,
-        CONFIDENCE,
         FORMAT_2,
         PERFORMANCE,
     ]

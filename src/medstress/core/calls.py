@@ -274,8 +274,6 @@ class BackendTraits:
     """The labels that answers to `tag` or `classify` may contain, if known."""
     parameters: int | None = None
     """The model's number of parameters, if counted."""
-    near: float = 1.0
-    """Most nats between two options whose order another batch may turn (docs/performance.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ from medstress.experiment.plan.spending import describe_spending
 from medstress.metrics.arms import largest_budget
 from medstress.metrics.clean_answers import clean_answers
 from medstress.metrics.controls import attacks_only
-from medstress.metrics.near_advantage import near_advantages
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.results.answer_warnings import about_answers
 from medstress.results.formats import plural
@@ -70,8 +69,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
-    if (checks := manifest.get("settings", {}).get("flip_check")) == "sample":
-        experiment["flip_check"] = checks
     budgets = _budgets(trials)
     found = summarise(
         trials,
@@ -131,8 +128,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         *remarks(run),
         *frozen_lines(manifest),
     ]
-    if near := near_advantages(trials):
-        found["near_advantage"] = near
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
     add_slopes(found, run)
