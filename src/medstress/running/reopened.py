@@ -55,9 +55,7 @@ def reopened(
             f"{folder} holds shard {shard}, and what this command asks is about all trials; merge "
             "the shards, complete the merged folder with `medstress run`, and give that one"
         )
-    prepared = prepare(
-        experiment, overrides=overrides, watcher=watcher, complete=complete, formats=True
-    )
+    prepared = prepare(experiment, overrides=overrides, watcher=watcher, complete=complete)
     prepared.keep_labels(manifest["parts"]["attacks"])
     lock = lock_folder(folder)
     try:
