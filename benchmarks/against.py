@@ -5,13 +5,12 @@ prompts that it consumed are then asked of the same weights by
 
 * a plain loop over padded batches with transformers,
 * lm-evaluation-harness, with the prompts as a task,
-* TextAttack's loop, with a wrapper around transformers and the changed prompts as transformations,
 * llama.cpp's server with its prompt cache, from the GGUF file of the model.
 
 What a user of each writes is in benchmarks/peers/; its lines are counted. Every tool runs in a
-process of its own, with as many threads; lm-evaluation-harness and TextAttack in environments of
-their own (constraints-lm-eval.txt, constraints-textattack.txt; with torch and transformers in
-each), which the options or MEDSTRESS_LM_EVAL_PYTHON and MEDSTRESS_TEXTATTACK_PYTHON name:
+process of its own, with as many threads; lm-evaluation-harness in an environment of its own
+(constraints-lm-eval.txt; with torch and transformers), which --lm-eval or
+MEDSTRESS_LM_EVAL_PYTHON names:
 
     python benchmarks/against.py --items 16 --lm-eval lm-env/bin/python --work FOLDER
 
@@ -71,7 +70,7 @@ def gguf_of(model: str) -> str:
 def interpreters(given: Any) -> dict[str, str | None]:
     """Tool -> the Python that has it; None where it could not be had."""
     found: dict[str, str | None] = dict.fromkeys(TOOLS, sys.executable)
-    found |= {"lm_eval": given.lm_eval, "textattack": given.textattack}
+    found["lm_eval"] = given.lm_eval
     if find_spec("xllamacpp") is None:
         found["llama_cpp"] = None
     return found
@@ -79,8 +78,6 @@ def interpreters(given: Any) -> dict[str, str | None]:
 
 ABSENT = {
     "lm_eval": "no interpreter that has it was named (--lm-eval, or MEDSTRESS_LM_EVAL_PYTHON)",
-    "textattack": "no interpreter that has it was named (--textattack, or "
-    "MEDSTRESS_TEXTATTACK_PYTHON)",
     "llama_cpp": "xllamacpp is not installed: pip install xllamacpp",
 }
 
@@ -150,14 +147,13 @@ def measured(given: Any, work: Path) -> Iterator[dict[str, Any]]:
 def main() -> None:
     """Print one JSON line a tool and set."""
     parser = arguments(__doc__, n_items=16)
-    for tool in ("lm_eval", "textattack"):
-        name = f"MEDSTRESS_{tool.upper()}_PYTHON"
-        parser.add_argument(
-            f"--{tool.replace('_', '-')}",
-            metavar="PYTHON",
-            default=os.environ.get(name),
-            help=f"an interpreter that has it, torch and transformers; default: ${name}",
-        )
+    parser.add_argument(
+        "--lm-eval",
+        metavar="PYTHON",
+        default=os.environ.get("MEDSTRESS_LM_EVAL_PYTHON"),
+        help="an interpreter that has it, torch and transformers; default: "
+        "$MEDSTRESS_LM_EVAL_PYTHON",
+    )
     parser.add_argument("--work", type=Path, help="what is measured stays here; default: nowhere")
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--threads", type=at_least(1), default=cores, help="of each tool")

@@ -34,7 +34,6 @@ TOOLS = {
     OURS: Tool(files=("medstress.toml",)),
     "hf": Tool(files=("hf_loop.py",)),
     "lm_eval": Tool(files=("forms.yaml",)),
-    "textattack": Tool(files=("textattack_loop.py",)),
     "llama_cpp": Tool(files=("llama_server.py",), commands=2),
 }
 

@@ -28,7 +28,6 @@ PACKAGES = {
     "medstress": "medstress",
     "hf": "transformers",
     "lm_eval": "lm_eval",
-    "textattack": "textattack",
     "llama_cpp": "xllamacpp",
 }
 """Tool -> the package whose version is told."""
@@ -118,14 +117,6 @@ def by_script(name: str, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             given["sets"],
             lambda: tokens.n,
         )
-
-
-def by_textattack(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """TextAttack's loop; its first import fetches nothing."""
-    from medstress.machine.textattack import import_textattack
-
-    import_textattack("textattack")
-    yield from by_script("textattack_loop", given)
 
 
 def by_lm_eval(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -283,7 +274,6 @@ WAYS: Mapping[str, Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]] = {
     "medstress": by_medstress,
     "hf": lambda given: by_script("hf_loop", given),
     "lm_eval": by_lm_eval,
-    "textattack": by_textattack,
     "llama_cpp": by_llama_cpp,
 }
 

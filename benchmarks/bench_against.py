@@ -15,7 +15,6 @@ TITLES = {
     OURS: OURS,
     "hf": "padded batches, transformers",
     "lm_eval": "lm-evaluation-harness",
-    "textattack": "TextAttack",
     "llama_cpp": "llama.cpp's server",
 }
 

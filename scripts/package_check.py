@@ -65,16 +65,10 @@ TOGETHER = (
     "vllm",
     "lm-eval",
     "inspect",
-    "textattack",
 )
 """Extras that go into one environment; each line is one."""
-ONLY_SOURCES = (
-    *("sqlitedict", "word2number"),  # of lm-eval
-    *("jieba", "langdetect", "pinyin", "pptree"),  # of textattack and its flair
-)
+ONLY_SOURCES = ("sqlitedict", "word2number")  # of lm-eval
 """Have no wheel on an index, and need no compiler: their wheels fit every Python and system."""
-TOO_NEW = {("3.13", "textattack"), ("3.14", "textattack")}
-"""Not resolved: editdistance, which TextAttack wants, has no wheels after Python 3.12."""
 ONLY_RESOLVED = ("vllm", "dev", "release")
 """Not installed here: vllm brings a GPU's libraries; dev and release are what checks have."""
 INSTALLED = ("none", *(e for e in PROJECT["optional-dependencies"] if e not in ONLY_RESOLVED))
@@ -82,7 +76,6 @@ OWN_CONSTRAINTS = {
     "inspect": "constraints-inspect.txt",
     "lm-eval": "constraints-lm-eval.txt",
     "ray": "constraints-ray.txt",
-    "textattack": "constraints-textattack.txt",
 }
 """Extra -> the versions it is tested with, where `constraints.txt` does not fit."""
 MOCK = """\
@@ -107,14 +100,13 @@ IMPORTS = """\
 import sys
 from importlib import import_module
 from importlib.metadata import packages_distributions
-from medstress.machine.textattack import import_textattack
 wanted = {name.lower().replace("_", "-") for name in sys.argv[1:]}
 for module, owners in sorted(packages_distributions().items()):
     plain = module.isidentifier() and not module.startswith("_") and "test" not in module
     if plain and wanted & {owner.lower().replace("_", "-") for owner in owners}:
-        (import_textattack if module == "textattack" else import_module)(module)
+        import_module(module)
 """
-"""Imports all that the named packages bring; TextAttack as medstress does, without a network."""
+"""Imports all that the named packages bring."""
 
 
 def main() -> int:
@@ -289,8 +281,7 @@ def check_resolved(args: argparse.Namespace) -> Iterator[str]:
             run(command, f"resolving for Python {version}")
             return "resolved"
 
-        asked = [(version, extras) for version in args.python for extras in TOGETHER]
-        cases = [" ".join(each) for each in asked if each not in TOO_NEW]
+        cases = [f"{version} {extras}" for version in args.python for extras in TOGETHER]
         yield from _each({f"Python {case}": (case, wheel) for case in cases}, resolved)
 
 
