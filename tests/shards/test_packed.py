@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from medstress.api.results import report_of
 from medstress.api.run import Run, merge
-from medstress.audit.bundle import verify_bundle
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError, UsageError
@@ -172,15 +170,6 @@ def test_a_packed_run_is_the_run_at_once_and_begins_anew(bench, cut, same):
     assert len(bench.received()) > n
     assert not (merged / FOLDER).exists()
     assert verify_folder(merged).holds
-
-
-@pytest.mark.release  # reports are made three times
-def test_a_packed_run_is_bundled(bench, cut):
-    merged, bundle = bench.root / "merged", bench.root / "run.zip"
-    merge(cut(2), merged, exchanges="parquet")
-    assert bench.run(out=merged) == 0
-    assert medstress_cli(["bundle", str(merged), "--to", str(bundle)]) == 0
-    assert verify_bundle(bundle, report_of).holds
 
 
 def test_a_merge_that_was_killed_leaves_files_that_are_no_run(bench, cut, monkeypatch):

@@ -37,7 +37,6 @@ COMMANDS = (
     "freeze",
     "import",
     "verify",
-    "bundle",
     "test",
     "explain",
     "naturalness",

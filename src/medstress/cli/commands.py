@@ -49,7 +49,6 @@ from medstress.cli.starting import init_cli as init_cli
 from medstress.cli.streams import one_line
 from medstress.cli.submitting import submit_cli as submit_cli
 from medstress.cli.verdicts import judged_code, write_verdicts
-from medstress.cli.verifying import bundle_cli as bundle_cli
 from medstress.cli.verifying import verify_cli as verify_cli
 from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli

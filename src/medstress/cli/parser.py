@@ -24,7 +24,7 @@ from medstress.cli.naturalness import add_naturalness
 from medstress.cli.scaffolding import add_new
 from medstress.cli.spreading import spread_flags
 from medstress.cli.submitting import add_submit
-from medstress.cli.verifying import add_bundle, add_verify
+from medstress.cli.verifying import add_verify
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
 
@@ -85,7 +85,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_compare(commands)
     add_checker(commands)
     add_verify(commands)
-    add_bundle(commands)
     add_test(commands)
     add_explain(commands)
     add_naturalness(commands)

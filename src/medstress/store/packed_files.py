@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from medstress.core.errors import StoreError
 from medstress.files.writing import unfinished_parts
-from medstress.store.packed_tables import FILES, FOLDER, SHARDS, packed_entries
+from medstress.store.packed_tables import FILES, FOLDER, SHARDS
 
 _ANY = "[0-9]*.parquet"
 
@@ -41,11 +41,6 @@ def packed_of(db: sqlite3.Connection, folder: Path) -> PackedCalls | None:
                 f"folder {FOLDER}/ with the run, or restore it"
             )
     return PackedCalls(files)
-
-
-def packed_paths(manifest: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Return the packed files that a run's manifest names, in a folder."""
-    return [_file(folder / FOLDER, each).path for each in packed_entries(manifest)]
 
 
 def _file(folder: Path, told: Mapping[str, Any]) -> PackedFile:
