@@ -25,7 +25,6 @@ from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending, read_totals
 from medstress.store.stored_rows import StoredExchange as StoredExchange
 from medstress.store.stored_rows import StoredTrial as StoredTrial
-from medstress.store.trial_digest import ended
 
 # If several queries share a call, the first of them in the plan's order pays for it, so that the
 # ledger does not depend on which was computed first, nor on restarts. Answers from the shared cache
