@@ -33,7 +33,6 @@ TUTORIAL = "docs/tutorial.md"
 COMPARED = (TUTORIAL, "docs/first-steps.md")
 """Pages on which a newcomer holds what is printed against what is shown."""
 LEFT_OUT = {
-    "init": "asks at a terminal; tests/processes/test_first_steps.py types the answers",
     "checker pairs.jsonl --synonyms": "wants a licensed file",
     "checker pairs.jsonl --checker judge": "wants a server",
     "checker pairs.jsonl --checker combined": "wants a server",
@@ -62,7 +61,6 @@ LEFT_OUT = {
     "run x.toml --ray": "wants Ray; tests/processes/test_ray.py has it",
     "tune x.toml --ray": "wants Ray; tests/replay/test_fleet_tuning.py has it",
     "tune mine.toml --ray": "as above",
-    "submit mine.toml --slurm --shards 64": "wants Slurm; tests/processes plays it",
     "checker --run DIR --checker judge": "wants a server",
 }
 """Commands by how they begin, with $ all of them, and why they are not run here."""

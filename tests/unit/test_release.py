@@ -199,7 +199,7 @@ def test_what_belongs_to_no_package_is_found(
     _, package_check = scripts
     archive = tmp_path / "medstress-1.whl"
     archive.write_bytes(b"")
-    kept = {"medstress/testing/tests.py": b"", "medstress/scaffolding/templates/test.py.txt": b""}
+    kept = {"medstress/testing/tests.py": b""}
     package_check._check_files(archive, kept)
     with pytest.raises(package_check.Failed, match=why):
         package_check._check_files(archive, {**kept, name: data})

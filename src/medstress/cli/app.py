@@ -20,8 +20,6 @@ COMMANDS = (
     "check",
     "run",
     "merge",
-    "submit",
-    "init",
     "tune",
     "train",
     "summary",
@@ -46,7 +44,6 @@ COMMANDS = (
     "perturb",
     "list",
     "recipe",
-    "new",
     "doctor",
 )
 

@@ -26,7 +26,6 @@ from medstress.cli.merging import given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.naturalness import naturalness_cli as naturalness_cli
 from medstress.cli.reviewing import review_cli as review_cli
-from medstress.cli.scaffolding import new_cli as new_cli
 from medstress.cli.screen import screen
 from medstress.cli.showing import (
     show,
@@ -45,9 +44,7 @@ from medstress.cli.spreading import (
     spread_tune,
 )
 from medstress.cli.starting import given_experiment
-from medstress.cli.starting import init_cli as init_cli
 from medstress.cli.streams import one_line
-from medstress.cli.submitting import submit_cli as submit_cli
 from medstress.cli.verdicts import judged_code, write_verdicts
 from medstress.cli.verifying import verify_cli as verify_cli
 from medstress.cli.viewing import case_cli as case_cli

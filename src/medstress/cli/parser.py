@@ -21,9 +21,7 @@ from medstress.cli.flags import (
 from medstress.cli.importing import add_import
 from medstress.cli.merging import add_merge, shard_flag
 from medstress.cli.naturalness import add_naturalness
-from medstress.cli.scaffolding import add_new
 from medstress.cli.spreading import spread_flags
-from medstress.cli.submitting import add_submit
 from medstress.cli.verifying import add_verify
 from medstress.cli.viewing_commands import add_case, add_view, add_watch
 from medstress.version import __version__
@@ -74,8 +72,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_check(commands)
     _run(commands)
     add_merge(commands)
-    add_submit(commands)
-    _init(commands)
     _tune(commands)
     _train(commands)
     _look(commands)
@@ -95,7 +91,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_import(commands)
     _perturb(commands)
     _list(commands)
-    add_new(commands)
     for name in READING:
         unverified_flag(commands.choices[name])
     commands.add_parser(
@@ -139,24 +134,6 @@ def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     run_flags(run)
     spread_flags(run)
     verdict_flags(run)
-
-
-def _init(commands: argparse._SubParsersAction[Parser]) -> None:
-    init = commands.add_parser(
-        "init",
-        help="write a first experiment file from five answers",
-        description="Ask for data, victim, entities, attack and budget, check each answer at once, "
-        "and write a commented experiment file that runs. What a flag gives is not asked. Without "
-        "a terminal nothing is asked: --data and --model are needed, the rest has defaults.",
-    )
-    choice_flags(init)
-    settings_flag(init)
-    init.add_argument(
-        "--to",
-        metavar="FILE",
-        default="experiment.toml",
-        help="the file to write (default: experiment.toml); an existing one is never overwritten",
-    )
 
 
 def _tune(commands: argparse._SubParsersAction[Parser]) -> None:
