@@ -160,47 +160,25 @@ def enter(page: Page, rater: str) -> None:
 
 
 def take_terminal(folder: Folder, to: Path) -> None:
-    """Record summary, watch and case."""
+    """Record summary and case."""
     case = folder.success("runs/demo", "near names", "closed_book")
     frames = [*recorded(folder, "summary", "runs/demo", rest_seconds=7)]
-    with running(folder):
-        frames += recorded(folder, "watch", "runs/slow", most_seconds=9, rest_seconds=1)
     frames += recorded(folder, "case", "runs/demo", case, rest_seconds=7)
     (to / "terminal.svg").write_text(
-        as_svg(frames, "medstress summary, watch and case in a terminal"), encoding="utf-8"
+        as_svg(frames, "medstress summary and case in a terminal"), encoding="utf-8"
     )
 
 
-def recorded(
-    folder: Folder, *arguments: str, most_seconds: float = 60, rest_seconds: float
-) -> list[Frame]:
+def recorded(folder: Folder, *arguments: str, rest_seconds: float) -> list[Frame]:
     """Record one command."""
     command = [sys.executable, "-m", "medstress", *arguments]
     shown = " ".join(["medstress", *arguments])
     return list(
         record(
             command, shown=shown, folder=folder.path, environment=os.environ,
-            most_seconds=most_seconds, rest_seconds=rest_seconds,
+            most_seconds=60, rest_seconds=rest_seconds,
         )
     )  # fmt: skip
-
-
-@contextmanager
-def running(folder: Folder) -> Iterator[None]:
-    """Keep a slow run going that can be watched."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "medstress", "run", "example.toml", "--out", "runs/slow"],
-        cwd=folder.path, env=os.environ | {"VICTIM_DELAY": "0.4"},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    store = folder.path / "runs" / "slow" / "run.sqlite"
-    try:
-        while not store.exists() and process.poll() is None:
-            pass
-        yield
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -164,7 +164,6 @@ def test_a_packed_run_is_the_run_at_once_and_begins_anew(bench, cut, same):
     assert bench.run(out=merged) == 0
     assert bench.run() == 0
     same(bench.out, merged, reports=True)
-    assert medstress_cli(["watch", str(merged)]) == 0
     n = len(bench.received())
     assert bench.run("--fresh", out=merged) == 0
     assert len(bench.received()) > n

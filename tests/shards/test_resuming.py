@@ -155,7 +155,7 @@ def test_a_merged_run_is_extended_and_read_like_any_other(workbench, bench, shar
     assert bench.run(out=merged) == 0
     assert bench.run() == 0
     assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"]
-    for command in ("summary", "watch", "report"):
+    for command in ("summary", "report"):
         assert medstress_cli([command, str(merged)]) == 0
 
 
@@ -164,7 +164,7 @@ def test_a_shard_is_read_like_any_run_and_says_what_it_is(bench, capsys):
     assert bench.run("--shard", "2/3", out=folder) == 0
     assert "24 of 24 trials; merge it" in capsys.readouterr().out
     assert verify_folder(folder).broken is None
-    for command in ("summary", "report", "watch"):
+    for command in ("summary", "report"):
         assert medstress_cli([command, str(folder)]) == 0
     told = capsys.readouterr().out
     assert "shard 2/3: 24 of 24 trials; merge it with the others" in told

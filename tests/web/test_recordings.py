@@ -65,7 +65,7 @@ def test_text_stays_text_and_one_frame_is_seen_at_a_time(browser, frames, tmp_pa
 def test_a_command_that_does_not_end_is_ended(tmp_path):
     found = record(
         [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"],
-        shown="watch",
+        shown="sleep",
         folder=tmp_path,
         environment=os.environ,
         most_seconds=1.5,

@@ -23,7 +23,6 @@ COMMANDS = (
     "tune",
     "train",
     "summary",
-    "watch",
     "report",
     "card",
     "figures",

@@ -49,7 +49,6 @@ from medstress.cli.verdicts import judged_code, write_verdicts
 from medstress.cli.verifying import verify_cli as verify_cli
 from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli
-from medstress.cli.watching import watch_cli as watch_cli
 from medstress.core.errors import StoreError, UsageError, install_command
 from medstress.experiment.file.sources import Source
 from medstress.figures.outputs import Made, Skipped

@@ -14,7 +14,6 @@ from medstress.cli.flags import (
     choice_flags,
     experiment_flags,
     run_flags,
-    settings_flag,
     unverified_flag,
     verdict_flags,
 )
@@ -23,7 +22,7 @@ from medstress.cli.merging import add_merge, shard_flag
 from medstress.cli.naturalness import add_naturalness
 from medstress.cli.spreading import spread_flags
 from medstress.cli.verifying import add_verify
-from medstress.cli.viewing_commands import add_case, add_view, add_watch
+from medstress.cli.viewing_commands import add_case, add_view
 from medstress.version import __version__
 
 KINDS = (
@@ -42,7 +41,6 @@ KINDS = (
 )
 READING = (
     "summary",
-    "watch",
     "report",
     "card",
     "figures",
@@ -222,7 +220,6 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     shape.add_argument("--json", action="store_true", help="as JSON (format 2)")
     verdict_flags(summary)
-    add_watch(commands)
     report = commands.add_parser(
         "report",
         help="one self-contained HTML file, readable offline",

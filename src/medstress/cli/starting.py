@@ -22,8 +22,8 @@ def given_experiment(args: argparse.Namespace) -> Path | Source:
     used = used_flags(args)
     if args.experiment is None and not used:
         raise UsageError(
-            "run: expected EXPERIMENT.toml, or --data FILE --model NAME, which with --dry-run print "
-            "the experiment file that they stand for"
+            "run: expected EXPERIMENT.toml, or --data FILE --model NAME, for which --dry-run "
+            "prints the experiment file"
         ).with_command(FIRST_COMMAND)
     if args.experiment is None:
         return compose(choices_of(args), args.set)

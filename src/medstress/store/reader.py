@@ -12,10 +12,10 @@ from typing import Any, cast
 
 from medstress.core.calls import FROM_CACHE, PACKED
 from medstress.core.errors import StoreError
-from medstress.store import begun, consumed, replies, reviews
+from medstress.store import consumed, replies, reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import CHAIN_BEGINS
-from medstress.store.inquiries import StoredInquiry, read_inquiries
+from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
 from medstress.store.known_schema import FORMAT
 from medstress.store.missing import never_began, no_run
 from medstress.store.opening import explain, open_for_reading, restrict
@@ -39,7 +39,6 @@ SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
     FROM calls WHERE role = 'victim')
 GROUP BY trial, purpose, query
 """
-_INQUIRIES = begun.INQUIRIES
 _FREE = f"trial = {FROM_CACHE}"
 """Which answers cost nothing here."""
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
@@ -129,7 +128,7 @@ class RunReader:
 
     def n_trials(self) -> int:
         """Return the number of finished trials."""
-        count = f"SELECT COUNT(*) FROM trials WHERE verdict NOT IN {_INQUIRIES}"
+        count = f"SELECT COUNT(*) FROM trials WHERE verdict NOT IN {INQUIRIES}"
         return int(self._db.execute(count).fetchone()[0])
 
     def trials(self) -> Iterator[StoredTrial]:
@@ -143,16 +142,12 @@ class RunReader:
             "  FROM queries WHERE purpose = 'attack' GROUP BY trial UNION ALL "
             "  SELECT trial, paid, cached, failed FROM packed_calls "
             "  WHERE role = 'victim' AND purpose = 'attack') q ON q.trial = t.id "
-            f"WHERE t.verdict NOT IN {_INQUIRIES} ORDER BY t.id"
+            f"WHERE t.verdict NOT IN {INQUIRIES} ORDER BY t.id"
         )
         for row in rows:
             columns = dict(zip(StoredTrial.__slots__, row, strict=True))
             columns["result"] = json.loads(columns["result"])
             yield StoredTrial(**columns)
-
-    def begun(self) -> list[begun.BegunInOrder]:
-        """Return all trials that have begun, ended or not, in the plan's order."""
-        return begun.read(self._db)
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
@@ -162,7 +157,7 @@ class RunReader:
         """Return id of a finished inquiry or study -> id of the trial it is about."""
         rows = self._db.execute(
             "SELECT trial_id, json_extract(result, '$.told.trial') FROM trials "
-            f"WHERE verdict IN {_INQUIRIES}"
+            f"WHERE verdict IN {INQUIRIES}"
         )
         return {own: about for own, about in rows if about is not None}
 
@@ -173,7 +168,7 @@ class RunReader:
     def trial_numbers(self) -> dict[int, tuple[str, int]]:
         """Return row -> (trial id, row of its item) of finished trials."""
         rows = self._db.execute(
-            f"SELECT id, trial_id, item FROM trials WHERE verdict NOT IN {_INQUIRIES}"
+            f"SELECT id, trial_id, item FROM trials WHERE verdict NOT IN {INQUIRIES}"
         )
         return {row: (trial_id, item) for row, trial_id, item in rows}
 
@@ -278,7 +273,7 @@ class RunReader:
             "  UNION ALL SELECT trial, role, bought, tokens_in, tokens_out FROM packed_calls "
             "  WHERE bought) e "
             "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
-            f"WHERE (t.verdict IS NULL OR t.verdict NOT IN {_INQUIRIES}) "
+            f"WHERE (t.verdict IS NULL OR t.verdict NOT IN {INQUIRIES}) "
             "GROUP BY a.id, e.role ORDER BY a.id, e.role"
         )
         found: dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]] = {}
