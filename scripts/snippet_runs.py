@@ -57,7 +57,7 @@ LEFT_OUT = {
     "review runs/mine --agreement": "as above",
     "explain runs/mine --experiment mine.toml --trial": "names a trial of the reader's run",
     "compare 20261126-release": "the mock answers alike every night, which is refused",
-    "annotate EXPERIMENT.toml": "names the reader's file; tests/cli/test_annotate.py has one",
+    "check DATA": "names the reader's file; tests/cli/test_check_to.py has one",
     "run x.toml --ray": "wants Ray; tests/processes/test_ray.py has it",
     "tune x.toml --ray": "wants Ray; tests/replay/test_fleet_tuning.py has it",
     "tune mine.toml --ray": "as above",

@@ -38,7 +38,6 @@ COMMANDS = (
     "explain",
     "naturalness",
     "review",
-    "annotate",
     "cache",
     "perturb",
     "list",

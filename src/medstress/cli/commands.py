@@ -284,21 +284,6 @@ def recipe_cli(args: argparse.Namespace) -> int:
     return 0
 
 
-def annotate_cli(args: argparse.Namespace) -> int:
-    """Run `medstress annotate`."""
-    from medstress.running.annotate import annotate
-
-    check_limit(args)
-    with display(quiet=args.quiet, stop=args.stop) as watcher:
-        result = annotate(
-            Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
-        )
-    for label, n in result.groups.items():
-        print(f"{label}: {n:,} of {result.n_rows:,} questions")
-    print(f"{result.n_rows} rows, {result.n_mentions} mentions: {args.to}")
-    return 0
-
-
 def perturb_cli(args: argparse.Namespace) -> int:
     """Run `medstress perturb`."""
     from medstress.running.perturb import perturb

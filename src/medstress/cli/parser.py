@@ -83,7 +83,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_explain(commands)
     add_naturalness(commands)
     _review(commands)
-    _annotate(commands)
     _cache(commands)
     add_freeze(commands)
     add_import(commands)
@@ -176,20 +175,6 @@ def _train(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     train.add_argument("--quiet", action="store_true", help="no progress display")
     spread_flags(train)
-
-
-def _annotate(commands: argparse._SubParsersAction[Parser]) -> None:
-    annotate = commands.add_parser(
-        "annotate",
-        help="write the questions with typed mentions and group labels",
-        description="Find the mentions of an experiment's groups and write its questions with the "
-        "mentions, the groups of each question, and the options that put it there. medstress "
-        "reads the file back as jsonl or parquet. No victim or attack is needed.",
-    )
-    annotate.add_argument("experiment", metavar="EXPERIMENT.toml")
-    annotate.add_argument("--to", required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet")
-    experiment_flags(annotate)
-    annotate.add_argument("--quiet", action="store_true", help="no progress display")
 
 
 def _perturb(commands: argparse._SubParsersAction[Parser]) -> None:
