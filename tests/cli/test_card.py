@@ -274,7 +274,7 @@ def test_after_a_review_it_says_how_many_losses_were_judged_and_what_is_open(jud
     card = made(judged.out, "careful")
     arm = card.arms[0]
     valid = {**arm.lost, "value": 0.29, "low": 0.14, "high": 0.45}
-    valid |= {"vouched_by": "review", "n_labels": 17, "n_disputed": 3}
+    valid |= {"n_labels": 17, "n_disputed": 3}
     bounds = [0.1, 0.4, 0.5]
     arm = replace(arm, valid=valid, valid_bounds=bounds, n_unknown=25, n_lost=42)
     text = pages.markdown(replace(card, arms=[arm]))

@@ -599,7 +599,7 @@ def test_a_log_that_nothing_attacked_has_no_loss_and_judges_none(
     text = '[slices]\nby = ["ward"]\n' + "".join(
         f'[[require]]\nmetric = "{name}"\n{end} = {limit}\n' for name, end, limit in wanted
     )
-    text += 'vouched_by = "review"\n[[require]]\nmetric = "asr"\nmax_high = 0.9\n'
+    text += '[[require]]\nmetric = "asr"\nmax_high = 0.9\n'
     text += 'slice = {by = "ward"}\n'
     Path("ask.toml").write_text(text, encoding="utf-8")
     assert medstress_cli(["import", str(path), "--out", "run", "--experiment", "ask.toml"]) in (

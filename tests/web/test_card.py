@@ -41,7 +41,7 @@ def arm(number):
         control="no_op",
         control_lost=ESTIMATE,
         net=ESTIMATE | {"value": -0.1},
-        valid=ESTIMATE | {"vouched_by": "review", "n_labels": 1000},
+        valid=ESTIMATE | {"n_labels": 1000},
         valid_bounds=[0.0, 0.3333, 0.5],
         is_control=False,
         changes_evidence=False,

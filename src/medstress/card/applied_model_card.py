@@ -94,10 +94,10 @@ def _results(card: Card) -> Iterator[tuple[str, Any]]:
 
 
 def _validated(card: Card) -> str:
-    vouched = sorted({arm.valid["vouched_by"] for arm in card.arms if arm.valid is not None})
+    is_reviewed = any(arm.valid is not None for arm in card.arms)
     unknown = sum(arm.n_unknown for arm in card.arms)
     open_ = f"; of {plural(unknown, 'loss', 'losses')} it is not known" if unknown else ""
-    said = f"Vouched for by {listed(vouched)}" if vouched else _NO_REVIEW
+    said = "Vouched for by review" if is_reviewed else _NO_REVIEW
     root = f" Root of the run: {card.root}." if card.root else ""
     repeat = f" Repeated by: {card.command}." if card.command else ""
     return f"{said}{open_}.{root} Fingerprint of the experiment: {card.fingerprint}.{repeat}"

@@ -285,7 +285,7 @@ def _arm(row: Row, names: Names) -> Arm:
         control=control,
         control_lost=(row.get("control") or {}).get(control) if control in CONTROLS else None,
         net=net,
-        valid=row.get("asr_valid") if (row.get("asr_valid") or {}).get("vouched_by") else None,
+        valid=row.get("asr_valid"),
         valid_bounds=row.get("asr_valid_bounds") if has_validity else None,
         is_control=is_control_spec(spec),
         changes_evidence=bool(row.get("evidence")),

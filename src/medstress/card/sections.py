@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.card.content import Arm, Card
-from medstress.core.validity import REVIEW
 from medstress.report.criteria import MARKS, compared, found_in, name_of
 from medstress.results.formats import NONE, as_text, decimal, listed, plural, shorten
 from medstress.results.names import CONTROL_WORDS
@@ -18,7 +17,6 @@ _MOST_ARMS, _MOST_SLICES, _MOST_CRITERIA, _MOST_WARNINGS = 6, 3, 4, 3
 """What fits one printed page; the rest is counted."""
 _LONGEST, _LONGEST_SENTENCE = 36, 200
 """Characters of a name, and of a warning or a criterion."""
-_VOUCHED = {"review": "reviewers", "panel": "a panel", "checker": "a checker"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +145,7 @@ def _validity(arm: Arm) -> str:
     has_bounds = arm.valid_bounds is not None and None not in arm.valid_bounds
     unknown = f"unknown for {arm.n_unknown:,}; {_bounds(arm)}" if has_bounds else ""
     if arm.valid is not None and arm.valid["value"] is not None:
-        who = _VOUCHED.get(arm.valid["vouched_by"], arm.valid["vouched_by"])
-        if arm.valid["vouched_by"] == REVIEW:
-            who = f"{who}, {arm.valid['n_labels']:,} of {arm.n_lost:,}"
+        who = f"reviewers, {arm.valid['n_labels']:,} of {arm.n_lost:,}"
         more = f"; {unknown}" if unknown and arm.n_unknown else ""
         return f"{between(arm.valid)} ({who}{more})"
     if arm.n_lost is None or not has_bounds:

@@ -14,7 +14,6 @@ from medstress.api.run import Run, run
 from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.carding import card_cli as card_cli
-from medstress.cli.checker_command import checker_cli as checker_cli
 from medstress.cli.checking import check_cli as check_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
@@ -24,7 +23,6 @@ from medstress.cli.freezing import freeze_cli as freeze_cli
 from medstress.cli.importing import import_cli as import_cli
 from medstress.cli.merging import given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
-from medstress.cli.naturalness import naturalness_cli as naturalness_cli
 from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.screen import screen
 from medstress.cli.showing import (

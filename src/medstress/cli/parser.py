@@ -6,7 +6,6 @@ import argparse
 
 from medstress.cli.carding import add_card
 from medstress.cli.check_command import add_check
-from medstress.cli.checker_flags import add_checker
 from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
 from medstress.cli.explaining import add_explain
 from medstress.cli.flags import (
@@ -19,7 +18,6 @@ from medstress.cli.flags import (
 )
 from medstress.cli.importing import add_import
 from medstress.cli.merging import add_merge, shard_flag
-from medstress.cli.naturalness import add_naturalness
 from medstress.cli.spreading import spread_flags
 from medstress.cli.verifying import add_verify
 from medstress.cli.viewing_commands import add_case, add_view
@@ -77,11 +75,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_case(commands)
     add_view(commands)
     add_compare(commands)
-    add_checker(commands)
     add_verify(commands)
     add_test(commands)
     add_explain(commands)
-    add_naturalness(commands)
     _review(commands)
     _cache(commands)
     add_freeze(commands)
