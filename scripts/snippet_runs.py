@@ -48,6 +48,7 @@ LEFT_OUT = {
     "test runs/fuzz --experiment fuzz.toml --trial": "names a trial of the reader's run",
     "review DIR": "a room is opened on its own page",
     "review runs/mine --import": "wants a file that a person made",
+    "review runs/fuzz --import": "as above",
     "review runs/mine --adjudicate": "wants people who disagree; tests/experiments has some",
     "review runs/mine --agreement": "as above",
     "explain runs/mine --experiment mine.toml --trial": "names a trial of the reader's run",
@@ -81,7 +82,7 @@ OTHERS = {
 """Lines that call another program, by how they begin, and why they are not run here."""
 SERVERS = ("view", "review")
 """Commands that serve a page until they are ended."""
-ENDS = ("--agreement", "--export", "--import", "--sheet")
+ENDS = ("--agreement", "--export", "--import")
 """With one of these a room is not served."""
 SECONDS = 240
 """For one command."""

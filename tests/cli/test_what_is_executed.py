@@ -71,7 +71,7 @@ READINGS = (
     ["figures", "--out", "figures"],
     ["export", "--table", "trials", "--to", "rows.jsonl"],
     ["export", "--table", "exchanges", "--to", "rows.csv"],
-    ["review", "--sheet", "cases.csv"],
+    ["review", "--export", "cases.csv"],
     ["review", "--export", "cases.html"],
 )
 

@@ -289,24 +289,14 @@ def _review(commands: argparse._SubParsersAction[Parser]) -> None:
     how.add_argument(
         "--export",
         metavar="FILE",
-        help="FILE.html: the room in one file, for people who may install nothing; FILE.csv: the "
-        "successes of MedFuzz to fill in, not blinded",
-    )
-    how.add_argument(
-        "--sheet", metavar="FILE", help="FILE.html or FILE.csv: those of MedFuzz to read or print"
+        help="FILE.html: the room in one file, for people who may install nothing; FILE.csv: its "
+        "cases as a table to fill in",
     )
     how.add_argument(
         "--import",
         dest="read",
         metavar="FILE",
         help="FILE.json that the page gave, or a filled-in FILE.csv",
-    )
-    review.add_argument(
-        "--drawn-at-random",
-        type=int,
-        metavar="SEED",
-        help="with --import FILE.csv: its trials are a random sample of all successes, drawn with "
-        "this seed; others give bounds and no estimate",
     )
 
 
