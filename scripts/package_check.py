@@ -62,15 +62,14 @@ TOGETHER = (
     "adapters,docs,explain,figures,inspect-logs,llama-cpp,minilm,mlflow,notebooks,openai,pandas,"
     "quantized,review,spacy,transformers,xlsx",
     "ray",
-    "vllm",
     "lm-eval",
     "inspect",
 )
 """Extras that go into one environment; each line is one."""
 ONLY_SOURCES = ("sqlitedict", "word2number")  # of lm-eval
 """Have no wheel on an index, and need no compiler: their wheels fit every Python and system."""
-ONLY_RESOLVED = ("vllm", "dev", "release")
-"""Not installed here: vllm brings a GPU's libraries; dev and release are what checks have."""
+ONLY_RESOLVED = ("dev", "release")
+"""Not installed here: they are what checks have."""
 INSTALLED = ("none", *(e for e in PROJECT["optional-dependencies"] if e not in ONLY_RESOLVED))
 OWN_CONSTRAINTS = {
     "inspect": "constraints-inspect.txt",

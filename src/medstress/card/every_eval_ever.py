@@ -16,7 +16,7 @@ from medstress.card.numbers import Number, numbers_of, slice_numbers
 
 SCHEMA_VERSION = "0.3.0"
 _NOT_STATED = "not stated"
-_LOCAL = ("transformers", "llama_cpp", "vllm", "sentence_transformers")
+_LOCAL = ("transformers", "llama_cpp", "sentence_transformers")
 """Back ends that hold the model themselves."""
 
 
