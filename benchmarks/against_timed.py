@@ -28,6 +28,7 @@ PACKAGES = {
     "medstress": "medstress",
     "hf": "transformers",
     "lm_eval": "lm_eval",
+    "textattack": "textattack",
     "llama_cpp": "xllamacpp",
 }
 """Tool -> the package whose version is told."""
@@ -117,6 +118,17 @@ def by_script(name: str, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             given["sets"],
             lambda: tokens.n,
         )
+
+
+def by_textattack(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """TextAttack's loop; its first import would fetch word lists, which the loop does not use."""
+    from types import SimpleNamespace
+
+    import nltk
+
+    nltk.download = lambda *_, **__: False
+    nltk.corpus.stopwords = SimpleNamespace(words=lambda *_: ())
+    yield from by_script("textattack_loop", given)
 
 
 def by_lm_eval(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -274,6 +286,7 @@ WAYS: Mapping[str, Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]] = {
     "medstress": by_medstress,
     "hf": lambda given: by_script("hf_loop", given),
     "lm_eval": by_lm_eval,
+    "textattack": by_textattack,
     "llama_cpp": by_llama_cpp,
 }
 

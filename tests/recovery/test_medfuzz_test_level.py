@@ -17,13 +17,13 @@ from medstress.metrics.significance.families import LEVEL, Null
 from medstress.metrics.significance.hardness import Statistic
 from medstress.stats.monte_carlo import ControlPlan, p_values
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "simulate_medfuzz_test.py"
+SCRIPT = Path(__file__).parents[2] / "validation" / "medfuzz_test.py"
 N = 2_500
 """Attacked items."""
 
 
 def _load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("simulate_medfuzz_test", SCRIPT)
+    spec = importlib.util.spec_from_file_location("medfuzz_test", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

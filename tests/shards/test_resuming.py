@@ -14,6 +14,7 @@ from medstress.core.errors import StoreError
 from medstress.store.shards import opened_shard
 
 
+@pytest.mark.kills("run --shard")
 def test_a_killed_shard_resumes_and_counts_what_was_in_flight(workbench, bench, same):
     bench.tables["victim"] = bench.tables["victim"][:1]
     assert bench.run() == 0
@@ -60,7 +61,7 @@ def test_a_half_finished_merge_is_completed_by_run_and_has_the_same_root(bench, 
     assert verify_folder(merged).holds
 
 
-@pytest.mark.release
+@pytest.mark.kills
 def test_calls_in_flight_of_a_shard_that_died_are_interrupted_in_the_merged_run(workbench, bench):
     bench.tables["victim"] = bench.tables["victim"][:1]
     folder, log = bench.root / "1", bench.root / "killed.jsonl"

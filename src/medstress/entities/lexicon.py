@@ -21,7 +21,7 @@ from medstress.entities.vocabularies import load_vocabulary
 ONE_IN = 2280
 """A word that is in no entity or vocabulary counts if at least one in this many sentences has it;
 a share, so that the strength of noise does not depend on the size of the corpus. Fitted by
-`scripts/fit_noise_lexicon.py`: two of the 4,560 sentences of the train split of BC5CDR-chemical,
+`data/build/fit_noise_lexicon.py`: two of the 4,560 sentences of the train split of BC5CDR-chemical,
 where swap noise then changes the share of O tokens nearest to the published 31 %."""
 FIRST_EDITION_SENTENCES = 2
 """Sentences such a word had to be in, whatever the corpus, for run folders of the first edition."""

@@ -48,7 +48,7 @@ class Null(StrEnum):
     def level_among_successes(self) -> float:
         """The largest share of successes without any effect that reached p <= .05 in simulations.
 
-        See docs/significance.md (scripts/simulate_medfuzz_test.py). Attacks select hard insertions,
+        See docs/significance.md (validation/medfuzz_test.py). Attacks select hard insertions,
         so a null that does not select its controls in the same way rejects too often if insertions
         differ in how hard they are.
         """
