@@ -209,15 +209,3 @@ def test_the_bound_of_the_dry_run_holds_and_counts_shared_arms_once(tmp_path: Pa
     n_items = sum(r.verdict != "not_attackable" for r in run.rows() if r.attack == "random") // 2
     # Two seeds of 4 queries and a check each; nearest has seed 0 of the same draws and 2 queries.
     assert f"controls {n_items * 2 * (4 + 1):,}" in lines[1]
-
-
-def test_a_primary_endpoint_is_net_of_a_control_that_is_asked(tmp_path: Path) -> None:
-    primary = {"metric": "asr_net", "control": "no_op"}
-    run = ms.run(experiment(RANDOM, primary=primary), out=tmp_path / "run")
-    assert (
-        "Primary endpoint, fixed before the first query: asr_net net of no_op"
-        in (run.summary()["headlines"][-1])
-    )
-    primary["control"] = "paraphrase"
-    with pytest.raises(UsageError, match=r"no attack has this control \(they have: no_op\)"):
-        ms.run(experiment(RANDOM, primary=primary), out=tmp_path / "other")

@@ -17,15 +17,6 @@ ATTACK, NAMES, ROLE = "attack", "names", "role"
 TIME, TRAINING, VERSION, VICTIM = "time", "training", "version", "victim"
 OF_ATTACKS = frozenset({ATTACK, NAMES, ROLE})
 """Factors that leave clean answers as they are."""
-OF_VICTIMS = frozenset(
-    {
-        *(TRAINING, VERSION, VICTIM, "answer_by", "prompt", "shots", "wrap"),
-        *("decoding", "parser", "reasoning_tokens", "text_score"),
-    }
-)
-"""Factors that are part of a victim."""
-FACTORS = (ATTACK, NAMES, ROLE, *sorted(OF_VICTIMS))
-"""All factors but `time`, which is that nothing differs."""
 
 _MEDSTRESS = "medstress"
 _READ_BY = {"generate": {"parser", "decoding"}, "choice": {"parser"}, "text": {"text_score"}}
@@ -41,7 +32,7 @@ class Factor:
     """One thing that differs."""
 
     name: str
-    """One of `FACTORS`, or `time`."""
+    """What it is called, such as `attack`, `names`, `victim` or `prompt`."""
     what: str
     """What it is in A and in B, for people."""
 

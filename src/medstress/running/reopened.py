@@ -57,9 +57,7 @@ def reopened(
             f"{folder} holds shard {shard}, and what this command asks is about all trials; merge "
             "the shards, complete the merged folder with `medstress run`, and give that one"
         )
-    prepared = prepare(
-        experiment, overrides=overrides, watcher=watcher, complete=complete, formats=True
-    )
+    prepared = prepare(experiment, overrides=overrides, watcher=watcher, complete=complete)
     if began_without(prepared.controls, manifest):
         prepared.drop_controls()
     keep_prompts(prepared, manifest["parts"]["attacks"])

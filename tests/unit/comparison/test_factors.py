@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from medstress.comparison.compare import one_factor
-from medstress.comparison.factors import FACTORS, also_differs, factors_of, names_of
+from medstress.comparison.factors import also_differs, factors_of, names_of
 from medstress.comparison.sides import Arm, match_arms
 from medstress.core.errors import UsageError
-from medstress.experiment.file.comparison_tables import CompareTable
 
 from .conftest import MANIFEST, manifest_with
 
@@ -46,13 +45,6 @@ def test_one_thing_that_differs_is_named(changes: Mapping[str, Any], factor: str
     assert one_factor([factors_of(MANIFEST, ARM, manifest_with(changes), ARM)])[0] == factor
 
 
-def test_an_experiment_file_may_name_every_factor_but_time() -> None:
-    for factor in FACTORS:
-        assert CompareTable(a="x", b="y", factor=factor).factor == factor
-    with pytest.raises(ValueError, match="factor"):
-        CompareTable(a="x", b="y", factor="time")
-
-
 @pytest.mark.parametrize(
     ("changes", "names"),
     [
@@ -72,13 +64,6 @@ def test_two_things_that_differ_are_refused_and_named(
     with pytest.raises(UsageError) as error:
         one_factor([found])
     said(str(error.value), *(names or ["victim", "prompt"]))
-
-
-def test_another_factor_than_the_wanted_one_is_refused(said: Callable[..., None]) -> None:
-    found = factors_of(MANIFEST, ARM, manifest_with({"attacks.random.budget": 8}), ARM)
-    with pytest.raises(UsageError) as error:
-        one_factor([found], "victim")
-    said(str(error.value), "'victim'", "budget 4 in A, 8 in B")
 
 
 def trained(**changes: Any) -> dict[str, Any]:

@@ -218,7 +218,6 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
         "controls": prepared.controls.describe(),
-        **prepared.sensitivity.describe(),
         "roles": {part.name: _role(part) for part in prepared.roles},
         "endpoints": endpoints([*prepared.victims, *prepared.roles]),
         **({"surrogates": found} if (found := list(surrogates_of(prepared))) else {}),

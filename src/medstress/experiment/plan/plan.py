@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -22,7 +22,6 @@ from medstress.experiment.plan.conversations import victim_of
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart, GroupPart
 from medstress.experiment.plan.roles import RolePart
-from medstress.experiment.plan.sensitivity import SensitivityPlan
 from medstress.experiment.plan.sentence_groups import SentenceGroupPart
 from medstress.kinds import KINDS, Kind
 from medstress.store.shared_cache import SharedCache
@@ -98,8 +97,6 @@ class Prepared:
     """With their labels; control arms last."""
     controls: ControlPlan = field(default_factory=ControlPlan)
     """Which control arms are among the attacks by default, and which are left out."""
-    sensitivity: SensitivityPlan = field(default_factory=SensitivityPlan)
-    """Which victims are one model that is asked in several formats."""
     recognisers: list[dict[str, Any]] = field(default_factory=list)
     """What recognised the mentions of each group, in the order of groups."""
     victims: list[Victim] = field(default_factory=list)
@@ -126,8 +123,8 @@ class Prepared:
 
     @property
     def backends(self) -> list[Backend]:
-        """The victims' back ends, each once: formats of one model share theirs."""
-        return list({id(victim.backend): victim.backend for victim in self.victims}.values())
+        """The victims' back ends."""
+        return [victim.backend for victim in self.victims]
 
     @property
     def question_groups(self) -> list[GroupPart]:
@@ -147,14 +144,8 @@ class Prepared:
         experiment = self.experiment.model_copy(update={"victim": kept})
         return replace(self, experiment=experiment, victims=victims)
 
-    def trials(
-        self, order: Callable[[DatasetPart], Iterable[Any]] = lambda part: part.questions
-    ) -> Iterator[Trial]:
-        """Yield all trials, item by item, so that back ends can share prefixes.
-
-        Args:
-            order: gives the items of a data set in the order in which they enter.
-        """
+    def trials(self) -> Iterator[Trial]:
+        """Yield all trials, item by item, so that back ends can share prefixes."""
         settings = self.experiment.experiment
         for victim, dataset in product(self.victims, self.datasets):
             selected = [
@@ -167,7 +158,7 @@ class Prepared:
             ]
             name = self.portion.names.get(victim.label, victim.label)
             on_dataset = replace(victim.on(dataset.label), label=name)
-            for item in order(dataset):
+            for item in dataset.questions:
                 if not self.portion.asks(victim.label, item):
                     continue
                 for (group, ids, resources), part in product(selected, self.attacks):
