@@ -24,8 +24,7 @@ from medstress.audit.verification import Verification
 from medstress.core.outcomes import Prediction, Verdict
 from medstress.core.text import WHOLE
 from medstress.kinds import kind_of
-from medstress.results.export import Probes
-from medstress.results.imported import imported_lines
+from medstress.results.last_edits import Probes
 from medstress.results.load import StoredRun, open_run
 from medstress.results.root import NO_CHAIN, describe_root, with_reviews
 from medstress.store.chain import Break
@@ -72,7 +71,6 @@ def _describe(found: Verification, run: StoredRun, whole: Whole, root: str | Non
     """Say which roots there are, and whether the one that was asked for is among them."""
     told = describe_root(run)
     found.root, found.root_note = told["root"], told["root_note"]
-    found.notes.extend(imported_lines(run.manifest))
     if not run.has_chain:
         found.has_digests = False
         found.not_compared.append(f"{NO_CHAIN}; nothing tells whether it was changed")

