@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import gc
 import importlib.util
-import json
 import os
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from hypothesis import settings

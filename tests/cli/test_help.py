@@ -49,7 +49,7 @@ def test_the_version_is_one_line_on_stdout(medstress):
         (["run", "a.toml", "--out"], "argument --out: expected one argument"),
         (["summary"], "the following arguments are required: DIR"),
         (["summary", "a", "b"], "unrecognized arguments: b"),
-        (["export", "a"], "export: expected --table T --to FILE, or --mlflow URI"),
+        (["export", "a"], "the following arguments are required: --table, --to"),
         (["export", "a", "--table", "trails", "--to", "x.csv"], "argument --table: invalid choice"),
         (["list"], "the following arguments are required: KIND"),
         (["list", "cats"], "argument KIND: invalid choice: 'cats'"),

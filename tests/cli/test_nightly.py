@@ -1,4 +1,4 @@
-"""`medstress freeze` and `medstress compare --sequential` from the command line."""
+"""`medstress compare --sequential` from the command line."""
 
 from __future__ import annotations
 
@@ -162,13 +162,3 @@ def test_killed_while_it_writes_the_series_stays_whole(builds):
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert read_series(Path("state.json")) is not None
-
-
-def test_freeze_needs_an_attack_and_says_what_it_wrote(builds, medstress, said):
-    told = medstress("freeze", "base", "--to", "set.jsonl")
-    assert told.code == 0, told.err
-    assert "20 items with 40 edits of 20 trials, 0 of them flipped (no_op): set.jsonl" in told.out
-    told = medstress("freeze", "worse", "--to", "none.jsonl")
-    assert told.code == 2
-    said(told.err, "nothing to freeze")
-    assert not Path("none.jsonl").exists()

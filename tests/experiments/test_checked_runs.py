@@ -14,14 +14,12 @@ from typing import Any
 import pytest
 
 from medstress.api.run import Run
-from medstress.card.content import card_of
 from medstress.checking.checkers import NamePair, UnansweredError
 from medstress.checking.successes import check_successes
 from medstress.cli.app import medstress_cli
 from medstress.core.evidence import word_of
 from medstress.core.outcomes import Verdict
 from medstress.core.validity import CHECKER
-from medstress.results.load import open_run
 from medstress.stats.estimates import wilson
 
 Said = Callable[..., None]
@@ -171,10 +169,6 @@ def test_pairs_of_another_type_vouch_for_nothing(
     )
     assert rows_of(folder)["random"]["asr_valid"] is None
     assert medstress_cli(["summary", str(folder)]) == 3
-    with open_run(folder) as run:
-        card = card_of(run)
-    assert any("Validity is not known: the checker placed 0 pairs" in s for s in card.sentences)
-    assert not any("Validity is not known" in line for line in card.limits)
 
 
 def test_files_that_measure_something_else_are_refused(

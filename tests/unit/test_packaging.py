@@ -67,8 +67,8 @@ def test_every_dependency_has_a_sentence_that_says_why_it_is_there() -> None:
             reasons.append(line)
         elif line.strip():
             extra = line.partition(" ")[0]
-            assert reasons or extra == "inspect", f"{extra}: a comment above says why it is there"
-            reasons = [] if extra != "lm-eval" else reasons
+            assert reasons, f"{extra}: a comment above says why it is there"
+            reasons = []
 
 
 def test_every_dependency_has_a_floor_that_the_release_check_can_install() -> None:
@@ -109,7 +109,6 @@ BROUGHT_ALONG = {
     "huggingface-hub": "transformers",
     "nltk": "textattack",
     "pydantic-core": "pydantic",
-    "mlflow": "mlflow-skinny",
     "vl-convert": "vl-convert-python",
 }
 """What is imported under another name than that of the dependency that brings it."""

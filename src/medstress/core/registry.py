@@ -205,9 +205,10 @@ DATASETS = {
     "medmcqa": Entry("medstress.datasets.medmcqa:load", "MedMCQA (Pal et al. 2022)"),
     "bc5cdr": Entry("medstress.datasets.bc5cdr:load", "BC5CDR, chemicals and diseases (NER)"),
     "biosses": Entry("medstress.datasets.biosses:load", "BIOSSES, similarity of sentences"),
-    "iob": Entry("medstress.datasets.iob:load", "your tagged sentences in IOB or CoNLL files"),
+    "iob": Entry(
+        "medstress.datasets.iob:load", "your tagged sentences in IOB or CoNLL files, or rows"
+    ),
     "pubtator": Entry("medstress.datasets.pubtator:load", "your annotated PubTator abstracts"),
-    "bigbio": Entry("medstress.datasets.bigbio:load", "documents, tokens or pairs as BigBIO rows"),
     "brat": Entry("medstress.datasets.brat:load", "your texts annotated with brat: .txt and .ann"),
     "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, any table"),
     "nli": Entry("medstress.kinds.nli.reader:load", "your pairs of texts with a label, any table"),

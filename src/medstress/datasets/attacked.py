@@ -101,12 +101,15 @@ def _head(path: Path, told: Any) -> dict[str, Any]:
     Raises:
         DataError: there is none, or another; says how such a file is made.
     """
-    if told is None:
+    if not told:
         raise DataError(
             f"{path}: expected rows with {HEAD!r}, as {_WRITTEN} writes them, got none; write the "
             'file with it, or read plain questions with name = "jsonl"'
         )
-    head = _parsed(HEAD, told)
+    try:
+        head = _parsed(HEAD, told)
+    except DataError as error:
+        raise DataError(f"{path}, {error}; write the file again") from error
     if not isinstance(head, dict):
         raise DataError(f"{path}, field {HEAD!r}: expected an object, got {shown(head)}")
     if head.get("format") != FORMAT:

@@ -41,7 +41,7 @@ class DatasetOptions:
     types: Types | None = None
     """Tagged texts: the entity types that become labels, or their new names; None: all."""
     scheme: Scheme | None = None
-    """iob, bc5cdr, bigbio, hub: the labelling scheme of the file; None: IOB2."""
+    """iob, bc5cdr, hub: the labelling scheme of the file; None: IOB2."""
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     """Questions, pairs, nli: field -> its name in the file; `options` may be a list of names."""
     answer_base: Literal[0, 1] | None = None

@@ -227,7 +227,7 @@ def test_data_without_a_name_of_the_group_are_refused(said):
 def test_the_default_is_offered_first_and_controls_are_not():
     offered = fitting_attacks(read_data(Choices(data="q.jsonl", model="mock"), Path()))
     assert offered[0] == "entity_substitution"
-    assert {"no_op", "repeat", "frozen", "passage_swap"}.isdisjoint(offered)
+    assert {"no_op", "repeat", "attacked", "passage_swap"}.isdisjoint(offered)
 
 
 REFUSED = [
@@ -248,7 +248,7 @@ REFUSED = [
     ({"entities": ()}, "--entities"),
     ({"attack": "swap_noise", "entities": ("drugs",)}, "--entities"),
     ({"attack": "swap_nois"}, "'swap_noise'"),
-    ({"attack": "frozen"}, "frozen"),
+    ({"attack": "attacked"}, "attacked"),
     ({"attack": "passage_swap"}, "passage"),
     ({"data": "t.iob", "attack": "discrete_zoo"}, "tagged texts"),
     ({"attack": "medfuzz"}, "role.attacker"),

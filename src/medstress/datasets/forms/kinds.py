@@ -8,7 +8,7 @@ from typing import Literal
 from medstress.core.attacked import FIELD, HEAD
 from medstress.datasets.forms.naming import plain_name
 
-Source = Literal["questions", "nli", "pairs", "bigbio", "attacked"]
+Source = Literal["questions", "nli", "pairs", "iob", "attacked"]
 
 _TOKENS = {"tokens"}
 _TAGS = {"labels", "nertags", "tags"}
@@ -33,10 +33,10 @@ def source_of(columns: Iterable[str]) -> Source:
     names = {plain_name(column) for column in given}
     if {FIELD, HEAD} <= set(given):
         return "attacked"
-    if {"passages", "entities"} <= names or (names >= _TOKENS and names & _TAGS):
-        return "bigbio"
-    if {"text_1", "text_2"} <= set(given):
-        return "bigbio"
+    if names >= _TOKENS and names & _TAGS:
+        return "iob"
+    if {"text_1", "text_2"} <= set(given):  # of BigBIO, whose label is a score
+        return "pairs"
     if "finaldecision" in names or names >= {"contexts", "meshes"} or names >= _UNLABELLED:
         return "nli"
     if any(texts <= names for texts in _TEXTS):

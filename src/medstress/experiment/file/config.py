@@ -127,7 +127,6 @@ _FILES_ONLY = (
     "medmcqa",
     "iob",
     "pubtator",
-    "bigbio",
     "brat",
     "pairs",
 )
@@ -139,7 +138,7 @@ class DatasetTable(TomlTable):
 
     name: NonEmpty
     """`sample`, `csv`, `tsv`, `xlsx`, `jsonl`, `parquet`, `attacked` (what `export` wrote),
-    `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`, `bigbio`, `brat`, `pairs`, `nli`,
+    `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`, `brat`, `pairs`, `nli`,
     `hub`, another that `medstress list datasets` shows, or a plug-in's."""
     path: str | None = None
     """The file, if the source needs one; bc5cdr: or a folder with a file for each split; brat: the
@@ -160,7 +159,7 @@ class DatasetTable(TomlTable):
     `{Chemical = "Drug"}` (types with the same new name are merged, `"O"` drops a type); default:
     all."""
     scheme: Scheme | None = None
-    """iob, bc5cdr, bigbio, hub: label scheme, `iob2` (default), `iobes` or `io`."""
+    """iob, bc5cdr, hub: label scheme, `iob2` (default), `iobes` or `io`."""
     columns: dict[str, str | tuple[str, ...]] | None = None
     """Questions, pairs, nli: the file's names for the fields, as in `{question = "stem", options =
     ["A", "B", "C"], answer = "key"}` or `{text_a = "premise"}`."""
