@@ -150,7 +150,8 @@ def test_a_python_that_is_too_old_is_told_in_one_sentence(
 
 def test_medstress_without_a_package_that_every_command_needs_says_what_completes_it() -> None:
     code = (
-        "import sys; sys.modules['markupsafe'] = None; from medstress.__main__ import main; main()"
+        "import sys; sys.modules['markupsafe'] = None; sys.argv += ['list', 'attacks']; "
+        "from medstress.__main__ import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

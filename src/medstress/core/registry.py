@@ -206,7 +206,7 @@ DATASETS = {
     "bc5cdr": Entry("medstress.datasets.bc5cdr:load", "BC5CDR, chemicals and diseases (NER)"),
     "biosses": Entry("medstress.datasets.biosses:load", "BIOSSES, similarity of sentences"),
     "iob": Entry(
-        "medstress.datasets.iob:load", "your tagged sentences in IOB or CoNLL files, or rows"
+        "medstress.datasets.iob:load", "your tagged sentences: IOB and CoNLL files, rows of tokens"
     ),
     "pubtator": Entry("medstress.datasets.pubtator:load", "your annotated PubTator abstracts"),
     "brat": Entry("medstress.datasets.brat:load", "your texts annotated with brat: .txt and .ann"),

@@ -163,8 +163,10 @@ def test_rows_of_tokens_are_tagged_texts(write):
     tokens = {"id": 4, "tokens": ["a", "b"], "ner_tags": ["B-Drug", "O"]}
     (item,) = read(write(json.dumps(tokens), "x.jsonl"), iob).items
     assert (item.id, item.labels) == ("4", ("B-Drug", "O"))
-    (item,) = read(write(json.dumps([tokens]), "x.json"), iob).items
+    path = write(json.dumps([tokens]), "x.json")
+    (item,) = read(path, iob).items
     assert (item.id, item.labels) == ("4", ("B-Drug", "O"))
+    assert "does not accept the key 'documents'" in refused(path, iob, documents=path)
 
 
 def test_positions_of_labels_need_their_names(write):
@@ -394,7 +396,7 @@ def test_each_split_of_bc5cdr_has_the_documents_of_its_own_file(write, tmp_path)
     )
 
 
-@pytest.mark.parametrize("module", [pubtator, iob, bc5cdr], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [pubtator, bc5cdr], ids=lambda module: module.__name__)
 def test_files_that_name_their_documents_take_no_others(write, module):
     path = write(TITLE + ABSTRACT, "a.txt")
     assert "does not accept the key 'documents'" in refused(path, module, documents=path)
