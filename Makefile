@@ -12,7 +12,7 @@ export HF_HUB_OFFLINE := 1
 # One file to one worker: its tests share what was made for them. How many: tests/conftest.py.
 PARALLEL := -n auto --dist loadfile
 
-.PHONY: demo test quick check lint types imports compiled docs bench release-check clean wheel
+.PHONY: demo test goldens quick check lint types imports compiled docs bench release-check clean wheel
 
 demo: $(VENV)/.run
 	$(BIN)/medstress demo --out runs/demo
@@ -29,6 +29,10 @@ test: $(VENV)/.dev
 # Under 2 minutes on 2 cores: tests/unit, where no test loads torch or starts a run.
 quick: $(VENV)/.dev
 	$(BIN)/pytest $(PARALLEL) tests/unit
+
+# What 0.2 gave is what is given now.
+goldens: $(VENV)/.dev
+	$(BIN)/python tests/goldens/goldens.py
 
 check: types lint imports
 

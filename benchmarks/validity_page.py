@@ -1,7 +1,6 @@
 """Writes docs/results/validity.md: the simulated coverage of valid rates, and what of near is left.
 
     python benchmarks/validity_page.py --simulate 1000    # minutes on one core; kept as JSON
-    python benchmarks/validity_page.py --panels 400       # a minute; kept as JSON
     python benchmarks/validity_page.py --survives 100     # two minutes; kept as JSON
     python benchmarks/validity_page.py --near RUN         # reads a run folder; kept as JSON
     python benchmarks/validity_page.py                    # the page again from what is kept
@@ -29,7 +28,6 @@ def main() -> None:
     """Run what is asked for, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--simulate", type=int, metavar="RUNS", help="runs a design")
-    parser.add_argument("--panels", type=int, metavar="RUNS", help="runs a panel that vouches")
     parser.add_argument("--survives", type=int, metavar="RUNS", help="runs of near and random arms")
     parser.add_argument("--near", type=Path, metavar="DIR", help="a run with a near arm")
     parser.add_argument("--name", default="run", help="what the page calls that run")
@@ -37,8 +35,6 @@ def main() -> None:
     KEPT.mkdir(parents=True, exist_ok=True)
     if args.simulate:
         _keep("coverage", [each.as_json() for each in simulated.cells(args.simulate)])
-    if args.panels:
-        _keep("panels", [each.as_json() for each in simulated.panels(args.panels)])
     if args.survives:
         _keep("survives", [each.as_json() for each in simulated_near.cells(args.survives)])
     if args.near:
@@ -59,14 +55,11 @@ def _kept(name: str) -> Any:
 def _page() -> list[str]:
     text = (ROOT / "benchmarks" / "results" / "validity" / "page.md").read_text("utf-8")
     before, after = text.split("<!-- coverage -->\n")
-    panels, after = after.split("<!-- panels -->\n")
     middle, after = after.split("<!-- near -->\n")
     near, end = after.split("<!-- survives -->\n")
     return [
         *before.splitlines(),
         *_coverage(_kept("coverage") or []),
-        *panels.splitlines(),
-        *_panels(_kept("panels") or []),
         *middle.splitlines(),
         *lines_of(_kept("near") or {}),
         *near.splitlines(),
@@ -77,39 +70,19 @@ def _page() -> list[str]:
 
 def _coverage(cells: list[dict[str, Any]]) -> list[str]:
     lines = [
-        "| synonyms among names | invalid successes | labels | truth | covers | width | panel "
-        "corrected | errs otherwise here |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| synonyms among names | invalid successes | labels | truth | covers | width |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for alike in (False, True):
         words = "every item once" if not alike else f"{simulated.SEEDS} trials an item, alike"
         found = [each for each in cells if each["alike"] is alike]
         if found:
-            lines.append(f"| *{words}, {found[0]['runs']:,} runs a row* | | | | | | | |")
+            lines.append(f"| *{words}, {found[0]['runs']:,} runs a row* | | | | | |")
         lines += [
             f"| {each['share']:.0%} | {_two(each['invalid'])} | {each['n_labels']} | "
-            f"{_two(each['truth'])} | {_three(each['coverage'])} | {_two(each['width'])} | "
-            f"{_three(each['corrected'])} | {_three(each['misled'])} |"
+            f"{_two(each['truth'])} | {_three(each['coverage'])} | {_two(each['width'])} |"
             for each in found
         ]
-    return lines
-
-
-def _panels(cells: list[dict[str, Any]]) -> list[str]:
-    lines = [
-        "| synonyms among names | sensitivity, specificity | truth | may vouch | covers | width | "
-        "met wrongly | at its word | at its word covers |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    lines += [
-        f"| {each['share']:.0%} | {_two(each['sensitivity'])}, {_two(each['specificity'])} | "
-        f"{_two(each['truth'])} | {_two(each['vouched'])} | "
-        f"{'–' if each['coverage'] is None else _three(each['coverage'])} | "
-        f"{'–' if each['width'] is None else _two(each['width'])} | "
-        f"{_three(each['met_wrongly'])} | "
-        f"{_two(each['at_its_word'])} | {_three(each['at_its_word_covers'])} |"
-        for each in cells
-    ]
     return lines
 
 

@@ -40,7 +40,7 @@ answers), `validity` (those caveats that are on valid losses), `primary` (the pr
 with keys: `victim`, `dataset`, `group`, `attack`, `measure` (`asr`, or the score whose
 drop is meant: `f1`, `pearson`, `macro_f1`), `estimate`, `n`, `n_lost`, `n_open` (answers that
 may be lost or not), `n_seeds`, `control` (`name`, `n`, `n_changed`, `n_open`, `net`; null without
-any), `control_awaited`, `is_control`, `near_chance`, `vouched_by`. Of a victim's arms that with the
+any), `control_awaited`, `is_control`, `near_chance`. Of a victim's arms that with the
 highest low end of its interval stands there.
 """
 PROBES = """## Probes of questions in `summary --json`
@@ -132,13 +132,12 @@ is hardly a random draw); `judgements` (`judgement`,
 `raters`, `models`, each `clean` and `attacked`), null where nobody answered. [The review
 room](review.md).
 
-`asr_valid` of a row has `vouched_by`, `truth` (which truth it is of), `n_labels`, `n_disputed`,
-`n_unlabelled`, `settled_ends`, `assumes` and `corrected_by` beside the fields of an estimate.
-`validity`: `truth`;
-`why` there is no estimate, else null; `n_sampled`, successes in a random sample; `checkers`,
-a row for the panel and the checker that judged successes: `name`, `source`, `n_labels` (of people,
-or pairs), `sensitivity`, `specificity` (of the row's group of entities), `asr_valid_corrected`
-(null with a reason in `why`), `assumes`, `corrected_by`.
+`asr_valid` of a row has `truth` (which truth it is of), `n_labels`, `n_disputed`, `n_unlabelled`
+and `settled_ends` beside the fields of an estimate.
+`validity`: `truth`; `why` there is no estimate, else null; `n_sampled`, successes in a random
+sample; `panel`, null where no judge labelled a success: `n_labels` (of people), and of the keys
+that people call right and wrong the shares of which the panel says so too (`sensitivity`,
+`specificity`).
 [Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
 
 `near_advantage`, of runs with a near and a random arm of the same budget: a row for each near arm,
@@ -146,11 +145,6 @@ with `dataset`, `group`, `victim`, `near`, `random`, `budget`, `differs`, `n_ite
 `n_open`, `advantage`, `left` and `share` (estimates by case), `why_no_share`, `n_labels`,
 `n_unsettled`, `settled_ends`, `why_no_estimate`, `guesses`. [What survives of near draws'
 advantage](second-answers.md#what-survives-of-near-draws-advantage).
-
-`perplexity`, after `medstress naturalness`: `model` and `hash` of the last scoring model, and
-`calls` of each by hash, which count nowhere else. `perplexity_ratio` of a row is absent before.
-
-`checker`, after `medstress checker --run`: `name` and `hash` of the checker whose words count.
 
 `evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV), and so is
 `first_success_evidence`, null where the first success is the pick.

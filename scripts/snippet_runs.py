@@ -34,10 +34,6 @@ COMPARED = (TUTORIAL, "docs/first-steps.md")
 """Pages on which a newcomer holds what is printed against what is shown."""
 LEFT_OUT = {
     "init": "asks at a terminal; tests/processes/test_first_steps.py types the answers",
-    "checker pairs.jsonl --synonyms": "wants a licensed file",
-    "checker pairs.jsonl --checker judge": "wants a server",
-    "checker pairs.jsonl --checker combined": "wants a server",
-    "checker pairs.jsonl --checker embedding": "wants a model; tests/models has it",
     "run xian2025-table1": "hours; the part `latex` runs recipes with a stand-in",
     "figures runs/xian2025-table1": "as above",
     "run benchmarks/medmcqa.toml": "wants published data and a model",
@@ -51,7 +47,6 @@ LEFT_OUT = {
     "compare runs/mine$": "wants [compare] in the file; tests/cli/test_compare.py has it",
     "test runs/fuzz --experiment fuzz.toml --item": "names items of the reader's run",
     "test runs/fuzz --experiment fuzz.toml --trial": "names a trial of the reader's run",
-    "naturalness DIR": "wants a language model; tests/experiments/test_perplexity.py has one",
     "review DIR": "a room is opened on its own page",
     "review runs/mine --import": "wants a file that a person made",
     "review runs/mine --adjudicate": "wants people who disagree; tests/experiments has some",
@@ -70,7 +65,6 @@ LEFT_OUT = {
     "tune x.toml --ray": "wants Ray; tests/replay/test_fleet_tuning.py has it",
     "tune mine.toml --ray": "as above",
     "submit mine.toml --slurm --shards 64": "wants Slurm; tests/processes plays it",
-    "checker --run DIR --checker judge": "wants a server",
 }
 """Commands by how they begin, with $ all of them, and why they are not run here."""
 OTHERS = {
@@ -206,11 +200,8 @@ def fill(shop: Folder) -> None:
     questions = shop.root / "questions.csv"
     text = questions.read_text("utf-8").replace("question,", "Question,", 1)
     questions.write_text(text.replace(",answer\n", ",Answer\n", 1), "utf-8")
-    (rows,) = [each for each in _of_page("docs/checker.md", "json") if '"same"' in each.text]
     old, new = {"victim": "old", "prompt": "qstab"}, {"victim": "new", "prompt": "open_book"}
     texts = {
-        "mine.py": "def same(a, b):\n    return a.casefold() == b.casefold() or None\n",
-        "pairs.jsonl": rows.text + rows.text.replace("Tylenol", "Advil").replace("true", "false"),
         "mine.toml": EXPERIMENT.format(name="mine", **new),
         "experiment.toml": EXPERIMENT.format(name="first", **new),
         "tonight.toml": EXPERIMENT.format(name="tonight", **new),

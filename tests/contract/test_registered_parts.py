@@ -88,7 +88,6 @@ ATTACKS: dict[str, list[Any]] = {
         EntitySubstitution(n=5, choices="as_released", victim_span="saliency"),
         EntitySubstitution(sampler="nearest", max_edit_distance={"tokens": 2}),
         EntitySubstitution(sampler="nearest", max_edit_distance=7, unreadable_is_success=True),
-        EntitySubstitution(sampler="random", naturalness={"form": 0.1}),
     ],
     "discrete_zoo": [
         DiscreteZoo(),
@@ -98,7 +97,6 @@ ATTACKS: dict[str, list[Any]] = {
         DiscreteZoo(budget=20, answers="hard", candidates=2),
         DiscreteZoo(choices="as_published", budget=20),
         DiscreteZoo(choices="as_released", budget=20),
-        DiscreteZoo(budget=20, naturalness=True),
     ],
     "medfuzz": [
         MedFuzz(),

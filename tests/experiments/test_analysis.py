@@ -275,4 +275,3 @@ def test_a_name_of_the_ranking_keeps_the_edit_limit_and_the_case_of_its_attack()
     assert put() == ["Bet", "BETs", "A long name"]
     assert put(max_edit_distance=2) == ["Bet"]
     assert put(max_edit_distance=2, choices="as_released") == ["Bet", "Bets"]
-    assert put(naturalness={"form": 0}) == ["BETs"]  # as long as it was; "Bet" is shorter

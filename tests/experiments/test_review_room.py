@@ -144,7 +144,7 @@ def test_two_raters_disagree_and_an_adjudicator_decides(folder, capsys):
     with pytest.raises(UsageError):
         Opened(folder, adjudicate=True)
     pooled = [row for row in Run(folder).summary()["pooled"] if row["n_flipped"]]
-    assert {row["asr_valid"]["vouched_by"] for row in pooled} == {"review"}
+    assert all(row["asr_valid"] for row in pooled)
     assert medstress_cli(["review", str(folder), "--agreement"]) == 0
     shown = capsys.readouterr().out
     assert "Cohen" in shown
@@ -559,12 +559,7 @@ def test_two_careful_raters_who_finish_are_not_warned_of(folder):
 
 def test_a_criterion_says_what_the_word_of_its_reviewers_is_worth(bench, capsys):
     bench.tables["require"] = [
-        {
-            "metric": "asr_valid",
-            "vouched_by": "review",
-            "min_low": 0.0,
-            "where": {"attack": "random"},
-        }
+        {"metric": "asr_valid", "min_low": 0.0, "where": {"attack": "random"}}
     ]
     assert bench.run() == 3
     (found,) = Run(bench.out).summary()["requirements"]

@@ -32,7 +32,6 @@ def _zoo() -> dict[str, Any]:
             "answers": "soft",
             "goal": "untargeted",
             "max_edit_distance": {"tokens": 3},
-            "naturalness": {"grammar": 0.4, "form": 1},
         }
     ]
     return tables

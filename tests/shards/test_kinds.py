@@ -1,38 +1,38 @@
-"""Experiments of every kind, frozen elsewhere: cut into shards they say what they say at once."""
+"""The goldens' experiments: cut into shards they say what they say unsharded."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
-from frozen.capture import medstress, n_asked, working_in, write_files
-from frozen.experiments import CASES
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "goldens"))
+
+from goldens import GOLDENS, medstress, n_asked, written_to
 from medstress.audit.verify import verify_folder
 
 _CUT = ("medfuzz",)
 """Cut in every test run; the other kinds before a release."""
-_NOT_CUT = ("tuning", "trained", "failing")
-"""Made by other commands, or by several calls with other limits."""
 _KINDS = [
-    pytest.param(case, id=case.name, marks=() if case.name in _CUT else pytest.mark.release)
-    for case in CASES
-    if case.name not in _NOT_CUT
-    and any(not callable(step) and "run" in step for step in case.steps)
+    pytest.param(name, marks=() if name in _CUT else pytest.mark.release)
+    for name in GOLDENS
+    if name not in ("killed", "shards")
 ]
 
 
-@pytest.mark.parametrize("case", _KINDS)
-def test_a_kind_of_experiment_is_cut_and_merged(tmp_path, same, case):
-    write_files(case, tmp_path)
-    with working_in(tmp_path):
+@pytest.mark.parametrize("name", _KINDS)
+def test_a_kind_of_experiment_is_cut_and_merged(tmp_path, same, name):
+    with written_to(tmp_path, GOLDENS[name]):
         run = ("run", "e.toml", "--out", "run", "--quiet")
-        at_once = medstress(*run)
+        unsharded = medstress(*run)
         n = n_asked(tmp_path)
-        (tmp_path / "run").rename("at once")
+        (tmp_path / "run").rename("unsharded")
         for number in (1, 2, 3):
             shard = ("run", "e.toml", "--shard", f"{number}/3", "--out", f"{number}", "--quiet")
             assert medstress(*shard)[0] == 0
         assert medstress("merge", "3", "1", "2", "--out", "run", "--quiet")[0] == 0
-        assert medstress(*run)[0] == at_once[0]
+        assert medstress(*run)[0] == unsharded[0]
         assert n_asked(tmp_path) == 2 * n
-        same(tmp_path / "at once", tmp_path / "run", reports=True)
+        same(tmp_path / "unsharded", tmp_path / "run", reports=True)
         assert verify_folder(tmp_path / "run").holds

@@ -1,4 +1,4 @@
-"""Limits on a replacement: its edit distance, the template's constraint, and its naturalness.
+"""Limits on a replacement: its edit distance, the template's constraint.
 
 Reference: Xian et al., "Assessing biomedical knowledge robustness in large language models by
 query-efficient sampling attacks", TMLR 2025, Algorithm 1 (the edit distance epsilon).
@@ -6,14 +6,12 @@ query-efficient sampling attacks", TMLR 2025, Algorithm 1 (the edit distance eps
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from rapidfuzz.distance import Levenshtein
 
-from medstress.attacks.naturalness import REASONS, Natural
 from medstress.attacks.protocol import Validity
 from medstress.attacks.spans import span_text
 from medstress.core.errors import UsageError
@@ -110,13 +108,6 @@ class Replacements:
     """Which names are never drawn."""
     copy_case: CaseCopy
     """How a name is cased."""
-    natural: Natural | None = None
-    """How odd an option may read with the name in it."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether any name that may be drawn may replace any entity."""
-        return self.limit is None and self.natural is None
 
     def obstacle(
         self, item: Question, spans: Sequence[Mention], resources: Resources
@@ -124,26 +115,19 @@ class Replacements:
         """Return why no name may replace any of some spans, or None."""
         if self.spans(item, spans, resources):
             return None
-        if self.limit is None or replace(self, natural=None).spans(item, spans, resources):
-            return "no name of the vocabulary leaves its option natural (naturalness)"
         return "no name of the vocabulary lies within max_edit_distance"
 
     def names(self, item: Question, span: Mention, resources: Resources) -> NDArray[np.int64]:
         """Return the indices of the names that may replace a span, ascending."""
         names = resources.perturbations
         allowed = names.allowed(item, self.rule)
-        kept = within(self.limit, span_text(item, span), names.names, allowed, self.copy_case)
-        if self.natural is None:
-            return kept
-        text = item.text_of(span.field)
-        passes = self.natural.passes(text, span.start, span.end, names.names, self.copy_case)
-        return kept[passes[kept]]
+        return within(self.limit, span_text(item, span), names.names, allowed, self.copy_case)
 
     def spans(
         self, item: Question, spans: Sequence[Mention], resources: Resources
     ) -> Sequence[Mention]:
         """Return the spans that at least one name within the limits may replace."""
-        if self.is_open:
+        if self.limit is None:
             return spans
         return [span for span in spans if self.names(item, span, resources).size]
 
@@ -185,8 +169,7 @@ def count_excluded(
 ) -> dict[str, int]:
     """Count the names that are never drawn, by reason, each under the first that fits.
 
-    `edit_distance` are those beyond the limit; then come those that are not natural, by what
-    weighs most (`medstress.attacks.naturalness.REASONS`).
+    `edit_distance` are those beyond the limit.
 
     Args:
         candidate: one that the victim was asked about, or the clean item.
@@ -195,18 +178,11 @@ def count_excluded(
     """
     item = candidate.item
     counts = dict(resources.perturbations.n_excluded(item, replacements.rule))
-    if replacements.is_open or not candidate.edits:
+    if replacements.limit is None or not candidate.edits:
         return counts
     (edit,) = candidate.edits
     span = Mention(field=edit.field, start=edit.start, end=edit.end, type="")
-    near = replace(replacements, natural=None).names(item, span, resources)
+    near = replacements.names(item, span, resources)
     if beyond := resources.perturbations.allowed(item, replacements.rule).size - near.size:
         counts["edit_distance"] = beyond
-    if replacements.natural is not None:
-        text, names = item.text_of(edit.field), resources.perturbations.names
-        reasons = replacements.natural.reasons(
-            text, edit.start, edit.end, names, replacements.copy_case
-        )
-        left_out = Counter(reasons[i] for i in near.tolist())
-        counts |= {reason: left_out[reason] for reason in REASONS if left_out[reason]}
     return counts

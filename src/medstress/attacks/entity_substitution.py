@@ -32,7 +32,6 @@ from medstress.attacks.constraints import (
     parse_edit_limit,
     rule_validity,
 )
-from medstress.attacks.naturalness import as_written, parse_naturalness
 from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Validity
 from medstress.attacks.spans import (
     RANKERS,
@@ -112,9 +111,6 @@ class EntitySubstitution(Attack):
     max_edit_distance: int | Mapping[str, int] = 0
     """Largest edit distance of span and replacement: characters, or `{tokens = 3}`; 0 = no
     limit."""
-    naturalness: bool | Mapping[str, float] = False
-    """Whether names that leave their option unnatural are never drawn: true, or the largest
-    oddities of its `{grammar = 0.4, form = 0.95}`."""
 
     def __post_init__(self) -> None:
         check_word(NAME, "sampler", self.sampler, _SAMPLERS)
@@ -135,13 +131,6 @@ class EntitySubstitution(Attack):
         check_flag(NAME, "continue_on_invalid", self.continue_on_invalid)
         check_flag(NAME, "unreadable_is_success", self.unreadable_is_success)
         parse_edit_limit(self.max_edit_distance, NAME)
-        natural = parse_naturalness(self.naturalness, NAME)
-        if natural is not None and self.field != "options":
-            raise UsageError(
-                f"{NAME}: naturalness compares an option with the clean one, but field = "
-                f"{self.field!r} edits none; leave naturalness out"
-            )
-        object.__setattr__(self, "naturalness", as_written(natural))
         try:
             parse_goal(self.goal)
         except UsageError as error:
@@ -216,8 +205,6 @@ class EntitySubstitution(Attack):
         found = {"name": NAME, **asdict(self)}
         if self.field == "options":
             del found["field"]  # as in folders of versions without this key
-        if self.naturalness is False:
-            del found["naturalness"]  # the same
         return {**found, "budget": None} if self.sampler == "exhaustive" else found
 
     def label_parameters(self) -> dict[str, Any]:
@@ -314,5 +301,4 @@ class EntitySubstitution(Attack):
             limit=parse_edit_limit(self.max_edit_distance, NAME),
             rule=self.rule,
             copy_case=case_copy(self.choices),
-            natural=parse_naturalness(self.naturalness, NAME),
         )

@@ -123,7 +123,7 @@ class Validity:
 
     valid: bool | None = None
     """False where a rule refutes it, else None: unknown. Rules vouch for nothing, so true counts
-    as unknown unless the reason names who vouches (`panel`, `checker`)."""
+    as unknown unless the reason is `panel`, which vouches."""
     reason: str | None = None
     """Which rule refutes it; `rule` if rules were checked and none does."""
     variant_class: str | None = None

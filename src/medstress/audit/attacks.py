@@ -20,10 +20,10 @@ from medstress.entities.name_rules import NameRules, option_texts
 from medstress.entities.names import DIFFERENT, variant_class
 from medstress.entities.no_names import NoNames
 from medstress.entities.semantic_types import types_of
-from medstress.entities.synonyms import WIDE, SynonymGroups, load_synonyms
+from medstress.entities.synonyms import SynonymGroups, load_synonyms
 from medstress.results.attacked import rebuilt
 
-_OWN_LISTS = ("default", WIDE, "none")
+_OWN_LISTS = ("default", "none")
 _NAMES_A_FILE = ("template", "exemplars_from")
 """Parameters that name files of the user; nothing in them judges an answer."""
 _LACK = "the rule reads names or vectors that are not in the folder"

@@ -21,7 +21,7 @@ from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee
 from medstress.engine.requests import Purpose
 from medstress.engine.result import TrialResult
 from medstress.engine.trial import turn_record
-from medstress.store.formats import CHECKS, DISTANCES, PERPLEXITIES, SIMILARITY
+from medstress.store.formats import DISTANCES, SIMILARITY
 
 FAILED = (Verdict.FAILED, Verdict.CUT_SHORT)
 """What says that something beside the answers ended a trial, such as a deadline."""
@@ -29,7 +29,7 @@ _TAKEN = frozenset(
     # What no answer says: why, which names are never drawn, notes of the attack, stored prompts,
     # what tables say.
     {"note", "n_excluded", "records", "listings", "evidence", "first_evidence"}
-    | {SIMILARITY, DISTANCES, PERPLEXITIES, CHECKS}
+    | {SIMILARITY, DISTANCES}
 )
 _MADE_LATER = frozenset(
     {"n_unchanged", "n_ties", "margins", "censored", "last", "supported", "probes", "counted"}

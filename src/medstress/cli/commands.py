@@ -13,7 +13,6 @@ from medstress import recipes
 from medstress.api.run import Run, run
 from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
-from medstress.cli.checker_command import checker_cli as checker_cli
 from medstress.cli.checking import check_cli as check_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
@@ -21,7 +20,6 @@ from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.flags import check_limit
 from medstress.cli.merging import given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
-from medstress.cli.naturalness import naturalness_cli as naturalness_cli
 from medstress.cli.reviewing import review_cli as review_cli
 from medstress.cli.scaffolding import new_cli as new_cli
 from medstress.cli.screen import screen

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from medstress.cli.check_command import add_check
-from medstress.cli.checker_flags import add_checker
 from medstress.cli.deciding_commands import add_compare, add_test
 from medstress.cli.explaining import add_explain
 from medstress.cli.flags import (
@@ -18,7 +17,6 @@ from medstress.cli.flags import (
     verdict_flags,
 )
 from medstress.cli.merging import add_merge, shard_flag
-from medstress.cli.naturalness import add_naturalness
 from medstress.cli.scaffolding import add_new
 from medstress.cli.spreading import spread_flags
 from medstress.cli.submitting import add_submit
@@ -78,12 +76,10 @@ def build_parser() -> argparse.ArgumentParser:
     add_case(commands)
     add_view(commands)
     add_compare(commands)
-    add_checker(commands)
     add_verify(commands)
     add_bundle(commands)
     add_test(commands)
     add_explain(commands)
-    add_naturalness(commands)
     _review(commands)
     _annotate(commands)
     _cache(commands)

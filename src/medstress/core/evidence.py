@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from medstress.core.validity import CHECKER, PANEL, REVIEW, RULE, VOUCHERS
+from medstress.core.validity import PANEL, REVIEW, RULE, VOUCHERS
 
 PEOPLE, JUDGES = "people", "judges"
 KINDS = (
     *("same_concept", "synonym", "abbreviation", "brand", "generic", "salt"),
     *("combination_product", "parent", "child", "sibling", "other_concept"),
     *("same_words", "key_plus_words", "key_subset"),
-    *("duplicate_of_option", "exception_asked", "gate", JUDGES, CHECKER, PEOPLE),
+    *("duplicate_of_option", "exception_asked", "gate", JUDGES, PEOPLE),
 )
 """What a piece of evidence can be about."""
 
-_OF_REVIEWERS = {REVIEW: PEOPLE, PANEL: JUDGES, CHECKER: CHECKER}
+_OF_REVIEWERS = {REVIEW: PEOPLE, PANEL: JUDGES}
 _OF_RULES = {
     "equal_to_option": "duplicate_of_option",
     "key_duplicate": "same_concept",
@@ -35,7 +35,7 @@ class Evidence:
     source: str
     """Who or what says so: a table, a hierarchy, the rules, `review`, `panel`."""
     valid: bool | None = None
-    """Whether it says that the key still holds. Only people, judges and a checker can say yes.
+    """Whether it says that the key still holds. Only people and judges can say yes.
     None: it points at something to look at, and settles nothing. What the trial's validity is does
     not follow from it: rules and people alone decide that."""
 

@@ -86,7 +86,7 @@ class TrialRow:
     first_unrefuted_success: int | None
     """The same for the first success that no rule, gate or panel refuted when it was found."""
     first_valid_success: int | None
-    """The query of the pick, if a person, a panel or a measured checker vouches for it."""
+    """The query of the pick, if a person or a panel vouches for it."""
     first_success_attempt: int | None
     """The attempt of the first success, for attacks that count attempts."""
     first_success_answer: str | None
@@ -113,10 +113,10 @@ class TrialRow:
     words_inserted: int | None
     """White-space words of the replacement."""
     valid: bool | None
-    """Whether the key still holds after the pick: true only where a person, a panel or a measured
-    checker vouches for it, false where one of them or a rule refutes it, else null: unknown."""
+    """Whether the key still holds after the pick: true only where a person or a panel vouches for
+    it, false where one of them or a rule refutes it, else null: unknown."""
     validity_reason: str | None
-    """Who says so (`review`, `panel`, `checker`), the rule or gate that refutes it, or `rule` if
+    """Who says so (`review`, `panel`), the rule or gate that refutes it, or `rule` if
     rules were checked and do not refute it."""
     censored: bool
     """Whether the pick is not valid and the search ended at it, so that more queries might have
@@ -210,8 +210,3 @@ class TrialRow:
     `valid`, as JSON; None without a success."""
     first_success_evidence: str | None = None
     """The same of the first success, with what refuted it; None where that is the pick."""
-    perplexity_ratio: float | None = None
-    """Perplexity of the edited options over that of the clean ones, by the model of `medstress
-    naturalness`: of the first success, or of a control's first success or last edit."""
-    pick_perplexity_ratio: float | None = None
-    """The same of the pick; None where that is the first success."""

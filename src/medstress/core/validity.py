@@ -1,20 +1,20 @@
 """Who may say that the key still holds after an edit.
 
 Rules know words and lists, so they can refute a success and never vouch for one. `valid` of a
-trial is true where a person, a panel of judges or a measured checker says so, false where any of
-these or a rule refutes it, and None otherwise: unknown.
+trial is true where a person or a panel of judges says so, false where one of these or a rule
+refutes it, and None otherwise: unknown.
 """
 
 from __future__ import annotations
 
-REVIEW, PANEL, CHECKER, RULE = "review", "panel", "checker", "rule"
+REVIEW, PANEL, RULE = "review", "panel", "rule"
 """Reasons of a trial's validity; others name the rule or the gate that refutes it."""
 
 EVIDENCE_CHANGED = "evidence_changed"
 """Refutes every success of an attack after which the text no longer supports the key: nobody can
 vouch for what is no error."""
 
-VOUCHERS = (REVIEW, PANEL, CHECKER)
+VOUCHERS = (REVIEW, PANEL)
 """Who can vouch, the most trusted first."""
 
 VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")

@@ -48,7 +48,7 @@ class TrialResult:
     first_unrefuted_success: int | None = None
     """Number of the first query that reached the goal and that no rule, gate or panel refutes."""
     first_valid_success: int | None = None
-    """Number of the pick, if a panel or a checker vouches for it."""
+    """Number of the pick, if a panel vouches for it."""
     n_asked: int = 0
     """Perturbed queries consumed."""
     n_unreadable: int = 0

@@ -23,7 +23,6 @@ from medstress.entities.synonyms import SynonymGroups
 Value = Literal["same", "different", "unknown"]
 
 WORDING, INITIALS = "wording", "initials"
-_SYNONYMS = {"default": "shipped synonyms", "wide": "shipped synonyms, wide"}
 DISEASES, STEMS = "MeSH and MONDO", "INN stems"
 _AMBIGUOUS = 3
 """Most characters of a name, such as TB, OA or ASA, that may have meanings which no table lists: it
@@ -113,7 +112,8 @@ class Relations:
         for groups in self._synonyms:
             if normalise(other) in groups.synonyms_of(one):
                 kind = "abbreviation" if _abbreviates(one, other) else "synonym"
-                source = _SYNONYMS.get(groups.label, Path(groups.label).name)
+                is_ours = groups.label == "default"
+                source = "shipped synonyms" if is_ours else Path(groups.label).name
                 yield Relation(kind, "same", source)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import cache
-from itertools import chain
 from pathlib import Path
 
 from medstress.core.errors import UsageError
@@ -12,7 +11,6 @@ from medstress.core.hashing import content_hash, file_hash
 from medstress.entities.names import normalise
 from medstress.entities.synonym_files import is_mrconso, is_obo, mrconso_rows, obo_rows
 from medstress.entities.tables import (
-    DRUG_NAMES,
     SHIPPED,
     column_of,
     existing_file,
@@ -21,9 +19,6 @@ from medstress.entities.tables import (
     shipped_bytes,
     shipped_rows,
 )
-
-WIDE = "wide"
-"""The tables of the second edition. `default` stays what it was, so that folders go on."""
 
 
 class SynonymGroups:
@@ -75,9 +70,8 @@ def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None
 
     Args:
         source: ``default`` (the shipped drug and disease tables; names of one UNII or one
-            disease heading are synonyms), ``wide`` (these and all drug names of the same active
-            ingredients: salts, brands, INN and US names), ``none``, or a path: a .csv or .tsv
-            table with the columns ``concept`` and ``name``, UMLS' MRCONSO.RRF, or an OBO file.
+            disease heading are synonyms), ``none``, or a path: a .csv or .tsv table with the
+            columns ``concept`` and ``name``, UMLS' MRCONSO.RRF, or an OBO file.
         base: folder that a relative path starts from.
         needed: the names that will be looked up; from MRCONSO.RRF, which has millions, only their
             concepts are loaded. None: all.
@@ -99,16 +93,13 @@ def concept_rows(
     """
     if source == "none":
         return "none", content_hash("none"), ()
-    if source == WIDE:
-        tables = [shipped_bytes(table).hex() for table in (*SHIPPED, DRUG_NAMES)]
-        return WIDE, content_hash(tables), chain(_shipped_rows(), _drug_rows())
     if source == "default":
         tables = [shipped_bytes(table).hex() for table in SHIPPED]
         return "default", content_hash(tables), _shipped_rows()
     what = f"synonyms {source!r}"
     path = base / Path(source).expanduser()
     advice = (
-        "give 'default', 'wide', 'none', a .csv or .tsv table with the columns concept, name, "
+        "give 'default', 'none', a .csv or .tsv table with the columns concept, name, "
         "UMLS' MRCONSO.RRF or an .obo file"
     )
     existing_file(path, what, advice)
@@ -140,13 +131,6 @@ def _shipped_rows() -> Iterable[tuple[str, str]]:
         (f"{table}:{concept}", name)
         for table in SHIPPED
         for concept, name, _, _ in shipped_rows(table)
-    )
-
-
-def _drug_rows() -> Iterable[tuple[str, str]]:
-    return (
-        (f"{DRUG_NAMES}:{ingredients}", name)
-        for name, _, _, ingredients in shipped_rows(DRUG_NAMES)
     )
 
 

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from medstress.core.controls import BETWEEN, arm_label
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
-from medstress.core.validity import CHECKER, VOUCHERS
 from medstress.metrics.bounds import asr_bounds, is_open_at_baseline, lacks_answers
 from medstress.metrics.counts import is_eligible, is_never_asked, is_unattacked
 from medstress.metrics.success import at_budget
@@ -88,7 +87,6 @@ def judge(criterion: Row, evidence: Evidence) -> dict[str, Any]:
         "control": criterion.get("control"),
         "slice": criterion.get("slice"),
         "against": criterion.get("against"),
-        "vouched_by": criterion.get("vouched_by"),
         "n_rows": len(readings),
         "fault": False,
     }
@@ -286,8 +284,8 @@ def _found(
         # Nothing succeeded, so nobody has anything to vouch for, and no success is invalid.
         value, bounds = holder["asr"], holder["asr_bounds"]
     elif metric == "asr_valid":
-        reason = _unvouched(holder, criterion.get("vouched_by"))
-        if reason is not None:
+        if value is None:
+            reason = str((holder.get("validity") or {}).get("why") or NOTHING_VOUCHES)
             return Reading(place=place, estimate=None, reason=reason, more=more)
         # Its own bounds are shares without intervals. Disputed and unlabelled successes count at
         # their worst, and open answers beside them.
@@ -331,19 +329,6 @@ def _chosen(criterion: Row, by_control: Row, bounds: Row) -> tuple[str, str | No
 def _is_unhurt(row: Row) -> bool:
     """Return whether no search of a row succeeded, although some were made."""
     return row.get("n_flipped") == 0 and bool(row.get("n_eligible"))
-
-
-def _unvouched(row: Row, wanted: str | None) -> str | None:
-    """Return why valid successes are not vouched for as asked; None if they are."""
-    value = row.get("asr_valid")
-    if value is None:
-        why = str((row.get("validity") or {}).get("why") or NOTHING_VOUCHES)
-        asked = why == NOTHING_VOUCHES and wanted == CHECKER
-        return f"{why} (a checker can: medstress checker --run DIR)" if asked else why
-    trusted = VOUCHERS if wanted is None else VOUCHERS[: VOUCHERS.index(wanted) + 1]
-    if value["vouched_by"] in trusted:
-        return None
-    return f"a {value['vouched_by']} vouches for successes, and the criterion asks for a {wanted}"
 
 
 def _by_open_answers(

@@ -20,9 +20,7 @@ from medstress.metrics.confidence import confidence_fields
 from medstress.metrics.controls import control_fields, is_control, repaired, with_controls
 from medstress.metrics.counts import check_trial, count_verdicts, is_unattacked, seed_order
 from medstress.metrics.diversity import both_diversities
-from medstress.metrics.measured import Elsewhere, Source, measured
 from medstress.metrics.pairs import attack_tests
-from medstress.metrics.perplexity import perplexity_fields
 from medstress.metrics.similarity import prompt_similarity
 from medstress.metrics.success import (
     asr,
@@ -75,7 +73,6 @@ def summarise(
     budgets: Mapping[str, int],
     roles: Mapping[RowKey, Roles] | None = None,
     without: Reasons | None = None,
-    elsewhere: Elsewhere | None = None,
 ) -> dict[str, Any]:
     """Compute the summary of a run, finished or not, in the shape of `summary --json`.
 
@@ -91,7 +88,6 @@ def summarise(
         budgets: perturbed queries per item, by attack label; the largest where it varies.
         roles: calls and tokens by role of the rows whose attack asks other roles.
         without: the controls that attacks have not.
-        elsewhere: the errors of the run's checker on labelled pairs.
 
     Returns:
         A dictionary that `json.dumps(..., allow_nan=False)` takes.
@@ -105,11 +101,10 @@ def summarise(
         rows[trial.dataset, trial.group, trial.victim, trial.attack, trial.seed].append(trial)
     _check_ledgers(rows, ledgers)
     keys = sorted(rows, key=lambda key: (key[:4], seed_order(key[4])))
-    sources = measured(trials, elsewhere)
     roles, without = roles or {}, without or {}
     results = {
         key: {
-            **_row(key, rows[key], ledgers[key], budgets[key[3]], sources),
+            **_row(key, rows[key], ledgers[key], budgets[key[3]]),
             **_beside_controls([key], rows, budgets[key[3]], without),
             **_asked_roles(roles, [key]),
         }
@@ -119,7 +114,7 @@ def summarise(
         "format": FORMAT,
         "experiment": dict(experiment),
         "results": list(results.values()),
-        "pooled": _pooled(results, rows, ledgers, budgets, roles, without, sources),
+        "pooled": _pooled(results, rows, ledgers, budgets, roles, without),
         "slices": [],
         "requirements": [],
         "tests": attack_tests(trials),
@@ -135,7 +130,6 @@ def _pooled(
     budgets: Mapping[str, int],
     roles: Mapping[RowKey, Roles],
     without: Reasons,
-    sources: Mapping[str, Source],
 ) -> list[dict[str, Any]]:
     """Pool the seeds of each attack; a deterministic attack keeps a row of its own."""
     pools: dict[tuple[str, str, str, str, bool], list[RowKey]] = defaultdict(list)
@@ -151,7 +145,7 @@ def _pooled(
         pooled = [trial for key in members for trial in rows[key]]
         ledger = _total(ledgers[key] for key in members)
         place = dataset, group, victim, attack, None
-        row = _row(place, pooled, ledger, budgets[attack], sources)
+        row = _row(place, pooled, ledger, budgets[attack])
         found.append(
             {
                 **row,
@@ -204,7 +198,6 @@ def _row(
     trials: Sequence[TrialRow],
     ledger: Ledger,
     budget: int,
-    sources: Mapping[str, Source],
 ) -> dict[str, Any]:
     """Compute one row of results or of pooled, the fields in the documented order."""
     dataset, group, victim, attack, seed = key
@@ -228,7 +221,7 @@ def _row(
         "asr": asr(attacked).as_json(),
         "asr_bounds": asr_bounds(attacked, budget),
         "asr_decided": asr_decided(attacked).as_json(),
-        **validity_fields(attacked, sources),
+        **validity_fields(attacked),
         "asr_by_variant": {
             name: estimate.as_json() for name, estimate in asr_by_variant(attacked).items()
         },
@@ -240,7 +233,6 @@ def _row(
         "diversity_unbiased": unbiased.as_json(),
         "prompt_similarity": prompt_similarity(trials).as_json(),
         **checked_fields(trials),
-        **perplexity_fields(trials),
         **answer_fields(trials),
         **({} if is_control(trials[0]) else confidence_fields(trials)),
         **attempt_fields(trials),

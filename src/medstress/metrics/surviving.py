@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from medstress.core.rows import TrialRow
 from medstress.metrics.counts import is_flipped
-from medstress.metrics.measured import is_rule_refuted
 from medstress.metrics.valid_bounds import reach
+from medstress.metrics.vouched import is_rule_refuted
 from medstress.stats.estimates import Estimate
 from medstress.stats.paired import unite
 from medstress.stats.ratios import Sums, mean_of, ratio_of

@@ -2,8 +2,8 @@
 
 A success is valid if the key still holds after the edit. Rules refute and never vouch, so what
 they let pass is of unknown validity (`medstress.core.validity`). An unknown rate is never reported
-as 0. A panel or a checker errs, so its word narrows no bound either way: what it says, for or
-against, leaves a success unknown here.
+as 0. A panel errs, so its word narrows no bound either way: what it says, for or against, leaves a
+success unknown here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from medstress.core.rows import TrialRow
-from medstress.core.validity import CHECKER, PANEL
+from medstress.core.validity import PANEL
 from medstress.metrics.arms import EVERY_BUDGET
 from medstress.metrics.counts import (
     is_eligible,
@@ -47,7 +47,7 @@ def n_validity_unknown(trials: Sequence[TrialRow]) -> int:
 
 def settled_validity(trial: TrialRow) -> bool | None:
     """Return what people or rules say of a success; None: unknown, or only a panel's word."""
-    return None if trial.validity_reason in (PANEL, CHECKER) else trial.valid
+    return None if trial.validity_reason == PANEL else trial.valid
 
 
 def n_censored(trials: Sequence[TrialRow]) -> int:

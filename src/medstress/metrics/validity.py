@@ -1,30 +1,29 @@
-"""The fields of a summary row about valid successes: rate, bounds, labels and corrections."""
+"""The fields of a summary row about valid successes: rate, bounds, and what is known of labels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from medstress.core.rows import TrialRow
-from medstress.metrics.corrected import corrected, known_of, worded
-from medstress.metrics.counts import is_flipped
-from medstress.metrics.measured import Known, Source, said_by
+from medstress.core.validity import PANEL, REVIEW
+from medstress.metrics.counts import is_flipped, unit_of
 from medstress.metrics.valid_bounds import asr_valid_bounds, n_censored, n_validity_unknown
-from medstress.metrics.vouched import Vouched, truth_of, vouched_or_why
+from medstress.metrics.vouched import Vouched, said_by, truth_of, vouched_or_why
+from medstress.stats.shares import rate
 
 
-def validity_fields(trials: Sequence[TrialRow], sources: Mapping[str, Source]) -> dict[str, Any]:
+def validity_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
     """Return `asr_valid`, its bounds, the counts of what is unknown, and `validity`.
 
     `validity` says what the rate is of (`truth`), why there is none (`why`), how many successes
-    are in a random sample (`n_sampled`), and has a row for each panel or checker that judged
-    successes (`checkers`), with the rate corrected by its measured errors.
+    are in a random sample (`n_sampled`), and how often the panel of judges agrees with people
+    (`panel`).
 
     Args:
         trials: of one row.
-        sources: from `medstress.metrics.measured.measured`, over the whole run.
     """
-    found = vouched_or_why(trials, sources)
+    found = vouched_or_why(trials)
     successes = [row for row in trials if is_flipped(row)]
     return {
         "asr_valid": found.as_json() if isinstance(found, Vouched) else None,
@@ -35,32 +34,29 @@ def validity_fields(trials: Sequence[TrialRow], sources: Mapping[str, Source]) -
             "truth": truth_of(successes) if successes else None,
             "why": found if isinstance(found, str) else None,
             "n_sampled": sum(row.sampled is True for row in successes),
-            "checkers": [
-                {**known.as_json(), **_corrected(trials, known)}
-                for name, source in sources.items()
-                if any(said_by(row, name) is not None for row in successes)
-                for known in [known_of(trials, source)]
-            ],
+            "panel": _panel(successes),
         },
     }
 
 
-def _corrected(trials: Sequence[TrialRow], known: Known) -> dict[str, Any]:
-    """Return the rate of valid successes by a source's words and errors, and what it assumes."""
-    why = known.why_not
-    if why is None and not worded(trials, known.source)[0]:
-        why = f"the {known.source} has a word only on successes that a rule refuted"
-    if why is not None:
-        return {
-            "asr_valid_corrected": None,
-            "assumes": None,
-            "corrected_by": None,
-            "why": why,
-        }
-    found = corrected(trials, known)
-    return {
-        "asr_valid_corrected": found.estimate.as_json(),
-        "assumes": known.assumes,
-        "corrected_by": found.by,
-        "why": None,
-    }
+def _panel(successes: Sequence[TrialRow]) -> dict[str, Any] | None:
+    """Return the shares of the keys that people call right or wrong of which the panel says so too.
+
+    Labels outside a random sample may have been picked because the panel errs there, so they do not
+    count. None if no panel judged a success.
+    """
+    judged = [(row, word) for row in successes if (word := said_by(row, PANEL)) is not None]
+    if not judged:
+        return None
+    both = [
+        (unit_of(row), people, word)
+        for row, word in judged
+        if row.sampled and (people := said_by(row, REVIEW)) is not None
+    ]
+
+    def agreed(valid: bool) -> dict[str, Any]:
+        return rate(
+            (unit, word is valid) for unit, people, word in both if people is valid
+        ).as_json()
+
+    return {"n_labels": len(both), "sensitivity": agreed(True), "specificity": agreed(False)}

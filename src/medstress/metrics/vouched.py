@@ -1,7 +1,8 @@
 """The rate of valid successes, where a random labelled subsample of the successes gives one.
 
 What an attack excluded by a table cannot be corrected by the same table: among its successes the
-table flags nothing, whatever the truth. So an estimate rests on labels from elsewhere.
+table flags nothing, whatever the truth. So an estimate rests on people's labels alone; a panel of
+judges is shown as what it said, and corrects nothing.
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ from dataclasses import dataclass, replace
 from math import hypot
 from typing import Any, TypeAlias
 
-from medstress.core.evidence import PEOPLE, word_of
+from medstress.core.evidence import JUDGES, PEOPLE, word_of
 from medstress.core.rows import TrialRow
-from medstress.core.validity import PANEL, REVIEW, VOUCHERS
-from medstress.metrics.corrected import corrected, known_of, product, worded
+from medstress.core.validity import PANEL, REVIEW
 from medstress.metrics.counts import is_eligible, is_flipped, unit_of
-from medstress.metrics.measured import LEAST_LABELS, Source, is_rule_refuted, measured, said_by
-from medstress.metrics.significance.judges import unjudged_items
 from medstress.stats.estimates import Estimate
 from medstress.stats.shares import rate
 
 Label: TypeAlias = tuple[TrialRow, bool]
 """A success, and what is said of it."""
+LEAST_LABELS = 10
+"""Fewer labels give bounds and no number."""
 _BOTH = (False, True)
+_KIND_OF = {REVIEW: PEOPLE, PANEL: JUDGES}
+"""Who says something -> the kind of evidence in which their word is kept."""
 
 NOTHING_VOUCHES = "nothing vouches for the validity of successes yet"
 FIRST = "the first success is valid"
@@ -34,66 +36,42 @@ success of a search is labelled."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vouched:
-    """A rate of valid successes, and the source of the labels behind it."""
+    """A rate of valid successes, and the labels behind it."""
 
     estimate: Estimate
     """The rate."""
-    vouched_by: str
-    """`review`, `panel` or `checker`."""
     truth: str
     """What the rate is of: `FIRST` or `UNREFUTED`."""
     n_labels: int
-    """Number of successes that the source labelled."""
-    n_disputed: int = 0
+    """Number of successes that people labelled."""
+    n_disputed: int
     """Number of sampled successes on which people disagree, or cannot say, and nobody decided."""
-    n_unlabelled: int = 0
-    """Number of sampled successes of which nobody said anything; of a panel or a checker, of
-    successes on which it has no word."""
+    n_unlabelled: int
+    """Number of sampled successes of which nobody said anything."""
     settled_ends: tuple[float | None, float | None]
     """The lower end if all disputed and unlabelled ones were invalid, and the upper end if all were
     valid."""
-    assumes: str | None = None
-    """What a correction of a panel's or a checker's words assumes; None for people's labels."""
-    corrected_by: str | None = None
-    """The error rates that corrected these words, and whether the share was cut to 0 or 1."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the estimate's fields, then the others."""
         return {
             **self.estimate.as_json(),
-            "vouched_by": self.vouched_by,
             "truth": self.truth,
             "n_labels": self.n_labels,
             "n_disputed": self.n_disputed,
             "n_unlabelled": self.n_unlabelled,
             "settled_ends": list(self.settled_ends),
-            "assumes": self.assumes,
-            "corrected_by": self.corrected_by,
         }
 
 
-def asr_valid(
-    trials: Sequence[TrialRow], sources: Mapping[str, Source] | None = None
-) -> Vouched | None:
+def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
     """Estimate the share of eligible trials whose pick is a success after which the key holds.
 
-    The labels come from the most trusted source that can be believed: people (review), then a
-    panel, then a checker. People's labels count if they are of a random sample of the successes
-    (`sampled`), or of all of them. With v the valid share among the labels, asr_valid = asr v, and
-    with the ends of both low = asr_valid - sqrt(((asr - asr_low) v)^2 + ((v - v_low) asr)^2); high
-    likewise. Successes that a rule refuted are a stratum of their own: without labels there, none
-    of them is valid. If people labelled every success, nothing is left to guess, and the rate is a
-    plain share.
-
-    What a panel or a checker says is never taken as it is: it counts if its errors were measured
-    in the row's own group of entities
-    (`Known.why_not`), and then corrected by them, their uncertainty included (`corrected`).
-
-    If a panel vouches, items whose key no judge picks before any edit are left out, because its
-    labels say nothing about them.
-
-    Tuned prediction-powered inference (people's labels beside a checker's on all successes) is not
-    implemented: if people have labelled successes, only their labels count.
+    People's labels count if they are of a random sample of the successes (`sampled`), or of all
+    of them. With v the valid share among the labels, asr_valid = asr v, and with the ends of both
+    low = asr_valid - sqrt(((asr - asr_low) v)^2 + ((v - v_low) asr)^2); high likewise. Successes
+    that a rule refuted are a stratum of their own: without labels there, none of them is valid.
+    If people labelled every success, nothing is left to guess, and the rate is a plain share.
 
     Sampled successes on which people disagree, cannot say or said nothing are no random part of
     the sample: left out, they may flatter either way. So the ends are also given for when all of
@@ -101,8 +79,6 @@ def asr_valid(
 
     Args:
         trials: of one row.
-        sources: how right panel and checker are, from `measured` over the whole run; None: over
-            these trials.
 
     Returns:
         None if nobody vouches for the successes (`vouched_or_why`); then only `asr_valid_bounds`
@@ -112,61 +88,30 @@ def asr_valid(
         Zou and Donner, "Construction of confidence limits about effect measures: a general
         approach", Statistics in Medicine 2008.
     """
-    found = vouched_or_why(trials, measured(trials) if sources is None else sources)
+    found = vouched_or_why(trials)
     return found if isinstance(found, Vouched) else None
 
 
-def vouched_or_why(trials: Sequence[TrialRow], sources: Mapping[str, Source]) -> Vouched | str:
+def vouched_or_why(trials: Sequence[TrialRow]) -> Vouched | str:
     """Return the rate of `asr_valid`, or why there is none."""
-    missing: list[str] = []
-    for source in VOUCHERS:
-        if not any(is_flipped(row) and said_by(row, source) is not None for row in trials):
-            continue
-        found = _by_people(trials) if source == REVIEW else _by_errors(trials, sources[source])
-        if isinstance(found, Vouched):
-            return found
-        missing.append(found)
-    return "; ".join(missing) or NOTHING_VOUCHES
-
-
-def _by_people(trials: Sequence[TrialRow]) -> Vouched | str:
-    """Estimate by people's labels; return why that is impossible."""
+    if not any(is_flipped(row) and said_by(row, REVIEW) is not None for row in trials):
+        return NOTHING_VOUCHES
     found = _Labels(trials)
     if found.is_census:
         return found.counted()
     return found.too_few() if len(found.labels) < LEAST_LABELS else found.estimated()
 
 
-def _by_errors(trials: Sequence[TrialRow], source: Source) -> Vouched | str:
-    """Estimate by a panel's or a checker's words, corrected; return why that is impossible."""
-    unjudged = unjudged_items(trials) if source.source == PANEL else set()
-    trials = [row for row in trials if row.item_id not in unjudged]
-    met, left = worded(trials, source.source)
-    known = known_of(trials, source)
-    if why := known.why_not:
-        return why
-    if len(met) < LEAST_LABELS:
-        return f"{_labels_of(len(met), known.source)}, and an estimate needs {LEAST_LABELS}"
-    found = corrected(trials, known)
-    estimate = found.estimate
-    if unjudged:
-        apart = f"; items that no judge knows are left out ({len(unjudged)})"
-        estimate = replace(estimate, method=estimate.method + apart)
-    return Vouched(
-        estimate=estimate,
-        vouched_by=known.source,
-        truth=truth_of([*met, *left]),
-        n_labels=len(met),
-        n_unlabelled=len(left),
-        settled_ends=(estimate.low, estimate.high),
-        assumes=known.assumes,
-        corrected_by=found.by,
-    )
+def said_by(row: TrialRow, source: str) -> bool | None:
+    """Return what people or a panel say of a success, whoever else was believed; None: nothing."""
+    if row.validity_reason == source and row.valid is not None:
+        return row.valid
+    return word_of(row.evidence, _KIND_OF[source])[1]
 
 
-def _labels_of(n: int, source: str) -> str:
-    who = "reviewers" if source == REVIEW else f"the {source}"
-    return f"{n} label{'' if n == 1 else 's'} of {who}"
+def is_rule_refuted(row: TrialRow) -> bool:
+    """Return True if rules refuted all successes of a search; a panel's refutation is a label."""
+    return row.first_unrefuted_success is None and said_by(row, PANEL) is None
 
 
 class _Labels:
@@ -202,9 +147,9 @@ class _Labels:
         n, out = len(self.labels), self._n_outside
         verb = "is" if out == 1 else "are"
         if not n and out:
-            return f"{_labels_of(out, REVIEW)} {verb} not of a random sample of the successes"
+            return f"{_labels_of(out)} {verb} not of a random sample of the successes"
         outside = f"; {out} more {verb} not of a random sample of the successes" if out else ""
-        return f"{_labels_of(n, REVIEW)}, and an estimate needs {LEAST_LABELS}{outside}"
+        return f"{_labels_of(n)}, and an estimate needs {LEAST_LABELS}{outside}"
 
     def counted(self) -> Vouched:
         """Return the share of valid successes where people labelled all of them."""
@@ -225,7 +170,7 @@ class _Labels:
         valid = self.valid_shares(labels)
         if isinstance(valid, str):
             return valid
-        parts = [product(self._share(refuted), share) for refuted, share in valid.items()]
+        parts = [_product(self._share(refuted), share) for refuted, share in valid.items()]
         values, below, above = zip(*parts, strict=True)
         return Estimate(
             value=sum(values),
@@ -266,7 +211,6 @@ class _Labels:
     def _vouched(self, estimate: Estimate) -> Vouched:
         return Vouched(
             estimate=estimate,
-            vouched_by=REVIEW,
             truth=truth_of(self._successes),
             n_labels=len(self.labels),
             n_disputed=len(self._disputed),
@@ -326,6 +270,33 @@ def valid_shares(trials: Sequence[TrialRow]) -> ValidShares | str:
         n_labels=len(found.labels),
         n_open=len(found.open),
     )
+
+
+def _labels_of(n: int) -> str:
+    return f"{n} label{'' if n == 1 else 's'} of reviewers"
+
+
+def _product(share: Estimate, part: Estimate) -> tuple[float, float, float]:
+    """Multiply two shares, the second within the first; see `asr_valid`.
+
+    Returns:
+        The rate, and how far its interval reaches below and above it.
+
+    >>> from medstress.stats.estimates import wilson
+    >>> [round(number, 3) for number in _product(wilson(40, 100), wilson(15, 20))]
+    [0.3, 0.111, 0.092]
+    """
+    p, p_low, p_high = _numbers(share)
+    v, v_low, v_high = _numbers(part)
+    below = hypot((p - p_low) * v, (v - v_low) * p)
+    return p * v, below, hypot((p_high - p) * v, (v_high - v) * p)
+
+
+def _numbers(estimate: Estimate) -> tuple[float, float, float]:
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if value is None or low is None or high is None:
+        raise ValueError("there is nothing to estimate a share from")
+    return value, low, high
 
 
 def truth_of(successes: Iterable[TrialRow]) -> str:

@@ -241,7 +241,7 @@ def _cases(
     state = notes.state_notes(run.summary)
     caption = [
         "Cases are chosen by a hash, not by how striking they are. A rule on names refutes a "
-        "success or leaves it unknown; only people, a panel or a measured checker find one valid.",
+        "success or leaves it unknown; only people or a panel find one valid.",
         *([] if explained else [profiles.MISSING]),
         *state,
     ]

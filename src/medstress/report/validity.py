@@ -12,12 +12,9 @@ from medstress.stats.estimates import read_score
 
 
 def valid_cell(row: Row) -> Cell:
-    """Return a cell with `asr_valid` and who vouches for it, or "unknown" with the bounds.
+    """Return a cell with `asr_valid` and the labels behind it, or "unknown" with the bounds.
 
     If every success is refuted and none was cut off, no success is valid, and that is known.
-
-    The estimate in summaries of format 1 rests on rules, which vouch for nothing. It counts as
-    unknown too, without bounds.
     """
     unknown, censored = number(row, "n_validity_unknown"), number(row, "n_censored")
     notes = (f"{count(unknown)} unknown",) * bool(unknown)
@@ -25,7 +22,7 @@ def valid_cell(row: Row) -> Cell:
     between = bounds_text(row.get("asr_valid_bounds"))
     bounds = (between,) * bool(between)
     valid = row.get("asr_valid")
-    if not valid or "vouched_by" not in valid:
+    if not valid:
         if not number(row, "n_flipped"):
             possible = bounds * any(row.get("asr_valid_bounds") or ())
             return Cell(value="no success", lines=possible + notes)
@@ -35,21 +32,16 @@ def valid_cell(row: Row) -> Cell:
         told = (why,) * (why != NOTHING_VOUCHES)
         return Cell(value="unknown", lines=told + bounds + notes)
     flipped = count(number(row, "n_flipped"))
-    labels = f"{valid['vouched_by']}: {count(valid['n_labels'])} of {flipped} successes"
-    checkers = (row.get("validity") or {}).get("checkers") or ()
-    beside = (_corrected(each) for each in checkers if each["name"] != valid["vouched_by"])
-    lines = (labels, *_open(valid), *beside, *bounds, _wider(valid, row), *notes)
+    labels = f"review: {count(valid['n_labels'])} of {flipped} successes"
+    lines = (labels, *_open(valid), *bounds, _wider(valid, row), *notes)
     return Cell(value=read_score(valid), lines=tuple(filter(None, lines)))
 
 
 def _open(valid: Row) -> Iterator[str]:
-    """Say how many successes nobody settled, and what a correction assumes."""
+    """Say how many successes nobody settled."""
     if n := (valid.get("n_disputed") or 0) + (valid.get("n_unlabelled") or 0):
         low, high = map(decimal, valid["settled_ends"])
         yield f"{count(n)} without a settled label: {low} to {high} with all invalid or all valid"
-    if valid.get("assumes"):
-        errors = f" ({by})" if (by := valid.get("corrected_by")) else ""
-        yield f"corrected for its errors{errors}, assuming {valid['assumes']}"
 
 
 def _wider(valid: Row, row: Row) -> str:
@@ -59,19 +51,6 @@ def _wider(valid: Row, row: Row) -> str:
         return ""
     is_within = bounds[0] <= valid["low"] and valid["high"] <= bounds[2]
     return "" if is_within else "the interval is for items like these, the bounds for these alone"
-
-
-def _corrected(checker: Row) -> str:
-    """Describe the rate by another source's words, corrected, named as what it assumes."""
-    found = checker["asr_valid_corrected"]
-    if found is None:
-        return ""
-    ends = f"{decimal(found['low'])} to {decimal(found['high'])}"
-    errors = f" for {by}" if (by := checker.get("corrected_by")) else ""
-    return (
-        f"by the {checker['name']}, corrected{errors}: {decimal(found['value'])} ({ends}), "
-        f"assuming {checker['assumes']}"
-    )
 
 
 def bounds_text(bounds: Sequence[float] | None) -> str:

@@ -42,10 +42,10 @@ VALID = Measure(
     name="asr_valid",
     label="ASR, valid successes",
     meaning="ASR that counts a success only where the key still holds after the edit, for which "
-    "people (review) vouch by a random labelled sample, or a panel of judges or a checker, "
-    "corrected for its measured errors; rules can only refute it. Without them it is unknown and "
-    "lies between its bounds: no unknown success is valid, or all are, or all are and the censored "
-    "trials would have been flipped validly with more budget",
+    "people (review) vouch by a random labelled sample; rules can only refute it, and a panel of "
+    "judges settles nothing. Without labels it is unknown and lies between its bounds: no unknown "
+    "success is valid, or all are, or all are and the censored trials would have been flipped "
+    "validly with more budget",
 )
 """Not a share of counts: ASR times the valid share of the labelled successes."""
 CHANCE = Measure(
@@ -148,7 +148,7 @@ ANSWERS = _defined(
     (
         "n_validity_unknown",
         "Of unknown validity",
-        "successes that neither people nor a rule settle; a panel's or checker's word does not",
+        "successes that neither people nor a rule settle; a panel's word does not",
     ),
     (
         "n_censored",
@@ -213,12 +213,6 @@ VARIETY = (
             "Prompt similarity",
             "mean cosine similarity of the embeddings of the prompts before and after, over the "
             "successes",
-        ),
-        (
-            "perplexity_ratio",
-            "Perplexity ratio",
-            "median over items: perplexity of the edited options in their place over that of the "
-            "clean ones, by the model of `medstress naturalness`; absent until that was run",
         ),
         (
             "letter_mass",

@@ -12,7 +12,6 @@ from typing import Any
 
 import orjson
 
-from medstress.attacks.naturalness import REASONS
 from medstress.core.items import Question
 from medstress.core.rows import TrialRow
 from medstress.core.text import Edit, edit_distance, edits_of
@@ -23,8 +22,6 @@ from medstress.metrics.name_sets import KnownNames
 from medstress.results.load import StoredRun
 
 EDIT_DISTANCE = "edit_distance"
-_OF_SPAN = frozenset({EDIT_DISTANCE, *REASONS})
-"""Why a name is not drawn at one span and may be at another."""
 """Reason for leaving out a name that depends on the span."""
 
 
@@ -129,12 +126,12 @@ def tried_names(
     """
     for trial in trials:
         row, excluded = trial.row, json.loads(trial.row.n_excluded or "{}")
-        # Exclusions are counted on the span replaced first. The edit distance and what is
-        # natural depend on the span, so on other spans the remaining reasons give a lower bound.
+        # Exclusions are counted on the span replaced first. The edit distance
+        # depends on the span, so on other spans the remaining reasons give a lower bound.
         counted = {(edit.field, edit.start, edit.end) for edit in trial.first[1]}
         for span, names in trial.names.items():
             n_excluded = sum(
-                n for why, n in excluded.items() if span in counted or why not in _OF_SPAN
+                n for why, n in excluded.items() if span in counted or why != EDIT_DISTANCE
             )
             yield Tried(
                 place=(row.dataset, row.group, row.victim),
@@ -144,5 +141,5 @@ def tried_names(
                 names=names,
                 n_allowed=max(n_names.get(row.group, 0) - n_excluded, 0),
                 exact=row.n_excluded is not None
-                and (span in counted or not _OF_SPAN & excluded.keys()),
+                and (span in counted or EDIT_DISTANCE not in excluded),
             )

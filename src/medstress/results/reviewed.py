@@ -49,7 +49,7 @@ def is_unbelieved(n_right: int, n: int) -> bool:
     """Return whether what a rater says of keys counts for nothing, by the planted cases.
 
     Half of these have a right key, so one who always says the same is right in half of them:
-    sensitivity and specificity add up to 1, and no panel or checker would be believed with that.
+    sensitivity and specificity add up to 1, which tells nothing.
 
     Args:
         n_right: planted cases that the rater judged rightly.

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 
 from medstress.core.clusters import clusters_by_dataset, document_of
 from medstress.core.errors import StoreError
-from medstress.core.evidence import Evidence, after_success, as_text, read
+from medstress.core.evidence import Evidence, after_success, as_text
 from medstress.core.items import FOLLOW_UP, Edited, Item, Question
 from medstress.core.outcomes import Verdict, key_margin
 from medstress.core.rows import TrialRow
@@ -20,19 +20,15 @@ from medstress.core.validity import known_validity
 from medstress.engine.requests import Purpose
 from medstress.kinds import kind_of
 from medstress.metrics.counts import pick_success
-from medstress.results.checks import counted, evidence_of
 from medstress.results.load import StoredRun, reviews_of
 from medstress.results.review_rows import with_review, with_samples
 from medstress.results.reviewed import believed, settled
 from medstress.results.stored_prompts import Prompts, most_shown, stored_prompt
-from medstress.store.formats import CHECKS, PERPLEXITIES
 from medstress.store.reader import StoredTrial
 from medstress.store.review_store import stored_rooms
 from medstress.store.reviews import KEY_RIGHT
 from medstress.store.run_store import FILE
 
-SCORER = "perplexity"
-"""Key of the manifest: name and hash of the model whose perplexities count, and its calls."""
 _FIRST = (
     "first_success",
     "first_unrefuted_success",
@@ -64,7 +60,6 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
     clusters = clusters_by_dataset(items.values())
     name = manifest["config"]["experiment"]["name"]
     embedder = manifest.get("similarity", {}).get("hash")
-    scorer, checker = manifest.get(SCORER, {}).get("hash"), counted(manifest)
     reviewed = settled(believed(run.once(reviews_of)), KEY_RIGHT)
     rows, room = [], most_shown(run)
     for trial in run.trials():
@@ -78,13 +73,7 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
                 f"{run.folder / FILE} gives more prompts than a run of its size can have; "
                 "medstress did not write this file"
             )
-        row = replace(
-            row,
-            prompt_similarity=prompt_similarity(trial, embedder),
-            perplexity_ratio=_perplexity_ratio(trial, scorer, 0),
-            pick_perplexity_ratio=_perplexity_ratio(trial, scorer, 2),
-            evidence=_with_checks(row, trial, checker),
-        )
+        row = replace(row, prompt_similarity=prompt_similarity(trial, embedder))
         rows.append(with_review(row, reviewed.get(row.trial_id)))
     return with_samples(rows, stored_rooms(run.folder).values())
 
@@ -96,18 +85,6 @@ def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
     if stored and stored == embedder and (of or "first_edits" not in trial.result):
         return cast("float", value)
     return None
-
-
-def _perplexity_ratio(trial: StoredTrial, scorer: str | None, at: int) -> float | None:
-    """Return exp(edited - clean), of mean negative log-likelihoods by a scoring model's hash."""
-    logs = trial.result.get(PERPLEXITIES, {}).get(scorer, ())[at : at + 2]
-    return math.exp(logs[1] - logs[0]) if logs else None
-
-
-def _with_checks(row: TrialRow, trial: StoredTrial, checker: str | None) -> str | None:
-    """Return the evidence of a success with what the run's checker says of it."""
-    more = evidence_of(trial.result.get(CHECKS, {}).get(checker))
-    return as_text([*read(row.evidence), *more]) if more else row.evidence
 
 
 def trial_row(

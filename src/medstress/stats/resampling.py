@@ -184,29 +184,6 @@ def resampled_mean(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDA
     return resampled_ratio(sums, np.bincount(units))
 
 
-def resampled_median(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Resample a median over items; of an even number it is the mean of the middle two.
-
-    Args:
-        values: one per item, shape (m,), m > 0.
-
-    Returns:
-        Shape (RESAMPLES,).
-
-    >>> sorted(set(resampled_median(np.array([3.0, 1.0, 2.0])).tolist()))
-    [1.0, 2.0, 3.0]
-    """
-    m, order = len(values), np.argsort(values)
-    ordered, weights = values[order], item_weights(m)
-    found = np.empty(RESAMPLES)
-    for start in range(0, RESAMPLES, _BLOCK):
-        place = np.cumsum(weights[start : start + _BLOCK, order], axis=1, dtype=np.int64)
-        # The item at place k of a resample, from 0, is the first up to which more than k are drawn.
-        low, high = (np.argmax(place > k, axis=1) for k in ((m - 1) // 2, m // 2))
-        found[start : start + _BLOCK] = (ordered[low] + ordered[high]) / 2
-    return found
-
-
 def ratio(totals: ArrayLike, counts: ArrayLike, what: str) -> Estimate:
     """Estimate sum(totals) / sum(counts) over items, with a percentile bootstrap interval.
 

@@ -131,15 +131,6 @@ def rate(observations: Iterable[tuple[Unit, bool]]) -> Estimate:
     return _share(_levels(observations))
 
 
-def design_effect_of(observations: Iterable[tuple[Unit, bool]]) -> float:
-    """Return how many answers are worth one independent answer, as `rate` takes it.
-
-    >>> design_effect_of([("q1", True), ("q2", False)])
-    1.0
-    """
-    return _largest_effect(_levels(observations))
-
-
 def rate_ends(observations: Iterable[tuple[Unit, bool]], z: float) -> tuple[float, float]:
     """Return the ends of the interval of `rate` at another level.
 

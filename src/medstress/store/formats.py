@@ -18,8 +18,7 @@ from medstress.store.trial_digest import finish
 
 CHAIN_BEGINS = "chain_begins"
 """Key in the manifest of a run that an earlier format began: what its chain begins after."""
-SIMILARITY, DISTANCES, PERPLEXITIES = "prompt_similarity", "distances", "perplexities"
-CHECKS = "checks"
+SIMILARITY, DISTANCES = "prompt_similarity", "distances"
 """What is found about a trial after it has ended, by its name in the result."""
 
 _FROM_1 = """

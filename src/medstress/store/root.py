@@ -45,7 +45,6 @@ PLAN: Mapping[str, tuple[str, ...]] = {
         *("model", "model_hash", "parameters", "family", "group", "task", "prompt"),
         *("by_dataset", "part_of"),
     ),
-    "checkers": ("hash", "measured"),
     "roles": ("model", "model_hash", "decoding"),
     "datasets": ("n_items", "n_rows", "hash"),
     "groups": ("n_names", "vocabulary_hash", "embedding", "distance", "n_undefined", "hash"),

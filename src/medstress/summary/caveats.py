@@ -13,7 +13,6 @@ from medstress.summary.arms import Row
 from medstress.summary.reviews import unbelieved
 
 NO_VALIDITY = "no validity was measured"
-_VOUCHERS = {"review": "reviewers", "panel": "a panel of models", "checker": "a measured checker"}
 _ROUNDING = 1e-9
 _SAME_MEANING = "the texts still mean the same"
 
@@ -28,20 +27,11 @@ def validity(row: Row, review: Mapping[str, Any] | None = None) -> Iterator[str]
     valid = row.get("asr_valid") or {}
     if not row["n_flipped"] or "asr_valid_bounds" not in row:
         return
-    if valid.get("vouched_by") and valid.get("value") is not None:
-        who = _VOUCHERS.get(valid["vouched_by"], valid["vouched_by"])
-        verb = "judged"
-        if valid.get("assumes"):
-            verb = (
-                f"judged, corrected for its measured errors ({valid['corrected_by']}; assuming "
-                f"{valid['assumes']})"
-            )
-        is_review = valid["vouched_by"] == "review"
-        if is_review and review is not None:
-            who = plural(review["n_raters"], "reviewer")
-        judged = f"{valid['n_labels']:,} of these {row['n_flipped']:,}" if is_review else ""
-        yield f"Lost with the key still right, as {who} {verb}{_of(judged)}: {between(valid)}."
-        yield from _open(valid, is_review=is_review)
+    if valid.get("value") is not None:
+        who = "reviewers" if review is None else plural(review["n_raters"], "reviewer")
+        judged = f"{valid['n_labels']:,} of these {row['n_flipped']:,}"
+        yield f"Lost with the key still right, as {who} judged ({judged}): {between(valid)}."
+        yield from _open(valid)
     elif not row["n_validity_unknown"] and not max(row["asr_valid_bounds"] or (1,)):
         yield "Rules refute every one of these losses: the edits changed what the key rests on."
     elif review is not None and (out := unbelieved(review)):
@@ -89,19 +79,10 @@ def unmeasured(found: Mapping[str, Any], names: Names) -> Iterator[str]:
             yield f"{why.format(who)}, so nothing is measured of {it}."
 
 
-def _of(part: str) -> str:
-    return f" ({part})" if part else ""
-
-
-def _open(valid: Row, *, is_review: bool) -> Iterator[str]:
+def _open(valid: Row) -> Iterator[str]:
     """Say how many losses nobody settled, and what these could change."""
     disputed, blank = valid.get("n_disputed") or 0, valid.get("n_unlabelled") or 0
-    if not is_review and blank:
-        yield (
-            f"On {blank:,} more it has no word: the interval takes them all as invalid at its "
-            "lower end and as valid at its upper end."
-        )
-    elif disputed or blank:
+    if disputed or blank:
         told = [f"On {disputed:,} more they disagree or cannot say"] * bool(disputed)
         told += [f"{blank:,} more of the sample {'is' if blank == 1 else 'are'} not judged"] * bool(
             blank

@@ -9,7 +9,6 @@ from typing import Any
 
 from medstress.core.errors import MedstressError
 from medstress.core.rows import TrialRow
-from medstress.core.validity import REVIEW
 from medstress.experiment.plan.slices import POST_HOC, slices_of
 from medstress.metrics.against import difference, paired
 from medstress.metrics.counts import is_unattacked
@@ -137,7 +136,7 @@ def _requirements(
 def _with_caution(judged: dict[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
     """Add why the word of the reviewers who decide a criterion may be worth little.
 
-    And what labels were missing or assumed; and, of an upper limit, which success it is of: a
+    And what labels were missing; and, of an upper limit, which success it is of: a
     search that ended at an invalid one might have found a valid one.
     """
     if judged["metric"] != "asr_valid":
@@ -145,10 +144,9 @@ def _with_caution(judged: dict[str, Any], found: Mapping[str, Any]) -> dict[str,
     rows = [
         row for row in found["pooled"] if place_of(row) == tuple((judged["row"] or {}).values())
     ]
-    by = [(row["asr_valid"] or {}).get("vouched_by") for row in rows]
     review = found.get("review")
     # Raters who are not believed are why nothing vouches, if nothing does.
-    is_theirs = review and (REVIEW in by or (None in by and unbelieved(review)))
+    is_theirs = review and any(row["asr_valid"] or unbelieved(review) for row in rows)
     lines = rater_lines(review) if review and is_theirs else []
     lines += [line for row in rows for line in _open_labels(row["asr_valid"] or {})]
     n_censored = sum(row["n_censored"] for row in rows)
@@ -168,17 +166,10 @@ def _truth(rows: Sequence[Row]) -> str:
 
 
 def _open_labels(valid: Row) -> Iterator[str]:
-    """Say how many labels are missing that were asked for, and what a correction assumes."""
+    """Say how many labels are missing that were asked for."""
     if n := valid.get("n_unlabelled"):
-        by = valid["vouched_by"]
         what = plural(n, "success", "successes")
-        where = "of the sample without a label" if by == REVIEW else f"without a word of the {by}"
-        yield f"{what} {where}: invalid or valid, whichever is worse"
-    if valid.get("assumes"):
-        yield (
-            f"the {valid['vouched_by']}'s words are corrected ({valid['corrected_by']}), assuming "
-            f"{valid['assumes']}"
-        )
+        yield f"{what} of the sample without a label: invalid or valid, whichever is worse"
 
 
 class _Baselines:

@@ -10,7 +10,6 @@ from typing import Any
 
 from medstress.core.controls import left_out_sentences
 from medstress.core.rows import TrialRow
-from medstress.core.validity import CHECKER
 from medstress.experiment.plan.spending import describe_spending
 from medstress.metrics.arms import largest_budget
 from medstress.metrics.clean_answers import clean_answers
@@ -19,13 +18,12 @@ from medstress.metrics.near_advantage import near_advantages
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.metrics.variance import variance_rows
 from medstress.results.answer_warnings import about_answers
-from medstress.results.checks import ENTRY, elsewhere
 from medstress.results.formats import plural
 from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.names import names_of
 from medstress.results.queries import only_names, substitutions
 from medstress.results.root import describe_root
-from medstress.results.rows import SCORER, trial_rows
+from medstress.results.rows import trial_rows
 from medstress.results.shards import bought_twice, lost_calls, shard_lines
 from medstress.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.summary.analyses import analyse, remarks
@@ -103,7 +101,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         budgets,
         run.role_counts(),
         (manifest.get("controls") or {}).get("left_out"),
-        elsewhere(manifest),
     )
     found |= describe_root(run)
     doubts = [f"unverified: {run.doubt}"] if run.doubt else []
@@ -126,10 +123,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     if training is not None:
         found["training"] = training
         found["warnings"] += training["cautions"]
-    if ENTRY in manifest:
-        found["checker"] = {name: manifest[ENTRY][CHECKER][name] for name in ("name", "hash")}
-    if SCORER in manifest:
-        found[SCORER] = manifest[SCORER]
     if "surrogates" in manifest:
         found["surrogates"] = manifest["surrogates"]
     groups = manifest.get("groups", {}).values()

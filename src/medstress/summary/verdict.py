@@ -132,7 +132,6 @@ def _numbers(
         "control_awaited": control is None and is_awaited(row, manifest),
         "is_control": is_control_spec(arm.spec),
         "near_chance": row.get("chance") is not None and bool(guesses(arm.place)),
-        "vouched_by": (row.get("asr_valid") or {}).get("vouched_by"),
     }
 
 

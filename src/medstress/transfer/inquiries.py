@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.attacks.constraints import parse_edit_limit
-from medstress.attacks.naturalness import parse_naturalness
 from medstress.attacks.protocol import Attack
 from medstress.core.items import Candidate, Question
 from medstress.core.resources import Resources
@@ -156,8 +155,8 @@ def replacements(
         top: names, case-folded.
         resources: the group's resources; their vocabulary gives the spelling.
         indices: index in the vocabulary by case-folded name.
-        spec: the attack's parameters; its exclusions, its limits on edit distance and
-            naturalness, and its rule for case apply.
+        spec: the attack's parameters; its exclusions, its limit on edit distance and
+            its rule for case apply.
 
     Returns:
         (case-folded name, candidate) in the order of `top`.
@@ -167,7 +166,6 @@ def replacements(
     vocabulary = resources.perturbations.names
     allowed = set(names_allowed(item, place, resources, spec).tolist())
     limit = parse_edit_limit(spec.get("max_edit_distance", 0), str(spec.get("name")))
-    natural = parse_naturalness(spec.get("naturalness", False), str(spec.get("name")))
     recase = copy_case_as_released if spec.get("choices") == "as_released" else copy_case
     options = {option.strip().casefold() for option in item.options}
     found = []
@@ -178,7 +176,6 @@ def replacements(
         spelled = vocabulary[i] if i is not None else name
         cased = recase(spelled, original)
         fits = fits and (limit is None or limit.allows(original, cased))
-        fits = fits and (natural is None or natural.allows(item, place, spelled, recase))
         if fits and spelled.casefold() != original.casefold():
             edit = Edit(field=place.field, start=place.start, end=place.end, replacement=cased)
             found.append((name, Candidate(item=item, edits=(edit,))))

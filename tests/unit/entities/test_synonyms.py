@@ -87,7 +87,7 @@ def test_the_shipped_tables_know_twins(tmp_path):
             "s.txt",
             "zinc\n",
             "synonyms 's.txt': cannot tell what kind of file FOLDER/s.txt is; give 'default', "
-            "'wide', 'none', a .csv or .tsv table with the columns concept, name, UMLS' "
+            "'none', a .csv or .tsv table with the columns concept, name, UMLS' "
             "MRCONSO.RRF or an .obo file",
         ),
     ],
@@ -103,6 +103,6 @@ def test_a_missing_table_is_named_with_its_place(tmp_path):
     with pytest.raises(UsageError) as error:
         load_synonyms("defaults", tmp_path)
     assert str(error.value).replace(str(tmp_path), "FOLDER") == (
-        "synonyms 'defaults': no such file at FOLDER/defaults; give 'default', 'wide', 'none', a "
+        "synonyms 'defaults': no such file at FOLDER/defaults; give 'default', 'none', a "
         ".csv or .tsv table with the columns concept, name, UMLS' MRCONSO.RRF or an .obo file"
     )

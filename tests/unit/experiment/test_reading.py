@@ -77,7 +77,7 @@ def test_the_file_these_tests_start_from_is_fine(tmp_path: Path) -> None:
             "attack",
             "zzz = 4",
             "line 14: unknown key 'zzz' of entity_substitution (known: budget, "
-            "choices, continue_on_invalid, field, goal, max_edit_distance, n, naturalness, "
+            "choices, continue_on_invalid, field, goal, max_edit_distance, n, "
             "sampler, unreadable_is_success, variants, victim_span)",
         ),
     ],

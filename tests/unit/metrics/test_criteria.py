@@ -70,7 +70,7 @@ def test_open_answers_count_at_their_worst() -> None:
 
 @pytest.mark.parametrize(("n_disputed", "met"), [(0, True), (3, False)])
 def test_disputes_among_reviewers_count_at_their_worst(n_disputed: int, met: bool) -> None:
-    valid = estimate(30, 100) | {"vouched_by": "review", "n_labels": 10}
+    valid = estimate(30, 100) | {"n_labels": 10}
     valid |= {"n_disputed": n_disputed}
     valid |= {"settled_ends": [0.1, 0.5] if n_disputed else [valid["low"], valid["high"]]}
     found = judge({"metric": "asr_valid", "min_low": 0.2}, evidence([row(asr_valid=valid)]))
@@ -79,7 +79,7 @@ def test_disputes_among_reviewers_count_at_their_worst(n_disputed: int, met: boo
 
 def test_open_answers_and_disputes_count_at_their_worst_together(trial: Make) -> None:
     """One more rater who disagrees cannot make a criterion easier to meet."""
-    valid = estimate(30, 100) | {"vouched_by": "review", "n_labels": 10, "n_disputed": 0}
+    valid = estimate(30, 100) | {"n_labels": 10, "n_disputed": 0}
     valid |= {"settled_ends": [valid["low"], valid["high"]]}
     disputed = valid | {
         "n_disputed": 2,
@@ -237,18 +237,14 @@ def test_valid_successes_need_someone_who_vouches() -> None:
     few = "4 labels of reviewers, and an estimate needs 10"
     told = judge(asked, evidence([row(asr_valid=None, n_flipped=9, validity={"why": few})]))
     assert (told["met"], told["reason"]) == (False, few)
-    panel = row(asr_valid={**estimate(5, 100), "vouched_by": "panel", "n_labels": 5})
-    assert judge(asked, evidence([panel]))["met"] is True
-    assert judge({**asked, "vouched_by": "checker"}, evidence([panel]))["met"] is True
-    review = judge({**asked, "vouched_by": "review"}, evidence([panel]))
-    assert review["met"] is False
-    assert "asks for a review" in review["reason"]
+    labelled = row(asr_valid={**estimate(5, 100), "n_labels": 10})
+    assert judge(asked, evidence([labelled]))["met"] is True
 
 
 def test_where_nothing_succeeded_nobody_has_to_vouch() -> None:
     unhurt = {"n_flipped": 0, "n_eligible": 100, "asr_valid": None, "validity": {"why": "no label"}}
     rows = [row(asr=estimate(0, 100), asr_bounds=[0.0, 0.12], **unhurt)]
-    asked = {"metric": "asr_valid", "vouched_by": "review"}
+    asked = {"metric": "asr_valid"}
     assert judge({**asked, "max_high": 0.12}, evidence(rows))["met"] is True
     # Answers that could not be read may have been successes.
     assert judge({**asked, "max_high": 0.11}, evidence(rows))["met"] is False

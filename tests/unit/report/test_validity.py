@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from medstress.metrics import Estimate
-from medstress.report import render_report
-from medstress.report.sections import rates_table
 from medstress.report.validity import valid_cell
 
 BOUNDS = {"asr_valid_bounds": [0.0, 0.3, 0.4], "n_flipped": 40}
@@ -23,7 +21,7 @@ def test_where_nobody_vouches_the_rate_is_unknown_and_its_bounds_are_shown() -> 
 
 def test_where_someone_vouches_it_is_said_who_and_how_often() -> None:
     valid = {"value": 0.25, "n": 100, "low": 0.1, "high": 0.35, "method": "m"}
-    row = {"asr_valid": {**valid, "vouched_by": "review", "n_labels": 20}, **BOUNDS}
+    row = {"asr_valid": {**valid, "n_labels": 20}, **BOUNDS}
     cell = valid_cell(row)
     assert cell.value == Estimate(value=0.25, n=100, low=0.1, high=0.35, method="m")
     assert cell.lines[0] == "review: 20 of 40 successes"
@@ -31,33 +29,12 @@ def test_where_someone_vouches_it_is_said_who_and_how_often() -> None:
 
 def test_an_interval_beyond_bounds_that_assume_nothing_is_explained() -> None:
     valid = {"value": 0.25, "n": 100, "low": 0.1, "high": 0.45, "method": "m"}
-    valid |= {
-        "vouched_by": "review",
-        "n_labels": 38,
-        "n_unlabelled": 2,
-        "settled_ends": [0.08, 0.5],
-    }
+    valid |= {"n_labels": 38, "n_unlabelled": 2, "settled_ends": [0.08, 0.5]}
     lines = valid_cell({"asr_valid": valid, **BOUNDS}).lines
     assert "2 without a settled label: .080 to .500 with all invalid or all valid" in lines
     assert "the interval is for items like these, the bounds for these alone" in lines
     within = valid_cell({"asr_valid": valid | {"high": 0.35}, **BOUNDS}).lines
     assert not any("items like these" in line for line in within)
-
-
-def test_a_rate_of_format_1_rests_on_rules_and_is_unknown() -> None:
-    rate = {"value": 0.0, "n": 100, "low": 0.0, "high": 0.04, "method": "Wilson 95 %"}
-    cell = valid_cell({"asr_valid": rate, "n_validity_unknown": 3, "n_flipped": 3})
-    assert (cell.value, cell.lines) == ("unknown", ("3 unknown",))
-
-
-def test_a_summary_of_format_1_has_a_page(samples) -> None:
-    old = samples.estimate(0, 51)
-    rows = [samples.result("drugs", "random", 0)]
-    row = {k: v for k, v in rows[0].items() if k != "asr_valid_bounds"} | {"asr_valid": old}
-    table = rates_table([row])
-    assert samples.shown(table)[0]["ASR, valid successes"].startswith("unknown")
-    page = render_report(samples.summary(results=[row], pooled=[], format=1), [], {})
-    assert "unknown" in page
 
 
 def test_without_a_success_there_is_nothing_to_be_known() -> None:
@@ -74,21 +51,6 @@ def test_where_every_success_is_refuted_that_none_is_valid_is_known() -> None:
     assert valid_cell(rounded).value == "unknown"
 
 
-def test_a_correction_stands_beside_the_estimate_with_what_it_assumes() -> None:
-    valid = {"value": 0.2, "n": 100, "low": 0.1, "high": 0.3, "method": ""}
-    corrected = {"value": 0.25, "n": 100, "low": 0.12, "high": 0.4, "method": ""}
-    checkers = [
-        {"name": "panel", "asr_valid_corrected": corrected, "assumes": "that it errs alike"},
-        {"name": "checker", "asr_valid_corrected": None, "assumes": None},
-    ]
-    row = {
-        "asr_valid": {**valid, "vouched_by": "review", "n_labels": 20},
-        "validity": {"why": None, "checkers": checkers},
-        **BOUNDS,
-    }
-    assert valid_cell(row).lines[:2] == (
-        "review: 20 of 40 successes",
-        "by the panel, corrected: .250 (.120 to .400), assuming that it errs alike",
-    )
+def test_too_few_labels_are_said_first() -> None:
     few = {"asr_valid": None, "validity": {"why": "4 labels"}, "n_validity_unknown": 3, **BOUNDS}
     assert valid_cell(few).lines[0] == "4 labels"

@@ -266,7 +266,7 @@ def test_runs_of_an_item_are_not_told_as_items():
 
 
 def test_validity_is_said_where_somebody_vouches_for_it():
-    valid = share(8, 45) | {"vouched_by": "review", "n_labels": 15}
+    valid = share(8, 45) | {"n_labels": 15}
     found = verdict(controlled(15, 45, 2) | {"asr_valid": valid})
     assert found["caveats"] == [
         "Lost with the key still right, as reviewers judged (15 of these 15): 18 %, 9 to 31."
@@ -281,7 +281,7 @@ def reviewed(n_raters: int, n_open: int = 0) -> dict[str, Any]:
 
 
 def test_how_many_reviewers_judged_how_much_and_what_they_dispute_is_said():
-    valid = share(5, 45) | {"vouched_by": "review", "n_labels": 12}
+    valid = share(5, 45) | {"n_labels": 12}
     valid |= {"n_disputed": 3, "settled_ends": [0.04, 0.31]}
     found = verdict(
         controlled(15, 45, 2) | {"asr_valid": valid}, review=reviewed(n_raters=1, n_open=3)
@@ -295,23 +295,14 @@ def test_how_many_reviewers_judged_how_much_and_what_they_dispute_is_said():
     assert open_ == "Validity is not known: reviewers disagree and nobody has decided."
 
 
-def test_what_nobody_judged_and_what_a_correction_assumes_is_said():
-    valid = share(5, 45) | {"vouched_by": "review", "n_labels": 10, "n_disputed": 1}
+def test_what_nobody_judged_is_said():
+    valid = share(5, 45) | {"n_labels": 10, "n_disputed": 1}
     valid |= {"n_unlabelled": 4, "settled_ends": [0.04, 0.31]}
     found = verdict(controlled(15, 45, 2) | {"asr_valid": valid})
     assert found["caveats"][1] == (
         "On 1 more they disagree or cannot say, and 4 more of the sample are not judged: with all "
         "of these invalid or all valid, the interval reaches from 4 % to 31 %."
     )
-    valid |= {"vouched_by": "checker", "n_disputed": 0, "assumes": "that it errs alike"}
-    valid |= {"corrected_by": "sensitivity .850 of 20"}
-    found = verdict(controlled(15, 45, 2) | {"asr_valid": valid})
-    assert found["caveats"] == [
-        "Lost with the key still right, as a measured checker judged, corrected for its measured "
-        "errors (sensitivity .850 of 20; assuming that it errs alike): 11 %, 5 to 23.",
-        "On 4 more it has no word: the interval takes them all as invalid at its lower end and as "
-        "valid at its upper end.",
-    ]
 
 
 def test_where_labels_are_not_enough_it_is_said_why_and_between_what_the_truth_lies():

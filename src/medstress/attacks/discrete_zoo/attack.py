@@ -34,7 +34,6 @@ from medstress.attacks.discrete_zoo.gradient import (
 )
 from medstress.attacks.discrete_zoo.parameters import NAME, ZooParameters
 from medstress.attacks.discrete_zoo.places import AttackedEntity, QueryBudget, spans_with_vectors
-from medstress.attacks.naturalness import parse_naturalness
 from medstress.attacks.protocol import AttackTraits, SearchOn, Validity
 from medstress.attacks.spans import distractor_spans, key_log_probs_without
 from medstress.core.errors import TrialError
@@ -88,10 +87,7 @@ class DiscreteZoo(ZooParameters):
 
     def spec(self) -> dict[str, Any]:
         """Return the parameters, as JSON values."""
-        found = {"name": NAME, **asdict(self)}
-        if self.naturalness is False:
-            del found["naturalness"]  # as in folders of versions without this key
-        return found
+        return {"name": NAME, **asdict(self)}
 
     def label_parameters(self) -> dict[str, Any]:
         """Return the parameters for labels: `spec` without defaults that depend on other keys."""
@@ -278,5 +274,4 @@ class DiscreteZoo(ZooParameters):
             limit=parse_edit_limit(self.max_edit_distance, NAME),
             rule=self.rule,
             copy_case=case_copy(self.choices),
-            natural=parse_naturalness(self.naturalness, NAME),
         )

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from medstress.attacks.constraints import parse_edit_limit
-from medstress.attacks.naturalness import as_written, parse_naturalness
 from medstress.attacks.protocol import Attack
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.outcomes import parse_goal
@@ -103,9 +102,6 @@ class ZooParameters(Attack):
     """Whether an unreadable answer is a success."""
     max_edit_distance: int | Mapping[str, int] = 0
     """Largest edit distance of entity and name: characters, or `{tokens = 3}`; 0 = no limit."""
-    naturalness: bool | Mapping[str, float] = False
-    """Whether names that leave their option unnatural are never drawn: true, or the largest
-    oddities of its `{grammar = 0.4, form = 0.95}`."""
     count_baseline: bool = by_choices(False)
     """Whether the query on the clean item counts against the budget."""
 
@@ -114,8 +110,6 @@ class ZooParameters(Attack):
             if getattr(self, key) is None:
                 object.__setattr__(self, key, value)
         _check(self)
-        natural = parse_naturalness(self.naturalness, NAME)
-        object.__setattr__(self, "naturalness", as_written(natural))
 
     def dependent_defaults(self) -> dict[str, Any]:
         """Return the defaults of the fields whose default depends on other fields."""

@@ -242,7 +242,7 @@ class EntitiesTable(TomlTable):
     distance: NonEmpty = "cosine"
     """h of the samplers: `cosine`, `euclidean`, `mondo`, `mesh`, or your own function."""
     synonyms: NonEmpty = "default"
-    """Second right answers to exclude: `default`, `wide`, `none`, a table, MRCONSO.RRF, or OBO."""
+    """Second right answers to exclude: `default`, `none`, a table, MRCONSO.RRF, or OBO."""
     choices: Literal["default", "as_published", "as_released"] = "default"
     """Set of defaults; `as_released` pools every model by `first_token`."""
     use: bool = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -49,9 +49,6 @@ class RequireTable(TomlTable):
     `accuracy_after`, `asr_valid`; fields inside another are joined by a dot."""
     control: NonEmpty | None = None
     """asr_net, control, abbott: which control; default: the only one."""
-    vouched_by: Literal["review", "panel", "checker"] | None = None
-    """asr_valid: who has to vouch for the successes, or someone more trusted (review, panel,
-    checker, in this order); default: anyone."""
     slice: SliceOf | None = None
     """accuracy, asr, asr_net: every slice by this property must meet the limit."""
     against: Against | None = None
@@ -90,7 +87,6 @@ class RequireTable(TomlTable):
             )
         only: tuple[tuple[str, tuple[str, ...]], ...] = (
             ("control", OF_CONTROLS),
-            ("vouched_by", ("asr_valid",)),
             ("at_budget", AT_BUDGETS),
             ("slice", OF_SLICES),
             ("against", COMPARED),

@@ -64,7 +64,7 @@ def find_victim(choices: Choices, base: Path, data: FirstData, *, scores: bool) 
         UsageError: there is no such file, folder or function, the name cannot be a model's, or the
             model cannot answer such data.
     """
-    place = model_place(choices, base, data.kind.task)
+    place = _model_place(choices, base, data.kind.task)
     backend = str(place["backend"])
     known = _ONLY.get(data.kind.task)
     if known is not None and backend not in known:
@@ -78,7 +78,7 @@ def find_victim(choices: Choices, base: Path, data: FirstData, *, scores: bool) 
     )
 
 
-def model_place(choices: Choices, base: Path, task: str) -> dict[str, Any]:
+def _model_place(choices: Choices, base: Path, task: str) -> dict[str, Any]:
     """Return back end and location of the model."""
     given = choices.model.strip()
     if not given:

@@ -52,7 +52,7 @@ def judge_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
     """
     asked = clean_votes(trials)
     names = dict.fromkeys(name for votes in asked.values() for name in votes)
-    unjudged = _unjudged(asked)
+    unjudged = {item for item, votes in asked.items() if Known.KEY not in votes.values()}
     unreadable = [item for item in unjudged if Known.UNREADABLE in asked[item].values()]
     return {
         "judges": [_judge(name, asked) for name in names],
@@ -63,11 +63,6 @@ def judge_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
     }
 
 
-def unjudged_items(trials: Sequence[TrialRow]) -> set[str]:
-    """Return the items whose key no judge picks before any edit; no vote on them counts."""
-    return _unjudged(clean_votes(trials))
-
-
 def clean_votes(trials: Sequence[TrialRow]) -> dict[str, dict[str, Known]]:
     """Return item -> judge -> whether it knows the item, from its votes before any edit."""
     by_item: dict[str, dict[str, Known]] = {}
@@ -76,10 +71,6 @@ def clean_votes(trials: Sequence[TrialRow]) -> dict[str, dict[str, Known]]:
             for name, votes in made.get("judges", {}).items():
                 by_item.setdefault(row.item_id, {})[name] = known(votes["clean"], row.key)
     return by_item
-
-
-def _unjudged(asked: Mapping[str, Mapping[str, Known]]) -> set[str]:
-    return {item for item, votes in asked.items() if Known.KEY not in votes.values()}
 
 
 def _judge(name: str, asked: Mapping[str, Mapping[str, Known]]) -> dict[str, Any]:

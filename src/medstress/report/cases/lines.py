@@ -77,15 +77,6 @@ def _facts(case: CaseRecord) -> Iterator[Line]:
         rows.append(("key still right", validity_words(case.valid, case.validity_reason)))
         rows += [("evidence", each) for each in case.evidence]
         rows.append(("asked again", repeats_words(case.repeats)))
-    if case.perplexity_ratio is not None:
-        of = ""
-        if case.shown_success != case.first_success:
-            of = f", of {case.first_replacement}, the first success"
-        told = f"{decimal(case.perplexity_ratio)} (edited option / clean option{of})"
-        if case.pick_perplexity_ratio is not None:
-            shown = f"{decimal(case.pick_perplexity_ratio)} (edited option / clean option)"
-            rows.append(("perplexity", shown))
-        rows.append(("perplexity", told))
     rows.append(("queries", _queries(case)))
     rows += [
         ("control", f"{each.control}: {verdict_words(each.verdict)}") for each in case.controls

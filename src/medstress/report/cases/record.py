@@ -143,11 +143,6 @@ class CaseRecord:
     evidence: tuple[str, ...]
     """What speaks for or against the key after a success, each piece in words; of the one that is
     shown, then of the first."""
-    perplexity_ratio: float | None
-    """Perplexity of the edited options over the clean ones, where it was measured: of the first
-    success."""
-    pick_perplexity_ratio: float | None
-    """The same of the success that is shown, where it is another."""
     key: str
     """The gold answer."""
     answer_before: str | None
@@ -165,8 +160,6 @@ class CaseRecord:
     """Perturbed queries of the trial."""
     first_success: int | None
     """Number of the query that succeeded first."""
-    first_replacement: str | None
-    """The text that it put in; None without a success."""
     shown_success: int | None
     """Number of the query that is shown; a later one if a rule refutes the first."""
     scores: tuple[Score, ...]

@@ -22,7 +22,6 @@ VALIDITY = {True: "yes", False: "no", None: "not known"}
 _REASONS = {
     "review": "says a person",
     "panel": "says a panel of judges",
-    "checker": "says a measured checker",
     "rule": "no rule refutes it",
     "evidence_changed": "the text no longer supports it",
 }

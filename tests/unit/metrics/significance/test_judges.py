@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,8 +12,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.attempt_records import pick_attempt, tries
 from medstress.metrics.cautions import cautions
-from medstress.metrics.measured import Measured
-from medstress.metrics.significance.judges import judge_fields, unjudged_items
+from medstress.metrics.significance.judges import judge_fields
 from medstress.metrics.valid_bounds import asr_valid_bounds
 from medstress.metrics.vouched import asr_valid
 
@@ -59,7 +57,6 @@ def test_items_are_counted_once_for_each_judge_and_named_where_it_missed_the_key
         {"judge": "one", "n_items": 3, "n_wrong": 2, "wrong": ["2", "3"], **readable},
         {"judge": "two", "n_items": 3, "n_wrong": 1, "wrong": ["3"], **readable},
     ]
-    assert unjudged_items(planted(trial)) == {"3"}
     assert found["n_items_unjudged"] == 1
     # All trials of item 3 stand apart, that in which no judge was asked too.
     assert (found["asr_unjudged"]["value"], found["asr_unjudged"]["n"]) == (1 / 2, 2)
@@ -93,22 +90,10 @@ def test_where_nobody_was_asked_nothing_is_apart(trial: Make) -> None:
     assert (found["asr_unjudged"]["value"], found["asr_judged"]["n"]) == (None, 2)
 
 
-def test_what_a_panel_vouches_for_says_nothing_of_items_that_no_judge_knows(trial: Make) -> None:
+def test_what_a_panel_says_is_no_estimate_and_narrows_no_bound(trial: Make) -> None:
     rows = planted(trial)
-    assert asr_valid(rows) is None  # nobody measured the panel
-    cases = [(("drugs", ""), f"g{i}", i < 10, i < 10) for i in range(20)]
-    found = asr_valid(
-        [replace(row, item_id=f"{row.item_id}{copy}") for row in rows for copy in range(5)],
-        {"panel": Measured(source="panel", cases=cases)},
-    )
-    assert found is not None
-    # Five times: 2 valid successes in the 4 trials of items 1, 2 and 4; with item 3 it would be 3
-    # of 6 times 1.
-    assert (found.estimate.value, found.estimate.n) == (pytest.approx(2 / 4), 20)
-    assert found.estimate.method.endswith("items that no judge knows are left out (5)")
-    bounds = asr_valid_bounds(rows)
-    assert bounds is not None
-    assert bounds == pytest.approx([0, 3 / 6, 3 / 6])  # what it says narrows none
+    assert asr_valid(rows) is None
+    assert asr_valid_bounds(rows) == pytest.approx([0, 3 / 6, 3 / 6])
 
 
 def test_the_attempt_of_the_pick_is_that_of_its_query_not_of_the_first_success(

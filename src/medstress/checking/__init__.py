@@ -1,1 +1,0 @@
-"""Measures checkers: how often they place two names, and how often they are right."""
