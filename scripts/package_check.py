@@ -59,28 +59,21 @@ SECRET = re.compile(
     rb"|\bAKIA[0-9A-Z]{16}\b|\bghp_[A-Za-z0-9]{36}"
 )
 TOGETHER = (
-    "adapters,docs,explain,figures,inspect-logs,llama-cpp,minilm,mlflow,notebooks,openai,pandas,"
-    "quantized,review,spacy,transformers,xlsx",
+    "adapters,docs,explain,figures,llama-cpp,minilm,notebooks,openai,pandas,quantized,review,"
+    "spacy,transformers,xlsx",
     "ray",
     "vllm",
-    "lm-eval",
-    "inspect",
     "textattack",
 )
 """Extras that go into one environment; each line is one."""
-ONLY_SOURCES = (
-    *("sqlitedict", "word2number"),  # of lm-eval
-    *("jieba", "langdetect", "pinyin", "pptree"),  # of textattack and its flair
-)
-"""Have no wheel on an index, and need no compiler: their wheels fit every Python and system."""
+ONLY_SOURCES = ("jieba", "langdetect", "pinyin", "pptree")
+"""Parts of textattack and its flair: have no wheel on an index, and need no compiler: their wheels fit every Python and system."""
 TOO_NEW = {("3.13", "textattack"), ("3.14", "textattack")}
 """Not resolved: editdistance, which TextAttack wants, has no wheels after Python 3.12."""
 ONLY_RESOLVED = ("vllm", "dev", "release")
 """Not installed here: vllm brings a GPU's libraries; dev and release are what checks have."""
 INSTALLED = ("none", *(e for e in PROJECT["optional-dependencies"] if e not in ONLY_RESOLVED))
 OWN_CONSTRAINTS = {
-    "inspect": "constraints-inspect.txt",
-    "lm-eval": "constraints-lm-eval.txt",
     "ray": "constraints-ray.txt",
     "textattack": "constraints-textattack.txt",
 }

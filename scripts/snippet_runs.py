@@ -38,9 +38,6 @@ LEFT_OUT = {
     "figures runs/xian2025-table1": "as above",
     "run benchmarks/medmcqa.toml": "wants published data and a model",
     "summary runs/medmcqa": "as above",
-    "export runs/mine --mlflow": "wants mlflow",
-    "import": "wants logs of other tools; tests/experiments/test_imported_logs.py has some",
-    "compare runs/logged": "as above",
     "train": "wants a model and BC5CDR; tests/training trains",
     "report runs/chemicals-trained": "as above",
     "perturb noise.toml": "wants BC5CDR; tests/cli/test_perturb.py perturbs a small file",
@@ -57,7 +54,6 @@ LEFT_OUT = {
     "run audit.toml": "wants two people; tests/examples/test_auditors_path.py plays them",
     "review audit": "as above",
     "summary audit": "as above",
-    "card audit": "as above",
     "bundle audit": "as above",
     "verify audit.zip": "as above",
     "verify whole.zip": "as above",
@@ -71,7 +67,6 @@ OTHERS = {
     "make demo": "makes the environment that these lines run in",
     "make bench": "20 minutes; a test writes the page from stored results",
     "python benchmarks/bench.py": "hours; a test writes the page from stored results",
-    "MEDSTRESS_LM_EVAL_PYTHON=": "wants environments of other tools",
     "PIP_CONSTRAINT=": "installs; wants an index of packages",
     "pip install": "installs; the parts `installed` and `resolved` do so where an index is",
     ".venv/bin/pip": "as above",
@@ -303,8 +298,6 @@ def _run(command: Command, shop: Folder) -> str:
         shop.medstress("export", "runs/mine", "--table", "trials", "--to", "ids.csv")
         rows = (shop.root / "ids.csv").read_text("utf-8").splitlines()
         words[words.index("ID")] = rows[1].partition(",")[0]
-    if "NAME" in words and words[0] == "card":
-        words[words.index("NAME")] = "new"
     if words[0] == "recipe" and "--to" in words:
         words[-1] = "copy.toml"
     if words[:2] == ["verify", "runs/mine"] and "--root" in words:
