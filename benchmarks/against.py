@@ -10,7 +10,8 @@ prompts that it consumed are then asked of the same weights by
 
 What a user of each writes is in benchmarks/peers/; its lines are counted. Every tool runs in a
 process of its own, with as many threads; lm-evaluation-harness and TextAttack in environments of
-their own (constraints-textattack.txt; with torch and transformers in each), which the options or MEDSTRESS_LM_EVAL_PYTHON and MEDSTRESS_TEXTATTACK_PYTHON name:
+their own (for TextAttack constraints-textattack.txt; with torch and transformers in each), which
+the options or MEDSTRESS_LM_EVAL_PYTHON and MEDSTRESS_TEXTATTACK_PYTHON name:
 
     python benchmarks/against.py --items 16 --lm-eval lm-env/bin/python --work FOLDER
 

@@ -67,7 +67,8 @@ TOGETHER = (
 )
 """Extras that go into one environment; each line is one."""
 ONLY_SOURCES = ("jieba", "langdetect", "pinyin", "pptree")
-"""Parts of textattack and its flair: have no wheel on an index, and need no compiler: their wheels fit every Python and system."""
+"""Parts of textattack and its flair that have no wheel on an index, and need no compiler: their
+wheels fit every Python and system."""
 TOO_NEW = {("3.13", "textattack"), ("3.14", "textattack")}
 """Not resolved: editdistance, which TextAttack wants, has no wheels after Python 3.12."""
 ONLY_RESOLVED = ("vllm", "dev", "release")
