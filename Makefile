@@ -90,8 +90,8 @@ $(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
 	$(SMOLLM2)
 	@touch $@
 
-# Every extra that installs from wheels on a plain machine: all but vllm, which needs a GPU,
-# and textattack, which wants transformers 4.
+# Every extra that installs from wheels on a plain machine: all but textattack, which wants
+# transformers 4, and of which tests have a stand-in.
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[adapters,quantized,llama-cpp,minilm,openai,spacy,dev]'
 	$(SMOLLM2)

@@ -23,12 +23,12 @@ from typing import Any
 
 import torch
 from bounds import at_least
+from medstress.backends.shared_prefix.lean_layers import LeanLayers
 from own_layers import own_layers
 from plainly import plainly
 
 from medstress.backends.models.loaded_model import load_model
 from medstress.backends.options import BackendOptions
-from medstress.backends.shared_prefix.lean_layers import LeanLayers
 from medstress.machine.compute_thread import in_compute_thread
 
 SHAPES = ((1, 40), (1, 350), (32, 32), (16, 256))

@@ -4,8 +4,7 @@ Runs the real scheduler and compares what the model has read, padding and early 
 the nodes of a trie over the distinct prompts each item consumed. Below 1 it is because items share
 the instruction, which the tries count once an item. Keys are what the model answers, so that every
 item is attacked: until an answer changes, with all queries of the budget, and until an answer
-changes where many do, on the questions whose two best options are closest, of four times as many.
-These are run twice: with every success asked again, and with `flip_check = "sample"`:
+changes where many do, on the questions whose two best options are closest, of four times as many:
 
     python benchmarks/prefix_sharing.py --items 100
 """
@@ -41,7 +40,6 @@ WAYS = (
     {"early_stop": True, "least_sure": False, "flip_check": True},
     {"early_stop": False, "least_sure": False, "flip_check": True},
     {"early_stop": True, "least_sure": True, "flip_check": True},
-    {"early_stop": True, "least_sure": True, "flip_check": "sample"},
 )
 """When attacks end, which questions are asked, and which successes are asked again."""
 

@@ -51,11 +51,7 @@ variants), `n_answers`, `n_unreadable`; over answers `accuracy`, `change`, `righ
 names: name -> the four rates over answers. `consistency_net`, beside `asr_net`, is by control.
 [What they mean](probes.md#what-each-number-means).
 """
-CONFIDENCE = """## Confidence, formats and variance in `summary --json`
-
-`risk_coverage` of a row holds `before` and `after`, each
-`{"area": estimate, "points": [{"coverage", ...estimate}]}`, a point being the error among the most
-confident answers. `calibration_before` and `calibration_after` have one more field, `by_chance`.
+VARIANCE = """## Formats and variance in `summary --json`
 
 `sensitivity`, where the experiment has the table: `formats` (one row for each attack, model, prompt
 and way of answering; `label` is the victim of the other rows), `ranges` (`lowest`, `highest`,
@@ -66,7 +62,7 @@ and way of answering; `label` is the victim of the other rows), `ranges` (`lowes
 `variance`, a list with a row for each data set, group, victim and attack, and one for all formats
 of a model: `n`, `asr`, `components` (`items`, `seeds`, `names`, `templates`, `rest`; null with a
 reason in `reasons`), `levels`, `half_width` (`now`, `twice_items`, `twice_seeds`), `advice`,
-`method`. [What they mean](confidence.md).
+`method`.
 """
 COMPARISON = """## `compare --json`: format 1
 
@@ -109,9 +105,7 @@ PERFORMANCE = """## `performance` in `summary --json`
 All sessions of the run together. Only back ends that tokenise in this process count tokens:
 `tokens_forwarded` is what the model has read, padding and early work included, `tokens_naive` the
 lengths of all prompts. `benchmarks/prefix_sharing.py`
-counts what no way of asking could avoid. Only where a server or engine reports them:
-`tokens_cached`, tokens of prompts that replies call cached; `prefix_cache_queries` and
-`prefix_cache_hits`, tokens that vLLM looked up and found ([victims](victims.md#several-servers)).
+counts what no way of asking could avoid.
 `usd`, `spending` and `calls_from_cache`: [cost and cache](cost-and-cache.md#after-a-run).
 Of a run merged from shards also `bought_twice`, the calls that two shards both bought, which
 `calls` and `spending` contain, and `answered_otherwise`, those of them with different answers:
@@ -139,12 +133,6 @@ sample; `panel`, null where no judge labelled a success: `n_labels` (of people),
 that people call right and wrong the shares of which the panel says so too (`sensitivity`,
 `specificity`).
 [Second right answers](second-answers.md#an-estimate-needs-labels-from-elsewhere).
-
-`near_advantage`, of runs with a near and a random arm of the same budget: a row for each near arm,
-with `dataset`, `group`, `victim`, `near`, `random`, `budget`, `differs`, `n_items`, `n_pairs`,
-`n_open`, `advantage`, `left` and `share` (estimates by case), `why_no_share`, `n_labels`,
-`n_unsettled`, `settled_ends`, `why_no_estimate`, `guesses`. [What survives of near draws'
-advantage](second-answers.md#what-survives-of-near-draws-advantage).
 
 `evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV), and so is
 `first_success_evidence`, null where the first success is the pick.
@@ -265,7 +253,7 @@ def schema_page() -> str:
         STATISTICS,
         VERDICT,
         PROBES,
-        CONFIDENCE,
+        VARIANCE,
         FORMAT_2,
         PERFORMANCE,
     ]

@@ -62,7 +62,6 @@ TOGETHER = (
     "adapters,docs,explain,figures,llama-cpp,minilm,notebooks,openai,pandas,quantized,review,"
     "spacy,transformers,xlsx",
     "ray",
-    "vllm",
     "textattack",
 )
 """Extras that go into one environment; each line is one."""
@@ -71,8 +70,8 @@ ONLY_SOURCES = ("jieba", "langdetect", "pinyin", "pptree")
 wheels fit every Python and system."""
 TOO_NEW = {("3.13", "textattack"), ("3.14", "textattack")}
 """Not resolved: editdistance, which TextAttack wants, has no wheels after Python 3.12."""
-ONLY_RESOLVED = ("vllm", "dev", "release")
-"""Not installed here: vllm brings a GPU's libraries; dev and release are what checks have."""
+ONLY_RESOLVED = ("dev", "release")
+"""Not installed here: they are what checks have."""
 INSTALLED = ("none", *(e for e in PROJECT["optional-dependencies"] if e not in ONLY_RESOLVED))
 OWN_CONSTRAINTS = {
     "ray": "constraints-ray.txt",

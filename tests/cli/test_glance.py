@@ -17,10 +17,9 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.metrics.sentences.surrogates import name_lines
 from medstress.report.criteria import verdict
-from medstress.report.near_advantage import near_lines
 from medstress.report.sections import headline_rows
 from medstress.results.formats import count, decimal
-from medstress.results.names import Names, warnings_of
+from medstress.results.names import warnings_of
 from medstress.summary import summary as summaries
 from medstress.summary.verdict import sentences_of
 
@@ -159,8 +158,7 @@ def sentences(folder: Path) -> set[str]:
     """What is not wrapped in a pipe."""
     summary = Run(folder).summary()
     found = [*sentences_of(summary), *(f"! {each}" for each in warnings_of(summary))]
-    near = near_lines(summary.get("near_advantage") or (), Names(**summary["names"]))
-    return {*found, *near, *name_lines(summary), verdict(summary) or ""}
+    return {*found, *name_lines(summary), verdict(summary) or ""}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -363,7 +361,7 @@ def test_labels_of_500_characters_are_cut_and_stay_apart(finished, planted, meds
         row["attack"], row["group"] = "a" * 499 + str(i), "g" * 500
         row["victim"], row["dataset"] = "v" * 500, "d" * 500
     said = {"sentence": "Said.", "others": [], "primary": [], "caveats": []}
-    said_first = {"verdict": said, "headlines": [], "warnings": [], "near_advantage": []}
+    said_first = {"verdict": said, "headlines": [], "warnings": []}
     planted(results=rows, pooled=[], names={}, **said_first)
     shown = medstress("summary", finished.out).out
     assert max(map(cell_len, shown.splitlines()[:-1])) <= 80

@@ -172,11 +172,13 @@ def test_the_doctor_names_damaged_packages_and_other_environments(medstress, mon
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
     monkeypatch.setattr(doctor, "damaged_of", lambda extra: ["thing"] if extra == "xlsx" else [])
     monkeypatch.setattr(doctor, "requirements", lambda extra: {"a": extra})
-    monkeypatch.setattr(doctor, "lacking_of", lambda extra: ["vllm"] if extra == "vllm" else [])
+    monkeypatch.setattr(
+        doctor, "lacking_of", lambda extra: ["inspect"] if extra == "inspect" else []
+    )
     told = medstress("doctor").out
     mends = "mend it with: pip install --force-reinstall thing"
     assert f"Excel files: files of thing are missing or damaged; {mends}\n" in told
-    assert "pip install 'PATH_OF_WHEEL_OR_CHECKOUT[vllm]', in an environment of its own" in told
+    assert "pip install 'PATH_OF_WHEEL_OR_CHECKOUT[inspect]', in an environment of its own" in told
 
 
 def test_a_run_with_a_version_that_is_not_allowed_says_so(medstress, monkeypatch):

@@ -209,8 +209,8 @@ def test_errors_that_were_made_of_each_other_end():
 
 
 def test_a_line_that_installs_is_the_next_command():
-    told = with_next_command("install it with: pip install 'medstress[vllm]'", ["run", "e.toml"])
-    assert told == "install it with: pip install 'medstress[vllm]'"
+    told = with_next_command("install it with: pip install 'medstress[openai]'", ["run", "e.toml"])
+    assert told == "install it with: pip install 'medstress[openai]'"
 
 
 # -- what a refused run leaves --------------------------------------------------------------------

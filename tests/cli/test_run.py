@@ -94,7 +94,7 @@ def replace(table, old, new):
         ),
         (replace("attack", None, {"goal": "Z"}), "goal", "entity_substitution: goal = 'Z': "),
         (
-            replace("victim", None, {"backend": "vllm"}),
+            replace("victim", None, {"backend": "openai"}),
             "[[victim",
             "target is for backend = 'python'",
         ),

@@ -189,7 +189,7 @@ SENTENCE_ATTACKS = (
     "abbreviation",
     "non_entity_noise",
 )
-NEED_MODELS = {"transformers", "llama_cpp", "vllm", "spacy", "sentence_transformers"}
+NEED_MODELS = {"transformers", "llama_cpp", "spacy", "sentence_transformers"}
 """Back ends checked elsewhere: real models in tests/models, tiny ones in tests/local_models."""
 SENTENCES: list[Any] = [
     *TAGGING.units(

@@ -6,7 +6,6 @@ torch and transformers are imported by what needs them: other tests live here to
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -319,7 +318,7 @@ def open_tiny(
 
 
 @pytest.fixture
-def stand_ins() -> Iterator[Any]:
+def stand_ins() -> Any:
     """The module beside this one."""
     from importlib.util import module_from_spec, spec_from_file_location
 
@@ -327,10 +326,8 @@ def stand_ins() -> Iterator[Any]:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules["stand_ins"] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
-    yield module
-    del sys.modules["stand_ins"]
+    return module
 
 
 @pytest.fixture

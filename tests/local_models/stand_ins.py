@@ -1,16 +1,8 @@
-"""Stand-ins for what brings kernels of its own, on top of a tiny transformers model.
-
-They have the names and shapes of the real interfaces, as far as those are used: the package `vllm`
-(LLM, SamplingParams, RequestOutput, Logprob) and our `Engine` of llama.cpp.
-"""
+"""A stand-in for our `Engine` of llama.cpp, on top of a tiny transformers model."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from medstress.backends.llama_cpp.engine import shared_blocks
@@ -43,108 +35,9 @@ class _Tiny:
         return made
 
 
-@dataclass
-class Logprob:
-    """As vllm.logprobs.Logprob."""
-
-    logprob: float
-    rank: int | None = None
-    decoded_token: str | None = None
-
-
-@dataclass(kw_only=True)
-class SamplingParams:
-    """The fields of vllm.SamplingParams that are used; an unknown one is an error there too."""
-
-    max_tokens: int | None = 16
-    temperature: float = 1.0
-    seed: int | None = None
-    logprobs: int | None = None
-    prompt_logprobs: int | None = None
-
-
-class LLM:
-    """As vllm.LLM: `generate` takes token prompts and one SamplingParams a prompt."""
-
-    opened: dict[str, Any]
-    asked: list[SamplingParams]
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        revision: str | None,
-        dtype: str,
-        max_model_len: int | None,
-        max_logprobs: int,
-        enable_prefix_caching: bool,
-        disable_log_stats: bool,
-        seed: int,
-    ) -> None:
-        if (Path(model) / "too-new").exists():
-            raise ValueError("Model architectures ['New'] are not supported for now.\nSee more")
-        self._tiny = _Tiny(model)
-        self._max_logprobs = max_logprobs
-        LLM.opened = {"enable_prefix_caching": enable_prefix_caching, "dtype": dtype}
-        LLM.asked = []
-        limit = max_model_len or self._tiny.model.config.max_position_embeddings
-        self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(max_model_len=limit))
-
-    def get_tokenizer(self) -> Any:
-        return self._tiny.tokenizer
-
-    def generate(
-        self,
-        prompts: list[dict[str, list[int]]],
-        sampling_params: list[SamplingParams],
-        *,
-        use_tqdm: bool,
-    ) -> list[Any]:
-        assert not use_tqdm
-        assert len(prompts) == len(sampling_params)
-        return [
-            self._one(prompt["prompt_token_ids"], params)
-            for prompt, params in zip(prompts, sampling_params, strict=True)
-        ]
-
-    def _one(self, tokens: list[int], params: SamplingParams) -> Any:
-        assert len(tokens) < self.llm_engine.model_config.max_model_len
-        LLM.asked.append(params)
-        found = self._tiny.log_probs(tokens)
-        made = self._tiny.text_after(tokens, params.max_tokens or 16)
-        listed = None
-        if params.logprobs is not None:
-            assert params.logprobs <= self._max_logprobs
-            top = found[-1].topk(params.logprobs)
-            pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
-            listed = [{token: Logprob(value, rank) for rank, (token, value) in enumerate(pairs, 1)}]
-        told = None
-        if params.prompt_logprobs is not None:
-            told = [
-                None,
-                *(
-                    {token: Logprob(float(found[place - 1, token]))}
-                    for place, token in enumerate(tokens)
-                    if place
-                ),
-            ]
-        text = self._tiny.tokenizer.decode(made, skip_special_tokens=True)
-        ended = _finish_reason(made, params.max_tokens or 16)
-        written = SimpleNamespace(text=text, token_ids=made, logprobs=listed, finish_reason=ended)
-        return SimpleNamespace(outputs=[written], prompt_logprobs=told, num_cached_tokens=1)
-
-
 def _finish_reason(made: list[int], most: int) -> str:
     """`length` where there are as many tokens as there may be and none of them is an end."""
     return "length" if len(made) == most and 1 not in made else "stop"
-
-
-def vllm_module() -> ModuleType:
-    """A module to put in the place of vllm."""
-    module = ModuleType("vllm")
-    module.__version__ = "0.0.stand-in"  # type: ignore[attr-defined]
-    module.LLM, module.SamplingParams = LLM, SamplingParams  # type: ignore[attr-defined]
-    return module
 
 
 class LlamaEngine:
@@ -183,11 +76,3 @@ class LlamaEngine:
 
     def close(self) -> None:
         """Nothing to drop."""
-
-
-def installed(name: str, module: ModuleType) -> None:
-    """Make `import name` find a stand-in; undone by the test that called."""
-    from importlib.machinery import ModuleSpec
-
-    module.__spec__ = ModuleSpec(name, None)
-    sys.modules[name] = module

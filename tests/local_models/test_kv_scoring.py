@@ -228,45 +228,6 @@ def test_a_model_that_is_not_packed_right_is_read_as_before(
     assert (backend.path, backend.traits.ahead) == ("tree", 8)
 
 
-def test_a_model_that_lean_layers_do_not_suit_is_packed_with_its_own(
-    rounds: list[list[Score]],
-    open_tiny: Callable[..., TransformersBackend],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from medstress.backends.shared_prefix import lean_layers
-
-    monkeypatch.setattr(lean_layers, "_layer_matches", lambda *_: True)
-    monkeypatch.setattr(lean_layers, "_lean_gate", lambda _: None)
-    monkeypatch.setattr(
-        lean_layers,
-        "_lean_norm",
-        lambda one: (lambda states: states) if type(one).__name__ == "LlamaRMSNorm" else None,
-    )
-    backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
-    assert (backend.path, backend.traits.ahead) == ("tree", 2)
-    for batch in rounds[:2]:
-        assert_same(backend.answer(batch), plain.answer(batch))
-
-
-def test_packed_weights_that_give_other_numbers_are_not_used(
-    rounds: list[list[Score]],
-    open_tiny: Callable[..., TransformersBackend],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from medstress.backends.shared_prefix import lean_layers
-
-    def wrong(model: Any) -> list[Any]:
-        head = model.get_output_embeddings()
-        own = head.forward
-        return [(head, lambda states: own(2 * states))]
-
-    monkeypatch.setattr(lean_layers, "packed_forwards", wrong)
-    backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
-    assert (backend.path, backend.traits.ahead) == ("tree", 2)
-    for batch in rounds[:2]:
-        assert_same(backend.answer(batch), plain.answer(batch))
-
-
 def test_a_model_whose_kept_keys_are_not_found_again_is_read_without_them(
     rounds: list[list[Score]],
     open_tiny: Callable[..., TransformersBackend],
@@ -459,24 +420,20 @@ def test_the_last_layer_computes_only_what_is_read_or_kept(
     assert layers[-1].mlp.forward.__name__ == "counted"
 
 
-def test_packed_weights_and_what_is_kept_go_before_a_batch_is_halved(
+def test_what_is_kept_goes_before_a_batch_is_halved(
     rounds: list[list[Score]],
     open_tiny: Callable[..., TransformersBackend],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import torch
-
-    from medstress.backends.shared_prefix import packed_weights
     from medstress.backends.shared_prefix.scoring import KvScorer
 
-    monkeypatch.setattr(packed_weights, "_NARROW", 1)
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
     expected = plain.answer(rounds[1])
     backend.answer(rounds[0])
     forward, states = KvScorer._forward, []
 
     def fails_once(self: KvScorer, groups: Any, *, afresh: bool) -> Any:
-        states.append((len(groups), bool(self._lean._packed), len(self.store) > 0))
+        states.append((len(groups), len(self.store) > 0))
         if len(states) == 1:
             raise MemoryError
         return forward(self, groups, afresh=afresh)
@@ -484,5 +441,4 @@ def test_packed_weights_and_what_is_kept_go_before_a_batch_is_halved(
     monkeypatch.setattr(KvScorer, "_forward", fails_once)
     assert_same(backend.answer(rounds[1]), expected)
     n_groups = states[0][0]
-    packs = torch.backends.mkl.is_available()
-    assert states == [(n_groups, packs, True), (n_groups, False, False)]
+    assert states == [(n_groups, True), (n_groups, False)]

@@ -8,7 +8,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from medstress.backends.shared_prefix.packed_weights import packed_forwards  # noqa: E402
 from medstress.machine import onednn_linear  # noqa: E402
 from medstress.machine.onednn_linear import use_onednn  # noqa: E402
 
@@ -79,18 +78,6 @@ def test_weights_that_change_are_read_anew(products: list[int]) -> None:
         layer.weight.zero_()
         assert layer(states).abs().sum() == 0
     assert products == [100, 100]
-
-
-def test_packed_weights_of_such_a_layer_serve_any_number_of_rows(products: list[int]) -> None:
-    model = torch.nn.Sequential(_changed(torch.nn.Linear(128, 200), products))
-    with torch.inference_mode():
-        ((layer, forward),) = packed_forwards(model)
-        for n_rows in (0, 1, 3, 100, 512, 513, 2000):
-            states = torch.randn(1, n_rows, 128)
-            assert torch.allclose(forward(states), layer(states), rtol=1e-4, atol=1e-5)
-        expected = forward(states)
-        layer.weight.zero_()
-        assert torch.equal(forward(states), expected)  # a copy
 
 
 def test_only_plain_layers_on_a_cpu_are_changed(products: list[int]) -> None:

@@ -158,7 +158,6 @@ def test_a_victim_that_reads_only_options_loses_all_that_its_rule_errs_on(tmp_pa
     row = of_attack(attacked(tmp_path, "options"))
     assert row["control"]["no_op"]["value"] == 0.0
     assert row["asr_net"]["no_op"]["value"] == row["asr"]["value"] > 0.8
-    assert row["abbott"]["no_op"]["value"] == row["asr"]["value"]
 
 
 def test_what_listed_names_take_is_found_net_and_whole(tmp_path: Path) -> None:
@@ -188,9 +187,6 @@ def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(tmp_path: Path, 
     low, high = row["loss_bounds"]["no_op"]
     assert low <= truth <= high
     assert row["asr"]["value"] - row["control"]["no_op"]["value"] < truth < row["asr"]["value"]
-    if rule == "both":
-        abbott = row["abbott"]["no_op"]
-        assert abbott["low"] <= truth <= abbott["high"]
 
 
 def test_all_is_told_at_one_query_and_at_the_budget(tmp_path: Path) -> None:
@@ -198,7 +194,7 @@ def test_all_is_told_at_one_query_and_at_the_budget(tmp_path: Path) -> None:
     row = of_attack(attacked(tmp_path, "both"))
     first, last = row["asr_at"][0], row["asr_at"][-1]
     for point in (first, last):
-        assert set(point["asr_net"]) == set(point["abbott"]) == {"no_op"}
+        assert set(point["asr_net"]) == {"no_op"}
     assert first["control"]["no_op"]["value"] < last["control"]["no_op"]["value"]
     assert last["asr_net"]["no_op"] == row["asr_net"]["no_op"]
 

@@ -11,7 +11,6 @@ import pytest
 
 from medstress.api.run import Run, run
 from medstress.core.errors import UsageError
-from medstress.core.flip_checks import in_sample
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.testing import REPLACEMENTS, tiny_questions
@@ -240,19 +239,6 @@ def test_flip_checks_can_be_left_out(tmp_path: Path) -> None:
     (result,) = results(found).values()
     assert result["queries"] == ledger(asked=8, paid=8, baseline=8)
     assert {trial.repeats for trial in found.rows()} == {None}
-
-
-def test_a_sample_of_the_flip_checks_is_the_random_share_where_no_margin_is_known(
-    tmp_path: Path,
-) -> None:
-    found = attack(tmp_path, "errs_on_any_change(ITEMS)", 2, seeds=range(5), flip_check="sample")
-    rows = [trial for trial in found.rows() if trial.verdict == Verdict.FLIPPED]
-    assert [trial.repeats for trial in rows] == [in_sample(t.trial_id) or None for t in rows]
-    n_checked = sum(trial.repeats is not None for trial in rows)
-    assert 0 < n_checked < len(rows)
-    told = results(found).values()
-    assert sum(result["queries"]["other"] for result in told) == n_checked
-    assert sum(r.get("n_checked", r["n_flipped"] and 0) for r in told) <= n_checked
 
 
 def test_a_function_that_is_mended_need_not_start_over_where_it_has_a_version(

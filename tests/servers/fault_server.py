@@ -20,7 +20,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -64,8 +64,6 @@ class Asked:
     """`/v1/completions` or `/v1/chat/completions`."""
     body: Mapping[str, Any]
     """The JSON that was sent."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """The headers that were sent, by their names in small letters."""
     fault: str | None = None
     """What went wrong on command."""
     tokens: int = 0
@@ -130,14 +128,10 @@ class FaultServer:
         describes: name -> name, of models that it describes whether or not it lists them.
         counts: whether it counts the words it writes, thoughts included; else one token an answer.
         tls: speak TLS with this.
-        owner: who serves the models, in its list (`owned_by`).
-        metrics: what it shows at `/metrics`; none: it has no such page.
-        cached: how many tokens of a prompt it says that it had cached; none: it does not say.
 
     Attributes:
         log: every request that asked the model something, in order.
         n_listed: how often its list was asked for.
-        is_ill: whether it answers 503 to everything.
     """
 
     def __init__(
@@ -164,9 +158,6 @@ class FaultServer:
         describes: Mapping[str, str] | None = None,
         counts: bool = False,
         tls: ssl.SSLContext | None = None,
-        owner: str | None = None,
-        metrics: Callable[[], str] | None = None,
-        cached: int | None = None,
     ) -> None:
         self.answer = answer
         self.faults = faults
@@ -189,11 +180,7 @@ class FaultServer:
         self.describes = dict(describes or {})
         self.counts = counts
         self.tls = tls
-        self.owner = owner
-        self.metrics = metrics
-        self.cached = cached
         self.n_listed = 0
-        self.is_ill = False
         self.log: list[Asked] = []
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _handler(self))
@@ -220,7 +207,7 @@ class FaultServer:
         with self._lock:
             now, number = time.monotonic(), len(self.log)
             asked = Asked(at=now, number=number, path=path, body=body)
-            fault = "503" if self.is_ill else self.faults(asked)
+            fault = self.faults(asked)
             rejected = fault in ("429", "429_retry_after")
             prompts = _prompts(body)
             tokens = 0 if rejected else _n_tokens(prompts) + self._written(body, prompts)
@@ -231,11 +218,7 @@ class FaultServer:
     def listing(self, path: str) -> tuple[int, bytes]:
         """Status and body for a request about models: the list, a page of it, or one of them."""
         parts = urlsplit(path)
-        if parts.path == "/metrics":
-            return (404, b"") if self.metrics is None else (200, self.metrics().encode())
         self.n_listed += 1
-        if self.is_ill:
-            return 503, _error("leaving", "server_error")
         name = unquote(parts.path.partition("/models/")[2])
         if name:
             known = self.describes.get(name)
@@ -248,8 +231,7 @@ class FaultServer:
         start = self.lists.index(after) + 1 if after else 0
         shown = self.lists[start:][: self.page]
         more = {"has_more": len(shown) < len(self.lists[start:])} if self.page else {}
-        owner = {"owned_by": self.owner} if self.owner else {}
-        rows = [{"id": each, "object": "model", **owner} for each in shown]
+        rows = [{"id": each, "object": "model"} for each in shown]
         return 200, orjson.dumps({"object": "list", "data": rows, **more})
 
     def _written(self, body: Mapping[str, Any], prompts: Sequence[str]) -> int:
@@ -310,7 +292,6 @@ class FaultServer:
             choices = [_refusal(choice) for choice in choices]
         n = _n_tokens(prompts)
         written = self._written(body, prompts)
-        details = {} if self.cached is None else {"cached_tokens": self.cached}
         return {
             "id": f"fault-{asked.number}",
             "object": "chat.completion" if chat else "text_completion",
@@ -320,7 +301,6 @@ class FaultServer:
                 "prompt_tokens": n,
                 "completion_tokens": written,
                 "total_tokens": n + written,
-                **({"prompt_tokens_details": details} if details else {}),
             },
         }
 
@@ -394,7 +374,6 @@ def _handler(server: FaultServer) -> type[socketserver.StreamRequestHandler]:
                 status, content = server.listing(path)
                 return self._send(status, {}, content)
             asked = server.register(path, orjson.loads(body))
-            asked = server.log[asked.number] = replace(asked, headers=headers)
             time.sleep(server.seconds + (server.late if asked.fault == "late" else 0.0))
             if asked.fault == "drop":
                 self.connection.shutdown(socket.SHUT_RDWR)

@@ -12,7 +12,6 @@ from medstress.api.given import MAIN, Answering, entries, plain, tables_of
 from medstress.api.rebasing import from_folder
 from medstress.attacks.protocol import Attack as BuiltAttack
 from medstress.core.errors import UsageError
-from medstress.core.flip_checks import FlipChecks
 from medstress.experiment.file import config
 from medstress.experiment.file.comparison_tables import PrimaryTable
 from medstress.experiment.file.reading import check_experiment
@@ -75,7 +74,7 @@ class Experiment(config.Experiment):
         timeout_seconds: float | None = None,
         cache: str | None = None,
         controls: bool | Sequence[str] | None = None,
-        flip_check: FlipChecks | None = None,
+        flip_check: bool | None = None,
         primary: PrimaryTable | Keys | None = None,
         group_readable: bool | None = None,
         experiment: config.ExperimentTable | Keys | None = None,
@@ -108,7 +107,7 @@ class Experiment(config.Experiment):
             timeout_seconds: most seconds of a request.
             cache: folder of answers that runs share, or `default`.
             controls: control arms beside every attack.
-            flip_check: ask every success again, alone; `sample`: a fifth, and all near the margin.
+            flip_check: ask every success again, alone.
             primary: the one endpoint that `ms.compare` decides by.
             group_readable: let the owner's group read the run folder.
             experiment: the keys of `[experiment]` as one table, in place of arguments.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from medstress.api.checked import checked
 from medstress.api.first import First, Groups, Model, OneAttack
@@ -144,7 +144,6 @@ def merge(
     out: str | Path,
     *,
     partial: bool = False,
-    exchanges: Literal["parquet", "sqlite"] | None = None,
     renew: bool = False,
 ) -> Run:
     """Join the shards of one experiment to a new run folder; `run` on it then completes it.
@@ -153,8 +152,6 @@ def merge(
         folders: the folders of all shards.
         out: the new folder.
         partial: whether shards may be missing or unfinished; `run` then asks what they lack.
-        exchanges: where exchanges and answers stand: in one Parquet file per shard, or in the
-            ledger; default: Parquet above 10 million.
         renew: whether `out` may hold what was merged from these shards before; it stays if they
             hold nothing more, else it is merged anew.
 
@@ -163,7 +160,7 @@ def merge(
     """
     from medstress.running.merging import merge_shards
 
-    merged = merge_shards(folders, out, partial=partial, exchanges=exchanges, renew=renew)
+    merged = merge_shards(folders, out, partial=partial, renew=renew)
     return Run(merged.folder)
 
 

@@ -132,7 +132,6 @@ class AttackedArm(Attack):
             control=self.stored.beside,
             may_be_refuted=self.stored.changes_evidence,
             asks_wrong=self.stored.control is not None,
-            keeps_margins=self.stored.control is not None,
         )
 
     def _rules(self) -> tuple[str, bool]:

@@ -1,4 +1,4 @@
-"""Limits on a replacement: its edit distance, the template's constraint.
+"""Limits on a replacement: its edit distance, the constraint of the template.
 
 Reference: Xian et al., "Assessing biomedical knowledge robustness in large language models by
 query-efficient sampling attacks", TMLR 2025, Algorithm 1 (the edit distance epsilon).
@@ -74,30 +74,6 @@ def parse_edit_limit(value: object, attack: str) -> EditLimit | None:
     return EditLimit(largest=largest, unit=unit) if largest else None
 
 
-def within(
-    limit: EditLimit | None,
-    original: str,
-    names: Sequence[str],
-    allowed: NDArray[np.int64],
-    copy_case: CaseCopy,
-) -> NDArray[np.int64]:
-    """Return the allowed names that may replace one text within the limit.
-
-    Args:
-        limit: None allows all.
-        original: the text that is replaced.
-        names: the whole vocabulary.
-        allowed: indices of the names to filter, ascending.
-        copy_case: gives a name its case before the comparison.
-    """
-    import numpy as np
-
-    if limit is None:
-        return allowed
-    kept = [i for i in allowed.tolist() if limit.allows(original, copy_case(names[i], original))]
-    return np.array(kept, dtype=np.int64)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacements:
     """Which names may replace which entities."""
@@ -119,9 +95,18 @@ class Replacements:
 
     def names(self, item: Question, span: Mention, resources: Resources) -> NDArray[np.int64]:
         """Return the indices of the names that may replace a span, ascending."""
-        names = resources.perturbations
+        import numpy as np
+
+        names, original = resources.perturbations, span_text(item, span)
         allowed = names.allowed(item, self.rule)
-        return within(self.limit, span_text(item, span), names.names, allowed, self.copy_case)
+        if self.limit is None:
+            return allowed
+        kept = [
+            i
+            for i in allowed.tolist()
+            if self.limit.allows(original, self.copy_case(names.names[i], original))
+        ]
+        return np.array(kept, dtype=np.int64)
 
     def spans(
         self, item: Question, spans: Sequence[Mention], resources: Resources

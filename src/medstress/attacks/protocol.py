@@ -87,8 +87,6 @@ class AttackTraits:
     asks_wrong: bool = False
     """Whether an item that is wrong at baseline is asked once, to see whether the edit makes the
     answer right."""
-    keeps_margins: bool = False
-    """Whether the margin of the key in every answer is kept with the trial."""
     keeps_answers: bool = False
     """Whether the option of every answer is kept with the trial, for rates over all variants. A
     control beside such an attack asks all its variants too, of the same items."""

@@ -27,8 +27,6 @@ from medstress.results.load import StoredRun, open_run
 from medstress.results.root import NO_CHAIN, root_of
 from medstress.store.chain import Break
 from medstress.store.copying import copied
-from medstress.store.packed_files import packed_paths
-from medstress.store.packed_tables import FOLDER
 from medstress.store.review_store import FILE as REVIEWS
 from medstress.store.run_store import FILE, SUMMARY
 from medstress.store.whole_check import check_whole
@@ -40,11 +38,8 @@ RUN = "run"
 SIGNATURE, EXPERIMENT, REPORT, READ_ME = "root.sig", "experiment.json", "report.html", "README.txt"
 TABLES = ("items", "trials", "exchanges", "reviews")
 _EXPORTS = tuple(f"exports/{table}.jsonl" for table in TABLES)
-_PACKED = tuple(f"{RUN}/{FOLDER}/{n}.parquet" for n in range(1, 4097))
-"""Packed exchanges of a merged run, of each shard."""
 KNOWN = frozenset(
     {f"{RUN}/{name}" for name in (FILE, REVIEWS, SUMMARY)}
-    | set(_PACKED)
     | {LEDGER, NUMBERS, SIGNATURE, EXPERIMENT, REPORT, READ_ME, *_EXPORTS}
 )
 """The entries that a bundle may have."""
@@ -54,7 +49,7 @@ _OF_THE_MAKER = {"medstress", "made_with"}
 """Keys of the head that say what made the bundle, not what the run is."""
 _WHOLE = (
     (READ_ME, f"{RUN}/{FILE}", EXPERIMENT, *_EXPORTS, REPORT),
-    (SIGNATURE, f"{RUN}/{REVIEWS}", f"{RUN}/{SUMMARY}", *_PACKED),
+    (SIGNATURE, f"{RUN}/{REVIEWS}", f"{RUN}/{SUMMARY}"),
 )
 _REDACTED = ((READ_ME, LEDGER, NUMBERS), (SIGNATURE,))
 """The entries that a bundle must have, and those that it may have."""
@@ -145,9 +140,6 @@ def _written(
     for name in (FILE, REVIEWS, SUMMARY):
         if (copy / name).is_file():
             files[f"{RUN}/{name}"] = copy / name
-    files |= {f"{RUN}/{FOLDER}/{path.name}": path for path in packed_paths(run.manifest, copy)}
-    if odd := [name for name in files if name.startswith(f"{RUN}/{FOLDER}") and name not in KNOWN]:
-        raise StoreError(f"a bundle holds at most {len(_PACKED)} shards, so there is no {odd[0]}")
     files |= _views(run, place, report)
     return head, files
 

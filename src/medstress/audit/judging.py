@@ -32,7 +32,7 @@ _TAKEN = frozenset(
     | {SIMILARITY, DISTANCES}
 )
 _MADE_LATER = frozenset(
-    {"n_unchanged", "n_ties", "margins", "censored", "last", "supported", "probes", "counted"}
+    {"n_unchanged", "n_ties", "censored", "last", "supported", "probes", "counted"}
 )
 """What trials of earlier versions do not tell."""
 

@@ -30,8 +30,8 @@ from medstress.core.outcomes import Outcome, Prediction, Replaced, Verdict
 from medstress.core.text import WHOLE, Edit
 from medstress.engine.requests import Purpose
 from medstress.kinds import kind_of
-from medstress.results.last_edits import Probes
 from medstress.results.load import StoredRun
+from medstress.results.queries import Probes
 from medstress.results.root import with_reviews
 from medstress.store.chain import Break
 from medstress.store.odd_rows import interpreting

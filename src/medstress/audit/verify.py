@@ -24,8 +24,8 @@ from medstress.audit.verification import Verification
 from medstress.core.outcomes import Prediction, Verdict
 from medstress.core.text import WHOLE
 from medstress.kinds import kind_of
-from medstress.results.last_edits import Probes
 from medstress.results.load import StoredRun, open_run
+from medstress.results.queries import Probes
 from medstress.results.root import NO_CHAIN, describe_root, with_reviews
 from medstress.store.chain import Break
 from medstress.store.missing import no_run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +32,7 @@ class BackendOptions:
     adapter: str | None = None
     """transformers: a peft adapter, a folder or a hub id."""
     context_tokens: int | None = None
-    """llama_cpp, vllm: the longest prompt with its answer; None lets the back end choose."""
+    """llama_cpp: the longest prompt with its answer; None lets the back end choose."""
     batch_size: int | None = None
     """The most calls given to `answer` at once; None lets the back end choose."""
     kv_bytes: int | None = None
@@ -41,16 +41,10 @@ class BackendOptions:
     """python: `module:function` or `file.py:function`."""
     version: str | None = None
     """python: overrides the hash of the source file in the fingerprint; openai: adds to it."""
-    base_url: str | Sequence[str] | None = None
-    """openai: the address of the server, or of several that serve the same model."""
+    base_url: str | None = None
+    """openai: the address of the server."""
     api_key_env: str | None = None
     """openai: the environment variable with the key; None sends no key."""
-    affinity_headers: Sequence[str] | None = None
-    """openai: headers that carry the hash of a request's item; None: those of known routers."""
-    affinity_field: str | None = None
-    """openai: a field of the body that carries it, too."""
-    idempotency_header: str | None = None
-    """openai: the header that carries the key of a purchase; None sends none."""
     max_in_flight: int | None = None
     """openai: the most requests at the same time; None lets the back end choose."""
     requests_per_minute: int | None = None

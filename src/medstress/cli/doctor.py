@@ -16,14 +16,13 @@ from medstress.files.damaged import FAULTS, reinstall_command
 from medstress.files.extras import BASE, damaged_of, import_fault, lacking_of, requirements
 from medstress.files.versions import versions
 
-_ALONE = ("vllm", "textattack")
+_ALONE = ("textattack",)
 """Extras that need an environment of their own."""
 EXTRAS = (
     ("local models", "transformers"),
     ("adapters (peft)", "adapters"),
     ("4-bit models", "quantized"),
     ("back end llama_cpp", "llama-cpp"),
-    ("back end vllm", "vllm"),
     ("back end openai", "openai"),
     ("embedding minilm", "minilm"),
     ("figures", "figures"),

@@ -38,12 +38,6 @@ def add_merge(commands: argparse._SubParsersAction[Parser]) -> None:
         help="DIR may hold what was merged from these shards before: it stays if they hold nothing "
         "more, else it is merged anew, unless it asked calls of its own",
     )
-    merge.add_argument(
-        "--exchanges",
-        choices=("parquet", "sqlite"),
-        help="where exchanges and answers stand: in one Parquet file per shard, or in the ledger "
-        "(default: Parquet above 10 million)",
-    )
     merge.add_argument("--quiet", action="store_true", help="no progress display")
 
 
@@ -98,7 +92,6 @@ def merge_cli(args: argparse.Namespace) -> int:
             args.folders,
             args.out,
             partial=args.partial,
-            exchanges=args.exchanges,
             renew=args.renew,
             note=watcher.note,
         )

@@ -167,12 +167,9 @@ def print_first(summary: dict[str, Any], out: Screen, *, wide: bool) -> None:
         out: where.
         wide: whether all warnings are printed, and what each control changes.
     """
-    from medstress.report.near_advantage import near_lines
-
     first, *others = sentences_of(summary)
     out.say(first, "bold")
-    near = near_lines(summary.get("near_advantage") or (), Names(**summary["names"]))
-    for sentence in (*others, *near):
+    for sentence in others:
         out.say(sentence)
     for sentence in summary["headlines"] if wide else ():
         out.say(sentence)

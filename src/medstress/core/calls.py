@@ -240,21 +240,8 @@ Answer: TypeAlias = Generated | Scored | Chosen | Tagged | Compared
 Reply: TypeAlias = Answer | Failure
 
 
-@fast_init
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where a call comes from. Answers must not depend on it."""
-
-    item: str
-    """Content hash of the item: calls of one item share most of their prompts."""
-    key: bytes
-    """Cache key of the call with its repetition: the same when a killed run asks it again."""
-
-
 FROM_CACHE = 0
 """Stands for the paying trial if an answer came from the shared cache."""
-PACKED = -1
-"""Stands for the paying trial if it is in the packed exchanges of a merged run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,10 +274,6 @@ class BackendTraits:
     """The labels that answers to `tag` or `classify` may contain, if known."""
     parameters: int | None = None
     """The model's number of parameters, if counted."""
-    by_item: bool = False
-    """Whether it wants to know which item a call belongs to (`answer_for`)."""
-    near: float = 1.0
-    """Most nats between two options whose order another batch may turn (docs/performance.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,17 +305,6 @@ class Backend(ABC):
             UsageError: the model broke its contract and the run cannot continue.
             BackendError: the whole batch failed.
         """
-
-    def answer_for(self, calls: Sequence[Call], origins: Sequence[Origin]) -> list[Reply]:
-        """Answer as `answer` does, knowing where each call comes from.
-
-        Called instead of `answer` if `traits.by_item`.
-
-        Args:
-            calls: as for `answer`.
-            origins: one per call, same order.
-        """
-        return self.answer(calls)
 
     def close(self) -> None:  # noqa: B027 - many hold nothing
         """Release all resources; called once."""

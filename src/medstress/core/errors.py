@@ -153,8 +153,8 @@ def install_command(extra: str = "", *, elsewhere: bool = False) -> str:
     pip knows an installed medstress by its name. Where it does not, from a folder of sources or in
     another environment, it would ask an index for the name, so the command names the sources.
 
-    >>> install_command("vllm", elsewhere=True)
-    "pip install 'PATH_OF_WHEEL_OR_CHECKOUT[vllm]'"
+    >>> install_command("inspect", elsewhere=True)
+    "pip install 'PATH_OF_WHEEL_OR_CHECKOUT[inspect]'"
     """
     try:
         known = not elsewhere and bool(version("medstress"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from medstress.core.errors import UsageError
 from medstress.core.frozen import fast_init
@@ -73,17 +73,6 @@ class Prediction:
     def is_nonsense(self) -> bool:
         """Whether a complete reply names no option; one that was cut off might have named one."""
         return self.outcome is Outcome.UNREADABLE and self.finish_reason is None
-
-
-def key_margin(item: Any, scores: Sequence[float]) -> float:
-    """Return log P(key) minus log P(best other option): below 0 the key is not the answer.
-
-    Args:
-        item: a question.
-        scores: log probabilities over its options, shape (n_options,).
-    """
-    place = item.letters.index(item.key)
-    return float(scores[place] - max(s for i, s in enumerate(scores) if i != place))
 
 
 class Goal(Protocol):

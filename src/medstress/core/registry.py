@@ -162,10 +162,6 @@ BACKENDS = {
         "medstress.backends.llama_cpp.backend:open_backend",
         "GGUF files through llama.cpp, in process; extra: llama-cpp",
     ),
-    "vllm": Entry(
-        "medstress.backends.vllm:open_backend",
-        "vLLM's offline engine with prefix caching; extra: vllm, in an environment of its own",
-    ),
     "python": Entry(
         "medstress.backends.python.functions:open_backend",
         "a function of yours: module:function or file.py",

@@ -178,26 +178,15 @@ class TrialRow:
     differences and prompt similarity compare listings."""
     listing_after: str | None = None
     """The perturbed question with its options listed (successes only)."""
-    margin_before: float | None = None
-    """log P(key) - log P(best other option) on the clean item; None without scores."""
-    margins: str | None = None
-    """The same for each answer of a control arm, as JSON; None without scores."""
     corrected: bool | None = None
     """Control arms: whether one edit of an item that is wrong at baseline made the answer right."""
     supported: str | None = None
     """Letter of the option that the passage supports after the edit of the pick, for attacks that
     change the evidence; their pick is the last candidate if nothing succeeded."""
-    confidence_before: float | None = None
-    """Probability of the option that the victim chose on the clean item, right or wrong; None
-    without scores."""
     last_answer: str | None = None
     """Held trials: the letter of the last answer with scores to an edit."""
-    last_confidence: float | None = None
-    """Its probability."""
     last_score: float | None = None
     """P(key) in it."""
-    first_success_confidence: float | None = None
-    """The same at the first success: the probability of the wrong option, not of the key."""
     variant_answers: str | None = None
     """The letter of every answer to an edit, null where unreadable, as JSON, for attacks that ask
     variants of all items (probes) and for their controls; letters are those of the original

@@ -194,7 +194,7 @@ def _count(
                 )
                 n = part.attack.most_queries(item, resources)
                 if isinstance(part.attack, ControlArm):
-                    n_checks = int(bool(settings.flip_check))
+                    n_checks = int(settings.flip_check)
                     new = controls.add(
                         part.attack,
                         (group.label, item.id),

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medstress.experiment.plan.plan import Prepared
+from medstress.store.earlier_answers import seconds_of_calls
 from medstress.store.run_store import FILE
 from medstress.store.shared_cache import FILE as CACHE_FILE
 from medstress.store.shared_cache import SharedCache, cache_folder
-from medstress.store.speeds import seconds_of_calls
 from medstress.tasks.victim import Victim
 
 _MOST_FOLDERS = 50

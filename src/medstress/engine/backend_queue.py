@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from medstress.core.calls import Backend, Failure, Origin, Reply, Request
+from medstress.core.calls import Backend, Failure, Reply, Request
 from medstress.core.errors import BackendError, UsageError
-from medstress.core.items import Item
 from medstress.engine.running_work import RunningWork
 from medstress.machine.daemon_threads import DaemonThreads
 
@@ -28,8 +27,6 @@ class QueuedCall:
     """The call."""
     trial: int
     """Row of the trial that first asked for it."""
-    item: Item
-    """The item of that trial."""
     waiters: list[tuple[RunningWork, int]] = field(default_factory=list)
     """Trials that wait for it, each with the index of the reply; empty if only computed ahead."""
     alone: bool = False
@@ -80,9 +77,7 @@ class BackendQueue:
         self, key: bytes, request: Request, running: RunningWork, *, alone: bool = False
     ) -> QueuedCall:
         """Make a call pending for a trial; it is queued with its group."""
-        entry = QueuedCall(
-            key=key, request=request, trial=running.row, item=running.work.item, alone=alone
-        )
+        entry = QueuedCall(key=key, request=request, trial=running.row, alone=alone)
         self.pending[key] = entry
         return entry
 
@@ -146,18 +141,11 @@ class BackendQueue:
         def work() -> list[Reply]:
             started = time.perf_counter()
             try:
-                return self._answered(batch.entries)
+                return self.backend.answer([each.request.addressed for each in batch.entries])
             finally:
                 batch.seconds = time.perf_counter() - started
 
         self.in_flight[self._threads.submit(work)] = batch
-
-    def _answered(self, entries: Sequence[QueuedCall]) -> list[Reply]:
-        calls = [entry.request.addressed for entry in entries]
-        if not self.backend.traits.by_item:
-            return self.backend.answer(calls)
-        origins = [Origin(item=entry.item.hash, key=entry.key) for entry in entries]
-        return self.backend.answer_for(calls, origins)
 
     def check(self, batch: Batch, replies: Sequence[Reply]) -> None:
         """Check the replies to a batch; a back end that never answers stops the run.

@@ -16,7 +16,6 @@ from medstress.core.outcomes import (
     Prediction,
     Replaced,
     Verdict,
-    key_margin,
 )
 from medstress.core.queries import Predict
 from medstress.core.validity import known_validity
@@ -91,7 +90,6 @@ class Referee:
         self._result = result
         self._describe = describe
         self._search_on = traits.search_on
-        self._item = item
         self._is_static = attack.is_static_on(item)
         self.asks_all = self._search_on is SearchOn.ALWAYS
 
@@ -110,8 +108,6 @@ class Referee:
             result.answers.append(prediction.answer)
         if prediction.scores is not None:
             result.last = prediction
-        if self._traits.keeps_margins and prediction.scores is not None:
-            result.margins.append(round(key_margin(self._item, prediction.scores), 6))
         if result.n_excluded is None:
             self.count_exclusions(query.candidate)
         if not self.goal.reached(prediction, query.candidate.edits):

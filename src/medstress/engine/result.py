@@ -88,8 +88,6 @@ class TrialResult:
     None unless they have to be stored."""
     last: Prediction | None = None
     """The last answer with scores to an edit, kept if nothing succeeded."""
-    margins: list[float] = field(default_factory=list)
-    """The margin of the key in every answer with scores, if the attack keeps them."""
     answers: list[str | None] = field(default_factory=list)
     """The letter of every answer, None where unreadable, if the attack keeps them."""
     corrected: bool | None = None
@@ -166,7 +164,6 @@ class TrialResult:
             "records": self.records,
             "listings": self.listings,
             "last": _scored(self.last) if self.verdict is Verdict.HELD else None,
-            "margins": self.margins,
             "answers": self.answers,
             "corrected": self.corrected,
             "supported": self.supported,

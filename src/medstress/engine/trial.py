@@ -14,7 +14,6 @@ from typing import Any, ClassVar, TypeAlias
 from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.core.calls import Reply
 from medstress.core.errors import MedstressError, TrialError
-from medstress.core.flip_checks import FlipChecks, is_checked
 from medstress.core.hashing import content_hash
 from medstress.core.items import Edited, Item
 from medstress.core.outcomes import Outcome, Prediction, Verdict
@@ -57,8 +56,8 @@ class Trial:
     """None for deterministic attacks."""
     repeat: int = 0
     """Index of the repeat, if an attack runs several times per item."""
-    flip_check: FlipChecks = True
-    """Which successes are asked again, in a batch of their own."""
+    flip_check: bool = True
+    """Whether a success is asked again, in a batch of its own."""
     has_deadline: ClassVar[bool] = True
 
     @property
@@ -158,9 +157,7 @@ def conduct(trial: Trial) -> TrialFlow:
         shown = [clean, result.pick, result.first_pick]
         different = result.first_pick is not result.pick
         result.listings = trial.victim.kept_listings(shown if different else shown[:2])
-        answers = (result.first_after, result.after if different else None)
-        near = trial.victim.backend.traits.near
-        if any(is_checked(trial.flip_check, trial.id, each, near) for each in answers):
+        if trial.flip_check:
             yield from _check_flips(trial, result, referee)
     return result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,12 @@ from medstress.experiment.plan.spending import limits_of
 from medstress.explain.explanation import Explanation, Settings
 from medstress.explain.plan import Selection, choose, explanations, most_calls
 from medstress.explain.shapley import check_installed
-from medstress.metrics.counts import is_flipped
+from medstress.metrics.counts import is_flipped, success_edits
 from medstress.results.explanations import PURPOSE
 from medstress.results.formats import plural
-from medstress.results.last_edits import last_edits
 from medstress.results.load import open_run
 from medstress.results.names import names_of
+from medstress.results.queries import Probes
 from medstress.results.rows import trial_rows
 from medstress.running.prepare import Watcher
 from medstress.running.reopened import reopened
@@ -87,7 +87,7 @@ def _conduct(
     """Explain trials of a run that is open; what was explained or answered before is not asked."""
     store.commit()
     with closing(RunReader(store.folder)) as reader:
-        work = explanations(chosen, last_edits(reader, chosen), prepared, settings)
+        work = explanations(chosen, _last_edits(reader, chosen), prepared, settings)
         ended = reader.trials_of_analyses()
         finest = _finest(reader)
     n_finer = len(work)
@@ -151,3 +151,16 @@ def _outlook(chosen: Sequence[TrialRow], before: int, left: Sequence[Explanation
     done = f", {before} of them explained before" if before else ""
     asked = f"at most {most_calls(left):,} calls" if left else "nothing to ask"
     return f"explain: {' and '.join(parts)}{done}, {asked}"
+
+
+def _last_edits(reader: RunReader, trials: Iterable[TrialRow]) -> dict[str, str]:
+    """Return trial id -> edits, as JSON: of the first success, else of the last query asked."""
+    wanted = {row.trial_id: success_edits(row) for row in trials if is_flipped(row)}
+    others = {row.trial_id for row in trials} - wanted.keys()
+    if others:
+        names = {row: name for row, (name, _) in reader.trial_numbers().items() if name in others}
+        probes = Probes(reader)
+        for trial, query, edits in reader.attack_edits():
+            if trial in names and not probes.marks(trial, query, edits):
+                wanted[names[trial]] = edits
+    return wanted

@@ -34,13 +34,6 @@ _PACKAGE = "medstress"
 BASE = ""
 """Stands for what medstress needs without any extra."""
 
-_COMPILER = re.compile(
-    r"find (a |any )?(working )?(C|C\+\+|CXX|CUDA)?\s?compiler|No working C\+\+ compiler"
-    r"|unable to execute '?(gcc|cc|g\+\+|clang)|Python\.h: No such file"
-    r"|No such file.*'(gcc|cc|g\+\+)'"
-)
-"""What torch, Triton and setuptools say without a compiler or Python's headers."""
-
 
 @contextmanager
 def importing(what: str, extra: str) -> Iterator[None]:
@@ -94,17 +87,6 @@ def base_fault(error: BaseException) -> UsageError | None:
     if not isinstance(error, ImportError) or not (lacking := lacking_of(BASE)):
         return None
     return _half(f"{_PACKAGE} is", BASE, lacking, error)
-
-
-def compiler_needed(why: str) -> str:
-    """Return how to get a compiler if that is what a library complains of; else nothing.
-
-    >>> compiler_needed("Failed to find C compiler. Please specify via CC environment variable.")
-    '; a compiler is missing: apt-get install gcc g++ python3-dev (Debian, Ubuntu)'
-    """
-    if not _COMPILER.search(why):
-        return ""
-    return "; a compiler is missing: apt-get install gcc g++ python3-dev (Debian, Ubuntu)"
 
 
 def requirements(extra: str = BASE) -> dict[str, Requirement]:

@@ -18,7 +18,7 @@ from medstress.files.versions import versions
 
 BACK_ENDS = (
     *("accelerate", "bitsandbytes", "gguf", "openai", "peft", "ray", "safetensors"),
-    *("sentencepiece", "spacy", "tokenizers", "vllm", "xllamacpp"),
+    *("sentencepiece", "spacy", "tokenizers", "xllamacpp"),
 )
 """Packages of back ends, recognisers and workers that answers may depend on."""
 _PACKAGE = Path(__file__).parent.parent

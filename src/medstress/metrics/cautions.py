@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.core.calls import LENGTH
-from medstress.core.flip_checks import in_sample
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.answers import letter_mass
@@ -37,8 +36,7 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
 
     Args:
         trials: all trials of the run so far.
-        experiment: the `experiment` object of the summary; `complete`, `decided` and
-            `flip_check` are read.
+        experiment: the `experiment` object of the summary; `complete` and `decided` are read.
     """
     if experiment.get("decided"):
         found = [
@@ -73,26 +71,18 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
         *_never_asked(trials),
     ]
     found += _unjudged(trials)
-    successes = [row for row in trials if is_flipped(row) and not is_control(row)]
-    return [*found, *_unstable(successes, experiment.get("flip_check"))]
+    return [*found, *_unstable(trials)]
 
 
-def _unstable(successes: Sequence[TrialRow], flip_check: object) -> Iterator[str]:
-    """Count the successes that did not repeat when asked again; of a sample, its parts alone."""
-    parts = {"": [row for row in successes if row.repeats is not None]}
-    if flip_check == "sample":
-        checked = parts.pop("")
-        drawn = [row for row in checked if in_sample(row.trial_id)]
-        near = [row for row in checked if not in_sample(row.trial_id)]
-        share = f"of {len(successes)} successes, a random sample"
-        parts = {f" ({share})": drawn, " (others near the margin)": near}
-    for which, asked in parts.items():
-        unstable = sum(row.repeats is False for row in asked)
-        if unstable:
-            yield (
-                f"{unstable} of {len(asked)} successes did not repeat when asked again alone"
-                f"{which}."
-            )
+def _unstable(trials: Sequence[TrialRow]) -> Iterator[str]:
+    """Count the successes that did not repeat when asked again."""
+    again = [
+        row.repeats
+        for row in trials
+        if is_flipped(row) and not is_control(row) and row.repeats is not None
+    ]
+    if n := again.count(False):
+        yield f"{n} of {len(again)} successes did not repeat when asked again alone."
 
 
 def _whose(failed: Counter[str], trials: Sequence[TrialRow]) -> str:

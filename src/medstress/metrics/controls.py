@@ -3,16 +3,14 @@
 On the items that both arms asked, let A be "the attack flips the answer within B queries" and C
 the same for the control, with shares a and c. If noise never repairs an answer that the edit took,
 and takes as many answers under either arm, the share that the edit itself takes is at least a - c
-and at most a.
+and at most a. How noise depends on what the edit takes is free.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from statistics import stdev
 from typing import Any
 
 from medstress.core.outcomes import Verdict
@@ -25,17 +23,14 @@ from medstress.metrics.bounds import (
     may_be_eligible,
     possibly_lost,
 )
-from medstress.metrics.counts import flipped_within, is_eligible, is_flipped, unit_of
+from medstress.metrics.counts import flipped_within, is_eligible, unit_of
 from medstress.metrics.pairs import Pair, pair_trials
 from medstress.stats.estimates import Estimate, unknown
-from medstress.stats.loss import abbott, loss_bounds
 from medstress.stats.paired import unite
 from medstress.stats.shares import rate
 
-AT_BUDGET = ("control", "control_bounds", "asr_net", "asr_net_bounds", "loss_bounds", "abbott")
+AT_BUDGET = ("control", "control_bounds", "asr_net", "asr_net_bounds", "loss_bounds")
 """The fields by control that a row and every entry of its `asr_at` hold."""
-LEAST_NO_OPS = 8
-"""No-ops that an item needs before the spread of its margins is read."""
 NOT_BOTH = "no eligible trial was asked under both: the control could not be asked"
 FIELDS = (*AT_BUDGET, "control_table", "control_open")
 """The fields by control that a row holds."""
@@ -53,9 +48,6 @@ def beside(attack: Sequence[TrialRow], control: Sequence[TrialRow], budget: int)
         The fields of `FIELDS`. `control_table` counts the paired trials that both flip, only the
         attack, only the control, and neither; `control_open` the eligible trials of either arm
         whose unreadable or missing answers leave open whether they flipped.
-
-    References:
-        Abbott, "A method of computing the effectiveness of an insecticide", 1925.
     """
     hit = partial(flipped_within, budget=budget)
     pairs = pair_trials(attack, control, hit)
@@ -66,14 +58,32 @@ def beside(attack: Sequence[TrialRow], control: Sequence[TrialRow], budget: int)
         "control_bounds": asr_bounds(control, budget),
         "asr_net": net.as_json(),
         "asr_net_bounds": _net_bounds(attack, control, budget),
-        "loss_bounds": list(loss_bounds(ours, net)),
-        "abbott": abbott(pairs).as_json(),
+        "loss_bounds": loss_bounds(ours, net),
         "control_table": _table(pairs),
         "control_open": [
             sum(is_open(row, budget) for row in rows if is_eligible(row))
             for rows in (attack, control)
         ],
     }
+
+
+def loss_bounds(asr: Estimate, net: Estimate) -> list[float | None]:
+    """Return the interval of the loss: from max(0, low end of a - c) to the high end of a.
+
+    Args:
+        asr: a, the share that the attack flips, with its 95 % interval.
+        net: a - c on the same items, paired (`unite`).
+
+    Returns:
+        [low, high]; both None if either is unknown.
+
+    >>> asr = Estimate(value=0.15, n=100, low=0.1, high=0.2, method="")
+    >>> loss_bounds(asr, Estimate(value=0.01, n=100, low=-0.05, high=0.07, method=""))
+    [0.0, 0.2]
+    """
+    if net.low is None or asr.high is None:
+        return [None, None]
+    return [max(0.0, net.low), asr.high]
 
 
 def _net_bounds(attack: Sequence[TrialRow], control: Sequence[TrialRow], budget: int) -> Bounds:
@@ -90,41 +100,6 @@ def _table(pairs: Iterable[Pair]) -> list[int]:
     for _, first, second in pairs:
         counts[2 * (not first) + (not second)] += 1
     return counts
-
-
-def near_boundary(attack: Sequence[TrialRow], no_ops: Sequence[TrialRow]) -> Estimate:
-    """Estimate the share of an attack's flips on items that were close to flipping anyway.
-
-    An item is near the boundary if a no-op flipped it, or if the margin of the key in its clean
-    answer, log P(key) - log P(best other option), is less than two standard deviations of its
-    margins under at least `LEAST_NO_OPS` no-ops of all seeds. What is lost beyond is knowledge.
-    Items with fewer no-ops are left out.
-
-    Args:
-        attack: trials of the attack on one data set, group and victim.
-        no_ops: trials of its control `no_op` on the same.
-    """
-    of_item: dict[str, list[TrialRow]] = defaultdict(list)
-    for row in no_ops:
-        of_item[row.item_id].append(row)
-    near = {item: _is_near(rows) for item, rows in of_item.items()}
-    flips = [(row, near.get(row.item_id)) for row in attack if is_flipped(row)]
-    known = [(unit_of(row), is_near) for row, is_near in flips if is_near is not None]
-    if known:
-        return rate(known)
-    has_scores = any(row.margin_before is not None for row in no_ops)
-    why = f"no flipped item has {LEAST_NO_OPS} answers to no-ops" if flips else "no flip"
-    return unknown(why if has_scores else "the victim gives no scores")
-
-
-def _is_near(rows: Sequence[TrialRow]) -> bool | None:
-    clean = next((row.margin_before for row in rows if row.margin_before is not None), None)
-    if clean is None:
-        return None
-    if any(map(is_flipped, rows)):
-        return True
-    margins = [margin for row in rows if row.margins for margin in json.loads(row.margins)]
-    return clean < 2 * stdev(margins) if len(margins) >= LEAST_NO_OPS else None
 
 
 def repaired(control: Sequence[TrialRow]) -> dict[str, Any]:
@@ -167,11 +142,10 @@ def control_fields(
     for name, each in found.items():
         if not sum(each["control_table"]):
             left_out[name] = NOT_BOTH
-    near = near_boundary(attack, controls["no_op"]).as_json() if "no_op" in controls else None
     for name, reason in left_out.items():
         null = unknown(reason).as_json()
-        found[name] = dict.fromkeys(FIELDS) | dict.fromkeys(("control", "asr_net", "abbott"), null)
-    return _by_field(found, FIELDS) | ({"near_boundary": near} if near else {})
+        found[name] = dict.fromkeys(FIELDS) | dict.fromkeys(("control", "asr_net"), null)
+    return _by_field(found, FIELDS)
 
 
 def with_controls(

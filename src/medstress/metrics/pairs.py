@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
 from medstress.core.controls import arm_label
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.metrics.arms import spec_of
-from medstress.metrics.counts import is_eligible, is_flipped, seed_order, unit_of
+from medstress.metrics.counts import is_eligible, is_flipped, unit_of
 from medstress.stats.multiplicity import benjamini_hochberg
 from medstress.stats.paired import Difference, unite
 from medstress.stats.shares import Unit
@@ -29,9 +29,8 @@ Hit: TypeAlias = Callable[[TrialRow], bool]
 Pair: TypeAlias = tuple[Unit, bool, bool]
 """(document, item and entity; the first attack's hit; the second's)."""
 Place: TypeAlias = tuple[str, str, str]
-T = TypeVar("T")
-Outcomes: TypeAlias = Mapping[tuple[str, str, int], Mapping[int | None, tuple[Unit, T]]]
-"""(Item, entity, repeat) -> seed -> (unit, what a trial shows, such as a hit)."""
+Outcomes: TypeAlias = Mapping[tuple[str, str, int], Mapping[int | None, tuple[Unit, bool]]]
+"""(Item, entity, repeat) -> seed -> (unit, whether it is a hit)."""
 
 
 def pair_trials(
@@ -55,14 +54,6 @@ def pair_trials(
     """
     ours = _outcomes(first, hit, met)
     return list(_pairs(ours, _outcomes(second, hit_of_second or hit, met)))
-
-
-def pair_rows(
-    first: Iterable[TrialRow], second: Iterable[TrialRow]
-) -> list[tuple[Unit, TrialRow, TrialRow]]:
-    """Pair trials as `pair_trials`, and return the trials themselves, by item, part and seed."""
-    ours, theirs = (_outcomes(rows, _itself) for rows in (first, second))
-    return sorted(_pairs(ours, theirs), key=_order)
 
 
 def attack_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
@@ -140,26 +131,15 @@ def difference_of(
     return unite(pair_trials(first, second, hit))
 
 
-def _outcomes(
-    trials: Iterable[TrialRow], read: Callable[[TrialRow], T], met: Hit = is_eligible
-) -> Outcomes[T]:
-    found: dict[tuple[str, str, int], dict[int | None, tuple[Unit, T]]] = defaultdict(dict)
+def _outcomes(trials: Iterable[TrialRow], hit: Hit, met: Hit = is_eligible) -> Outcomes:
+    found: dict[tuple[str, str, int], dict[int | None, tuple[Unit, bool]]] = defaultdict(dict)
     for row in trials:
         if met(row):
-            found[row.item_id, row.unit, row.repeat][row.seed] = (unit_of(row), read(row))
+            found[row.item_id, row.unit, row.repeat][row.seed] = (unit_of(row), hit(row))
     return found
 
 
-def _order(pair: tuple[Unit, TrialRow, TrialRow]) -> tuple[Any, ...]:
-    _, one, other = pair
-    return one.item_id, one.unit, one.repeat, seed_order(one.seed), seed_order(other.seed)
-
-
-def _itself(row: TrialRow) -> TrialRow:
-    return row
-
-
-def _pairs(ours: Outcomes[T], theirs: Outcomes[T]) -> Iterator[tuple[Unit, T, T]]:
+def _pairs(ours: Outcomes, theirs: Outcomes) -> Iterator[Pair]:
     for key in ours.keys() & theirs.keys():
         for a, (unit, first) in ours[key].items():
             for b, (_, second) in theirs[key].items():

@@ -122,10 +122,3 @@ def queries_to_success(trials: Sequence[TrialRow]) -> dict[str, float | None]:
     if not queries:
         return {"median": None, "mean": None}
     return {"median": float(median(queries)), "mean": fmean(queries)}
-
-
-def checked_fields(trials: Sequence[TrialRow]) -> dict[str, int]:
-    """Return how many successes were asked again, unless all were."""
-    successes = [row for row in trials if is_flipped(row)]
-    n_checked = sum(row.repeats is not None for row in successes)
-    return {"n_checked": n_checked} if n_checked < len(successes) else {}

@@ -11,12 +11,11 @@ from medstress.core.controls import CONTROLS, arm_label
 from medstress.core.errors import MedstressError
 from medstress.core.rows import TrialRow
 from medstress.metrics.accuracies import accuracy, accuracy_after
-from medstress.metrics.answers import answer_fields
+from medstress.metrics.answers import answer_fields, key_probability_change
 from medstress.metrics.attempts import attempt_fields
 from medstress.metrics.bounds import accuracy_after_bounds, accuracy_bounds, asr_bounds
 from medstress.metrics.cautions import cautions
 from medstress.metrics.chance import above_chance, chance_of
-from medstress.metrics.confidence import confidence_fields
 from medstress.metrics.controls import control_fields, is_control, repaired, with_controls
 from medstress.metrics.counts import check_trial, count_verdicts, is_unattacked, seed_order
 from medstress.metrics.diversity import both_diversities
@@ -27,7 +26,6 @@ from medstress.metrics.success import (
     asr_at,
     asr_by_variant,
     asr_decided,
-    checked_fields,
     queries_to_success,
 )
 from medstress.metrics.valid_bounds import asr_valid_bounds_at
@@ -232,9 +230,12 @@ def _row(
         "diversity": diversity.as_json(),
         "diversity_unbiased": unbiased.as_json(),
         "prompt_similarity": prompt_similarity(trials).as_json(),
-        **checked_fields(trials),
         **answer_fields(trials),
-        **({} if is_control(trials[0]) else confidence_fields(trials)),
+        **(
+            {}
+            if is_control(trials[0])
+            else {"key_probability_change": key_probability_change(trials).as_json()}
+        ),
         **attempt_fields(trials),
         **variant_fields(trials),
     }

@@ -7,7 +7,7 @@ judges is shown as what it said, and corrects nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import hypot
 from typing import Any, TypeAlias
@@ -167,7 +167,7 @@ class _Labels:
         return estimate if isinstance(estimate, str) else self._vouched(estimate)
 
     def _estimate(self, labels: Sequence[Label]) -> Estimate | str:
-        valid = self.valid_shares(labels)
+        valid = self._valid_shares(labels)
         if isinstance(valid, str):
             return valid
         parts = [_product(self._share(refuted), share) for refuted, share in valid.items()]
@@ -181,7 +181,7 @@ class _Labels:
             "both 95 % intervals combined (Zou and Donner)",
         )
 
-    def valid_shares(self, labels: Sequence[Label]) -> dict[bool, Estimate] | str:
+    def _valid_shares(self, labels: Sequence[Label]) -> dict[bool, Estimate] | str:
         """Return the valid share of labels: of what no rule refuted, of what one did; or why not.
 
         A stratum without labels is left out: none of what a rule refuted is then valid.
@@ -194,11 +194,6 @@ class _Labels:
             elif not refuted and self._of(refuted):
                 return "only successes that a rule refuted are labelled"
         return found
-
-    @property
-    def open(self) -> list[TrialRow]:
-        """Sampled successes that nobody settled: disputed, or not labelled."""
-        return [*self._disputed, *self._blank]
 
     def _share(self, refuted: bool) -> Estimate:
         """Return the share of eligible trials with a success in one stratum."""
@@ -220,56 +215,16 @@ class _Labels:
 
     def _settled_ends(self, estimate: Estimate) -> tuple[float | None, float | None]:
         """Return the ends if every open sampled success were invalid, and if all were valid."""
-        if not self.open:
+        open_ = [*self._disputed, *self._blank]
+        if not open_:
             return estimate.low, estimate.high
         worst, best = (
-            self._estimate([*self.labels, *((row, valid) for row in self.open)])
+            self._estimate([*self.labels, *((row, valid) for row in open_)])
             for valid in (False, True)
         )
         if isinstance(worst, str) or isinstance(best, str):
             raise ValueError("there are labels, so there is an estimate")
         return worst.low, best.high
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidShares:
-    """What people's labels say of the successes of an arm, by whether a rule refuted them."""
-
-    labelled: Mapping[bool, Estimate]
-    """Valid share of the labels of successes that no rule refuted (False) and that one did (True);
-    where a stratum is missing, none of its successes is valid."""
-    worst: Mapping[bool, Estimate]
-    """The same if every sampled success that nobody settled were invalid."""
-    best: Mapping[bool, Estimate]
-    """The same if every such success were valid."""
-    n_labels: int
-    n_open: int
-    """Sampled successes that nobody settled."""
-
-
-def valid_shares(trials: Sequence[TrialRow]) -> ValidShares | str:
-    """Return the valid shares behind `asr_valid` by people's labels, or why there are none.
-
-    Args:
-        trials: of one arm. Without any success there is nothing to label, and no share.
-    """
-    found = _Labels(trials)
-    if not found.is_census and len(found.labels) < LEAST_LABELS:
-        return found.too_few()
-    labelled = found.valid_shares(found.labels)
-    worst, best = (
-        found.valid_shares([*found.labels, *((row, valid) for row in found.open)])
-        for valid in _BOTH
-    )
-    if isinstance(labelled, str) or isinstance(worst, str) or isinstance(best, str):
-        return str(labelled)  # more labels leave no stratum without any
-    return ValidShares(
-        labelled=labelled,
-        worst=worst,
-        best=best,
-        n_labels=len(found.labels),
-        n_open=len(found.open),
-    )
 
 
 def _labels_of(n: int) -> str:

@@ -14,14 +14,12 @@ from medstress.report.attempts import attempt_plots, attempt_tables
 from medstress.report.cases.building import Cases
 from medstress.report.cases.choosing import LIMIT, choose
 from medstress.report.cases.page import SCRIPTS, STYLES, render_cases
-from medstress.report.confidence import confidence_table, risk_coverage_plots
 from medstress.report.controls import controls_table, turned_table
 from medstress.report.evidence import evidence_table
 from medstress.report.explanations import HEAT_MAPS, heat_map_section
 from medstress.report.first_picture import victim_looks
 from medstress.report.formats_compared import sensitivity_tables, variance_table
 from medstress.report.labels import PLACE
-from medstress.report.near_advantage import LEAD, near_table
 from medstress.report.passages import gain_table, passage_plots
 from medstress.report.plots.costs import cost_plot, failure_plot
 from medstress.report.plots.regimes import regime_plots
@@ -34,7 +32,6 @@ from medstress.report.plots.tuned import tuning_plots
 from medstress.report.probes import probes_table
 from medstress.report.rate_plots import curves, forest
 from medstress.report.review import review_section
-from medstress.report.second_answers import second_answer_plots
 from medstress.report.section import Content, Section, Source, rendered
 from medstress.report.sentence_scores import score_tables, surrogate_tables
 from medstress.report.significance import significance_plots, significance_tables
@@ -173,37 +170,6 @@ def _probes(source: Source) -> Content | None:
             "A probe asks variants of every question, whether or not it was answered rightly. How "
             "often are they right, and how often is the answer the same?",
         ),
-        tables=(table,),
-    )
-
-
-def _second_answers(source: Source) -> Content | None:
-    plots = list(second_answer_plots(source.keyed_trials, source.names))
-    table = near_table(source.keyed.get("near_advantage") or (), source.names)
-    if not plots and table is None:
-        return None
-    marked = (
-        "A name near the key can be right as well. Here variants and listed synonyms of the "
-        "key were asked, and rules on words and lists refute a success with one of them: what "
-        "is left of each attack, and of its advantage over random draws, when they do not "
-        "count? Rules vouch for nothing: how many of the others are valid is unknown until a "
-        "person or a panel says so.",
-    )
-    lead = (*marked * bool(plots), *(LEAD,) * (table is not None))
-    return Content(lead=lead, plots=plots, tables=(table,))
-
-
-def _confidence(source: Source) -> Content | None:
-    table = confidence_table(source.rows)
-    if table is None:
-        return None
-    return Content(
-        lead=(
-            "The confidence of an answer is the probability of the option that was chosen. A "
-            "victim whose confidence falls with its errors can hand them over to people; one that "
-            "errs confidently cannot.",
-        ),
-        plots=list(risk_coverage_plots(source.keyed_rows, source.names)),
         tables=(table,),
     )
 
@@ -362,8 +328,6 @@ SECTIONS = (
     Section(id="chosen", title="What n was chosen, and why", make=_tuning, short="Choice of n"),
     Section(id="passage", title="Passage against none", make=_passages, short="Passages"),
     Section(id="probes", title="Probes of questions", make=_probes, short="Probes"),
-    Section(id="second", title="Second right answers", make=_second_answers),
-    Section(id="sureness", title="Confidence", make=_confidence),
     Section(id="sensitivity", title="Formats", make=_formats),
     Section(
         id="significant",

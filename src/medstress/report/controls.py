@@ -31,7 +31,6 @@ def controls_table(rows: Sequence[Row]) -> Table | None:
             *columns(Format.COUNT, "Queries"),
             *(measure(name).column for name in ("control", "asr", "asr_net")),
             Column(heading="Lost to the attack", tip=tip_of("loss_bounds")),
-            measure("abbott").column,
             *columns(Format.TEXT, "Both / only attack / only control / neither"),
         ),
         rows=tuple(lines),
@@ -39,9 +38,7 @@ def controls_table(rows: Sequence[Row]) -> Table | None:
             "ASR net = ASR - the control's rate, on the items of both (Tango's interval). Lost to "
             "the attack: from the low end of ASR net, at least 0, to the high end of ASR; this "
             "assumes that noise never gives back an answer that the edit took, and takes as many "
-            "under attack as under the control.",
-            "Abbott: (ASR - control) / (1 - control), the loss if noise and edit take answers "
-            "independently of each other. The last column counts trials.",
+            "under attack as under the control. The last column counts trials.",
         ),
         n_labels=len(LABELS) + 1,
     )
@@ -70,7 +67,7 @@ def _lines(row: Row) -> Iterator[TableRow]:
     for name, table in tables.items():
         if table is None:
             reason = row["asr_net"][name]["method"]
-            yield as_row(*labels(row), name, None, *(None,) * 5, reason)
+            yield as_row(*labels(row), name, None, *(None,) * 4, reason)
             continue
         last = row["asr_at"][-1]["budget"]
         for budget in dict.fromkeys((1, last)):
@@ -85,7 +82,6 @@ def _lines(row: Row) -> Iterator[TableRow]:
                 read_share(point),
                 read_score(point["asr_net"][name]),
                 _ends(point["loss_bounds"][name]),
-                read_score(point["abbott"][name]),
                 " / ".join(map(count, table)) if budget == last else "",
             )
 

@@ -9,7 +9,6 @@ from typing import Any
 from medstress.report.labels import LABELS, Row, labels, measured, number
 from medstress.report.validity import valid_cell
 from medstress.results import measures
-from medstress.results.confidence_measures import CONFIDENCE
 from medstress.results.formats import NONE, as_text, count, interval, probability
 from medstress.results.measures import measure
 from medstress.results.names import key_of
@@ -19,9 +18,9 @@ from medstress.stats.estimates import Estimate, is_estimate, read_share
 RATES = ("accuracy", "accuracy_after", "asr", "asr_decided", "asr_valid")
 ELSEWHERE = {*RATES, "asr_asked", "asr_gated", "asr_judged", "asr_unjudged"}
 """Estimates that other tables show: rates, attempts and tests."""
-OF_ANSWERS = ("letter_mass", "chose_edited")
+OF_ANSWERS = ("letter_mass", "chose_edited", "key_probability_change")
 """Shown only if a row has them."""
-ODD_QUERIES = ("n_unchanged", "n_ties", "n_checked")
+ODD_QUERIES = ("n_unchanged", "n_ties")
 """Shown only if a row has them."""
 
 
@@ -294,7 +293,7 @@ def diversity_table(rows: Sequence[Row]) -> Table:
         if any((each.get(name) or {}).get("value") is not None for each in rows)
     ]
     hidden = {*names, *ELSEWHERE, *OF_ANSWERS}
-    hidden |= {one.name for one in (*measures.FAITHFULNESS, *CONFIDENCE)}
+    hidden |= {one.name for one in measures.FAITHFULNESS}
     others = {
         name: None
         for each in rows

@@ -14,8 +14,8 @@ from medstress.core.controls import CONTROLS
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
-from medstress.results.last_edits import Probes
 from medstress.results.load import StoredRun, kind_of_run
+from medstress.results.queries import Probes
 from medstress.results.victims import entries_of
 from medstress.store.codec import decode_edits
 from medstress.store.reader import StoredTrial

@@ -106,13 +106,6 @@ ESTIMANDS = (
         missing="as in ASR and `asr_net`",
         fields=("loss_bounds",),
     ),
-    Estimand(number="Abbott's point", only=_BOTH, missing="no flip", fields=("abbott",)),
-    Estimand(
-        number="flips near the boundary",
-        only="were flipped and have eight answers to no-ops",
-        missing="left out",
-        fields=("near_boundary",),
-    ),
     Estimand(
         number="wrong to right",
         names="no names",
@@ -158,25 +151,6 @@ ESTIMANDS = (
         only="are right on the clean prompt, by the answer at the first success, else the last one",
         missing="left out",
         fields=("key_probability_change",),
-    ),
-    Estimand(
-        number="confident flips",
-        only="were flipped",
-        missing="left out",
-        fields=("flips_confident",),
-    ),
-    Estimand(
-        number="calibration error, Brier score, risk-coverage: before",
-        names="–",
-        only="were answered with scores",
-        missing="left out",
-        fields=("calibration_before", "brier_before"),
-    ),
-    Estimand(
-        number="the same, after",
-        only="were answered with scores: by the answer at the first success, else the last one",
-        missing="left out",
-        fields=("calibration_after", "brier_after"),
     ),
     Estimand(
         number="components of variance",

@@ -25,8 +25,8 @@ from medstress.kinds import kind_of
 from medstress.results.attacked import attacked_rows
 from medstress.results.column_types import typed, types_of
 from medstress.results.explanations import explanation_records
-from medstress.results.last_edits import Probes
 from medstress.results.load import StoredRun, reviews_of
+from medstress.results.queries import Probes
 from medstress.results.root import UNVERIFIED
 from medstress.results.rows import trial_rows
 from medstress.results.stored_prompts import Prompts

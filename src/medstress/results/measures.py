@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from medstress.kinds import KINDS
-from medstress.results.confidence_measures import CONFIDENCE
 from medstress.results.measure import SCORE, SHARE, Measure
 from medstress.results.measure import defined as _defined
 from medstress.results.probe_measures import PROBES
@@ -64,13 +63,6 @@ CONTROLS = (
             "queries, of those that both ran",
         ),
         (
-            "near_boundary",
-            "Flips near the boundary",
-            "the share of flips on items that a no-op flips too, or whose clean margin, log P(key) "
-            "- log P(best other), lies within two standard deviations of its values under at least "
-            "8 no-ops; what is lost beyond is knowledge",
-        ),
-        (
             "right_to_wrong",
             "Right to wrong",
             "of right clean answers, those that one query of the control makes wrong",
@@ -87,12 +79,6 @@ CONTROLS = (
             "asr_net",
             "ASR net",
             "by control: ASR minus the control's rate on the trials of both, paired",
-        ),
-        (
-            "abbott",
-            "Abbott",
-            "by control: (ASR - control) / (1 - control), the loss if noise and edit take answers "
-            "independently of each other",
         ),
     ),
 )
@@ -156,11 +142,6 @@ ANSWERS = _defined(
         "trials whose search ended at a success that is not valid, with queries left",
     ),
     (
-        "n_checked",
-        "Asked again",
-        "successes that the flip check asked again, if not all were",
-    ),
-    (
         "n_ties",
         "Ties",
         "answers, clean ones included, in which options shared the highest score and a hash chose; "
@@ -176,6 +157,16 @@ ANSWERS = _defined(
         "Never asked",
         "eligible trials in which the victim saw no edit: probes used up the budget, every edit "
         "was rejected, or the trial failed before; those that are held are held in `asr`",
+    ),
+)
+CHANGE = _defined(
+    SCORE,
+    (
+        "key_probability_change",
+        "Change of P(key)",
+        "mean change of the probability of the key from the clean answer to that at the first "
+        "success, else to the last edit that was asked, over eligible trials; null with a reason "
+        "where the victim gives no scores",
     ),
 )
 QUERIES = _defined(
@@ -345,10 +336,9 @@ GROUPS: Mapping[str, Sequence[Measure]] = {
     "Rates": (*RATES, VALID, CHANCE),
     "Controls": CONTROLS,
     "Trials": COUNTS,
-    "Answers": ANSWERS,
+    "Answers": (*ANSWERS, *CHANGE),
     "Queries": (*QUERIES, *TO_SUCCESS),
     "Successes": (*VARIETY, *VARIANTS),
-    "Confidence": CONFIDENCE,
     "Changed passages": EVIDENCE,
     "Probes of questions": PROBES,
     "Attempts of MedFuzz": (*ATTEMPTS, *TO_ATTEMPT, *OF_GATES, *FAITHFULNESS),

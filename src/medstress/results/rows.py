@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -13,7 +12,7 @@ from medstress.core.clusters import clusters_by_dataset, document_of
 from medstress.core.errors import StoreError
 from medstress.core.evidence import Evidence, after_success, as_text
 from medstress.core.items import FOLLOW_UP, Edited, Item, Question
-from medstress.core.outcomes import Verdict, key_margin
+from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
 from medstress.core.text import WHOLE, edit_distance, edit_rows, edits_of
 from medstress.core.validity import known_validity
@@ -38,7 +37,6 @@ _FIRST = (
     "first_success_replacement",
     "first_success_edits",
     "first_success_score",
-    "first_success_confidence",
     "first_success_evidence",
 )
 _SHOWN = (
@@ -182,10 +180,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         n_probes=len(result.get("probes", ())),
         n_unchanged=result.get("n_unchanged"),
         n_ties=result.get("n_ties"),
-        margin_before=_margin(item, before),
-        confidence_before=_confidence(item, before),
         **_last(item, result.get("last")),
-        margins=json.dumps(result["margins"]) if result.get("margins") else None,
         corrected=result.get("corrected"),
         variant_answers=json.dumps(result["answers"]) if result.get("answers") else None,
         supported=result.get("supported"),
@@ -216,27 +211,7 @@ def _last(item: Item, last: list[Any] | None) -> dict[str, Any]:
     """Return the columns of the last answer of a held trial to a question; empty without one."""
     if not last or not isinstance(item, Question):
         return {}
-    return {
-        "last_answer": last[0],
-        "last_confidence": _confidence(item, last),
-        "last_score": _score(item, last),
-    }
-
-
-def _margin(item: Item, before: Sequence[Any] | None) -> float | None:
-    """Return the margin of the key in the clean answer; None without scores or for sentences."""
-    if not before or before[1] is None or not isinstance(item, Question):
-        return None
-    return key_margin(item, before[1])
-
-
-def _confidence(item: Item, prediction: Sequence[Any] | None) -> float | None:
-    """Return the probability of the option that was chosen; None without scores or a choice."""
-    if not prediction or prediction[1] is None:
-        return None
-    scores = dict(zip(kind_of(item).letters(item), prediction[1], strict=False))
-    chosen = scores.get(prediction[0])
-    return None if chosen is None else math.exp(min(chosen, 0.0))
+    return {"last_answer": last[0], "last_score": _score(item, last)}
 
 
 @lru_cache(maxsize=256)
@@ -324,7 +299,6 @@ def _first_successes(item: Item, result: Mapping[str, Any]) -> dict[str, Any]:
         "first_success_replacement": edits[0][3] if edits else None,
         "first_success_edits": json.dumps(edits, ensure_ascii=False) if edits else None,
         "first_success_score": _score(item, answer),
-        "first_success_confidence": _confidence(item, answer),
         "first_success_evidence": as_text(found) if found else None,
     }
 

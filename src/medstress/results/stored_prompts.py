@@ -12,15 +12,12 @@ from medstress.core.outcomes import Prediction
 from medstress.kinds import kind_described
 from medstress.results.load import StoredRun
 from medstress.results.victims import victim_of
-from medstress.store.packed_tables import packed_entries
 from medstress.store.run_store import FILE
 from medstress.tasks.task import AnyTask
 from medstress.tasks.templates import Template
 
 _SHOWN_AT_LEAST = 64 << 20
 _SHOWN_A_BYTE = 64
-_PACKED_ROW = 64
-"""Bytes that a packed exchange counts for, about half of those in a ledger."""
 
 
 class Prompts:
@@ -128,6 +125,4 @@ def stored_prompt(requests: Sequence[str]) -> Prompt | None:
 
 def most_shown(run: StoredRun) -> int:
     """Return the most characters of prompts that a run of its size can have in its rows."""
-    n_packed = sum(int(each["rows"]) for each in packed_entries(run.manifest))
-    size = (run.folder / FILE).stat().st_size + _PACKED_ROW * n_packed
-    return max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * size)
+    return max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * (run.folder / FILE).stat().st_size)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -19,19 +19,10 @@ from medstress.running.one_plan import check_one_plan, joined
 from medstress.running.renewing import is_kept, make_way
 from medstress.running.shard_limits import room_for
 from medstress.store.database import translated
-from medstress.store.forgetting import UNFINISHED
 from medstress.store.merging import Counts, write_merged
 from medstress.store.missing import no_run
-from medstress.store.packed_files import is_packed_folder, remove_packed
-from medstress.store.packed_tables import FOLDER
 from medstress.store.run_store import FILE, LOCK, lock_folder
 from medstress.store.shards import KEY, SHARDS, STOPPED_BY, StoredShard, opened_shard
-
-MOST_IN_LEDGER = 10**7
-"""Answers beyond which merging keeps exchanges in Parquet files, unless it is told where."""
-PARQUET, SQLITE = "parquet", "sqlite"
-_N_ANSWERS = "SELECT COUNT(*) FROM main.answers"
-_N_LOST = "SELECT COUNT(*) FROM trials WHERE verdict IN (?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +57,6 @@ def merge_shards(
     out: str | Path,
     *,
     partial: bool = False,
-    exchanges: Literal["parquet", "sqlite"] | None = None,
     renew: bool = False,
     note: Callable[[str], None] = lambda _: None,
 ) -> Merged:
@@ -77,8 +67,6 @@ def merge_shards(
         out: the new folder.
         partial: whether shards may be missing or unfinished; `run` on the merged folder then asks
             what they lack.
-        exchanges: where exchanges and answers stand: in one Parquet file per shard, or in the
-            ledger; default: by their number.
         renew: whether `out` may hold what was merged from these shards before: it stays if they
             hold nothing more, else it is replaced.
         note: receives what is being done.
@@ -114,18 +102,17 @@ def merge_shards(
                 "with --partial, and `medstress run` on the merged folder asks the rest"
             )
         access = access_of(shards[0].folder / FILE)
-        packs, told = _packs(shards, left, exchanges)
         kept = is_kept(to, shards) if is_there else None
         if kept is None:
             note(f"writing {to}")
-            counts = _write(to, shards, access, packs=packs, renew=renew)
+            counts = _write(to, shards, access, renew=renew)
         return Merged(
             folder=to,
             n_shards=len(shards),
             n_planned=int(shards[0].manifest[KEY]["n_trials"]),
             counts=kept or counts,
             left=left,
-            notes=(*_notes(shards), *told),
+            notes=tuple(_notes(shards)),
             n_ended=sum(each.n_ended for each in shards),
             n_failed=sum(each.n_failed for each in shards),
             command=str(shards[0].manifest["command"]),
@@ -138,8 +125,6 @@ def _check_free(given: str | Path, to: Path, *, renew: bool = False) -> None:
         raise UsageError("merge --out: expected a folder, got an empty text")
     # What a killed merge leaves behind does not count.
     left = {to / LOCK, *unfinished_parts(to)} if to.is_dir() else set[Path]()
-    if to.is_dir() and not (to / FILE).exists() and is_packed_folder(to / FOLDER):
-        left.add(to / FOLDER)
     if renew and to.is_dir() and not (to / FILE).exists():
         return  # a merge that took the place of another was killed
     if to.exists() and (not to.is_dir() or set(to.iterdir()) - left):
@@ -263,36 +248,7 @@ def _notes(shards: Sequence[StoredShard]) -> Iterator[str]:
             yield f"the shards ran with different versions of {name}: {told}"
 
 
-def _packs(
-    shards: Sequence[StoredShard], left: Sequence[str], given: str | None
-) -> tuple[bool, tuple[str, ...]]:
-    """Return whether exchanges go to Parquet files, and what the user should know of that.
-
-    Only trials that never begin again are packed, so all must have ended for good.
-
-    Raises:
-        UsageError: that was asked for, and trials may still begin again.
-    """
-    if given not in (None, PARQUET, SQLITE):
-        raise UsageError(f"merge --exchanges {given}: expected {PARQUET} or {SQLITE}")
-    n_answers = sum(next(each.rows(_N_ANSWERS))[0] for each in shards)
-    if given == SQLITE or (given is None and n_answers <= MOST_IN_LEDGER):
-        return False, ()
-    lost = sum(next(each.rows(_N_LOST, UNFINISHED))[0] for each in shards)
-    if not left and not lost:
-        return True, ()
-    why = left[0] if left else f"{lost} trials failed, were cut short or not answered"
-    if given is None:
-        return False, (f"all exchanges stay in {FILE}: {why}, so trials may begin again",)
-    raise UsageError(
-        f"merge --exchanges {PARQUET}: {why}, so trials may begin again; run the shards to the end "
-        f"(--retry-failed), or give --exchanges {SQLITE}"
-    ).with_flag("--exchanges", None)
-
-
-def _write(
-    to: Path, shards: Sequence[StoredShard], access: Access, *, packs: bool, renew: bool
-) -> Counts:
+def _write(to: Path, shards: Sequence[StoredShard], access: Access, *, renew: bool) -> Counts:
     is_new = not to.exists()
     lock = _locked(to, access)
     try:
@@ -303,14 +259,11 @@ def _write(
         _check_free(to, to, renew=renew)  # another merge may have come first
         for part in unfinished_parts(to):
             part.unlink()
-        remove_packed(to)
-        beside = (to / FOLDER, access) if packs else None
         with translated(to), atomic_path(to / FILE, access) as part:
-            return write_merged(part, shards, _manifest(shards), beside)
+            return write_merged(part, shards, _manifest(shards))
     finally:
         if not (to / FILE).exists():
             (to / LOCK).unlink(missing_ok=True)
-            remove_packed(to)
             if is_new:
                 with suppress(OSError):  # somebody has put a file there
                     to.rmdir()

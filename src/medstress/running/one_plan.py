@@ -102,10 +102,7 @@ def joined(all_of_them: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for name, value in manifest["performance"].items():
             performance[name] = performance.get(name, 0) + value
         for endpoint in manifest["endpoints"]:
-            known = endpoints.get(endpoint["victim"])
-            endpoints[endpoint["victim"]] = (
-                manifests.joined_endpoint(known, endpoint) if known else endpoint
-            )
+            endpoints.setdefault(endpoint["victim"], endpoint)
     return {
         "started": min(str(manifest["started"]) for manifest in all_of_them),
         "endpoints": list(endpoints.values()),

@@ -14,7 +14,6 @@ from medstress.experiment.plan import manifest as manifests
 from medstress.store.merging import HELD, LAST, Counts
 from medstress.store.odd_rows import interpreting
 from medstress.store.opening import open_for_reading
-from medstress.store.packed_files import remove_packed
 from medstress.store.review_store import FILE as REVIEWS
 from medstress.store.run_store import FILE, SUMMARY
 from medstress.store.shards import SHARDS, StoredShard
@@ -58,7 +57,6 @@ def make_way(to: Path) -> None:
     """Remove a merged run and what was computed from it; other files stay."""
     for name in (SUMMARY, f"{FILE}-wal", f"{FILE}-shm", FILE):
         (to / name).unlink(missing_ok=True)
-    remove_packed(to)
 
 
 def _check_grown(

@@ -184,7 +184,7 @@ def run_prepared(
     ):
         prepared.shared = shared
         claim_answers(prepared)
-        _start(store, prepared, renewed=retry_failed)
+        _start(store, prepared)
         share_again(store, prepared)
         for line in (line for part in prepared.datasets for line in part.understood):
             watcher.announce(line)  # rows that are misread are paid for as well
@@ -194,7 +194,7 @@ def run_prepared(
         return usage_of(store, prepared)
 
 
-def _start(store: RunStore, prepared: Prepared, *, renewed: bool) -> None:
+def _start(store: RunStore, prepared: Prepared) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
     known = store.manifest()
     check_shard(store.folder, known, prepared, store.item_hashes)
@@ -217,7 +217,7 @@ def _start(store: RunStore, prepared: Prepared, *, renewed: bool) -> None:
             for part in prepared.datasets:
                 # Documents may be named later; they do not change a sentence's identity.
                 store.renew_items(part.label, part.questions)
-    manifests.expect_same_models([*prepared.victims, *prepared.roles], known, renewed=renewed)
+    manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
     described = manifests.describe(prepared, parts)
     check_factor(prepared, described)
     # The trials of former victims stay readable.

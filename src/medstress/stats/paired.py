@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest
 
-from medstress.stats.bisection import last_kept
 from medstress.stats.estimates import Estimate, unknown
 from medstress.stats.shares import Unit, linearised_effect, mean_size, parts_of
 
 Level: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 """Counts by unit: pairs with only the first hit, pairs with only the second, all pairs."""
+
+_HALVINGS = 60
+"""Bisections of an interval's end; they make it exact up to rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,4 +193,10 @@ def _upper_end(b: float, c: float, n: float, z: float) -> float:
         q = max(0.0, (sqrt(max(root, 0.0)) - linear) / (4 * n))
         return (b - c - n * x) ** 2 <= z * z * n * (2 * q + x * (1 - x))
 
-    return last_kept(is_kept, (b - c) / n, 1.0)
+    kept, out = (b - c) / n, 1.0
+    if is_kept(out):
+        return out
+    for _ in range(_HALVINGS):
+        middle = (kept + out) / 2
+        kept, out = (middle, out) if is_kept(middle) else (kept, middle)
+    return kept

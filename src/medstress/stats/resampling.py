@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from medstress.stats.estimates import Estimate, unknown
 
@@ -60,7 +59,7 @@ def item_weights(m: int) -> NDArray[np.uint8]:
     return weights
 
 
-def resampled_sums(values: NDArray[np.float64] | csr_array) -> NDArray[np.float64]:
+def resampled_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the sum over items, or clusters, in every resample.
 
     Args:

@@ -61,8 +61,6 @@ def computed_keys(
 ) -> Iterator[dict[bytes, int]]:
     """Yield key -> row of the computed answers in the ledger, page by page.
 
-    Packed answers are left out: the shards that computed them have shared them.
-
     Args:
         run: does work with the ledger's connection.
     """

@@ -32,29 +32,19 @@ def read(db: sqlite3.Connection, trial: int) -> list[ConsumedCall]:
         "FROM calls WHERE trial = ? ORDER BY seq",
         (trial,),
     )
-    return [consumed_call(*row) for row in rows]
-
-
-def consumed_call(
-    role: str,
-    purpose: str,
-    query: int | None,
-    call: int,
-    edits: str | None,
-    request: str | None,
-    error: str | None,
-    body: str | None,
-    tokens_in: int,
-    tokens_out: int,
-) -> ConsumedCall:
-    """Return one call from the values of its row."""
-    is_lost = error is not None or body is None
-    return ConsumedCall(
-        role=role,
-        purpose=purpose,
-        query=query,
-        call=call,
-        edits=edits,
-        request=request,
-        answer=None if is_lost else decode_answer(str(body), tokens_in, tokens_out),
-    )
+    return [
+        ConsumedCall(
+            role=role,
+            purpose=purpose,
+            query=query,
+            call=call,
+            edits=edits,
+            request=request,
+            answer=(
+                decode_answer(body, tokens_in, tokens_out)
+                if error is None and body is not None
+                else None
+            ),
+        )
+        for role, purpose, query, call, edits, request, error, body, tokens_in, tokens_out in rows
+    ]

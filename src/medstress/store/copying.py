@@ -17,7 +17,6 @@ from typing import TypeAlias
 from medstress.core.errors import StoreError
 from medstress.store.missing import no_run
 from medstress.store.opening import check_sides
-from medstress.store.packed_tables import FOLDER
 from medstress.store.run_store import FILE
 
 _LOG = f"{FILE}-wal"
@@ -60,8 +59,6 @@ def _copy(folder: Path, place: Path) -> bool:
         raise no_run(folder)
     try:
         shutil.copyfile(folder / FILE, place / FILE)
-        if (folder / FOLDER).is_dir() and not (place / FOLDER).exists():
-            (place / FOLDER).symlink_to((folder / FOLDER).resolve())  # its files never change
         (place / _LOG).unlink(missing_ok=True)
         if before[1]:
             shutil.copyfile(folder / _LOG, place / _LOG)

@@ -1,4 +1,5 @@
-"""What a run says about the next run of its models: lengths of answers, and how often they flip."""
+"""What a run says about the next run of its models: lengths of answers, how often they flip, and
+how fast they come."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any
 
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
+from medstress.store.formats import make_views
 from medstress.store.odd_rows import interpreting
 from medstress.store.opening import open_for_reading
 from medstress.store.run_store import FILE
@@ -23,6 +25,10 @@ _TRIALS = """
 SELECT a.spec LIKE '%"control_of":%', t.verdict, COUNT(*),
        TOTAL(json_extract(t.result, '$.n_asked'))
 FROM trials t JOIN arms a ON a.id = t.arm WHERE a.victim = ? GROUP BY 1, 2
+"""
+_BUSY = """
+SELECT COUNT(*), TOTAL(s.seconds) FROM answers s
+JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm WHERE s.seconds > 0 AND a.victim = ?
 """
 _ATTACKED = (Verdict.HELD, Verdict.FLIPPED)
 _LOST = (Verdict.ALREADY_WRONG, Verdict.UNREADABLE)
@@ -71,7 +77,7 @@ def earlier_answers(
             with closing(opened.db) as db:
                 if not opened.format:
                     return None
-                opened.make_views()
+                make_views(db, opened.format)
                 return _read(db, model_hash, task)
     except (StoreError, sqlite3.Error):
         return None
@@ -88,7 +94,7 @@ def spent_in(folder: Path) -> list[Spending]:
             with closing(opened.db) as db:
                 if not opened.format:
                     return []
-                opened.make_views()
+                make_views(db, opened.format)
                 return read_spending(db)
     except (StoreError, sqlite3.Error):
         return []
@@ -133,3 +139,26 @@ def _read(
 def _is_same(known: Mapping[str, Any], task: Mapping[str, Any]) -> bool:
     # The task may hold tuples where the manifest holds lists.
     return all(json.dumps(known.get(key)) == json.dumps(task.get(key)) for key in _SAME)
+
+
+def seconds_of_calls(folder: Path, model_hash: str) -> tuple[int, float]:
+    """Return the computed calls of a model in a run, and the seconds that workers spent on them.
+
+    A folder without a readable run gives (0, 0.0).
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return 0, 0.0
+    try:
+        with interpreting(path), closing((opened := open_for_reading(path)).db) as db:
+            make_views(db, opened.format)
+            row = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
+            victims = json.loads(row[0]) if row else {}
+            calls, seconds = 0, 0.0
+            for label, each in victims.items():
+                if each.get("model_hash") == model_hash:
+                    n, busy = db.execute(_BUSY, (label,)).fetchone()
+                    calls, seconds = calls + int(n), seconds + float(busy)
+    except StoreError:
+        return 0, 0.0
+    return calls, seconds

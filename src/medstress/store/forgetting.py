@@ -41,8 +41,7 @@ def forget_failed(db: sqlite3.Connection) -> dict[int, int]:
 
 def is_unanswered(db: sqlite3.Connection) -> bool:
     """Return whether a run holds no answer of any model."""
-    either = "SELECT 1 FROM answers UNION ALL SELECT 1 FROM packed_calls LIMIT 1"
-    return db.execute(either).fetchone() is None
+    return db.execute("SELECT 1 FROM answers LIMIT 1").fetchone() is None
 
 
 def forget_all(db: sqlite3.Connection) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from medstress.store.chain import DIGEST_BYTES, RUN_CHAIN, hash_rows, link
 from medstress.store.known_schema import FORMAT, check_schema, sql_of
-from medstress.store.packed_tables import make_tables
 from medstress.store.trial_digest import finish
 
 CHAIN_BEGINS = "chain_begins"
@@ -193,7 +192,6 @@ def make_views(db: sqlite3.Connection, format_: int = FORMAT) -> None:
         db.execute(f"DROP VIEW IF EXISTS temp.{name}")
     if format_ < FORMAT:
         db.execute(_CALLS_OF[format_])
-        make_tables(db)
         return
     db.execute(_MANIFEST)
     # What most runs do not have costs nothing there.
@@ -204,7 +202,6 @@ def make_views(db: sqlite3.Connection, format_: int = FORMAT) -> None:
     if _any(db, "SELECT 1 FROM main.renewals"):
         db.execute(_ITEMS)
     db.execute(_CALLS_OF[2])
-    make_tables(db)
 
 
 def _any(db: sqlite3.Connection, query: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,12 +15,9 @@ from typing import Any
 import orjson
 
 from medstress.core.calls import FROM_CACHE
-from medstress.files.writing import Access
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.formats import bring_up_to_date
-from medstress.store.merge_answers import MergedAnswers
 from medstress.store.merge_order import Order, plan_order
-from medstress.store.packed_tables import FILES
 from medstress.store.shards import SHARDS, StoredShard
 
 _TRIALS = "SELECT trial_id, arm, item, repeat FROM main.trials WHERE id BETWEEN ? AND ? ORDER BY id"
@@ -34,6 +32,10 @@ _FINDINGS = (
 _EXCHANGES = (
     "SELECT trial + ?, attempt, seq, role, purpose, query, call, {answer}, key, edits, request, "
     "error FROM main.exchanges WHERE trial BETWEEN ? AND ? ORDER BY trial, attempt, seq"
+)
+_BODIES = "SELECT id, key, trial, body FROM main.answers ORDER BY id"
+_ANSWERS = (
+    "SELECT id, key, trial, body, seconds, tokens_in, tokens_out FROM main.answers ORDER BY id"
 )
 _PRAGMAS = ("journal_mode = OFF", "synchronous = OFF", "cache_size = -65536")
 """The file is new, and is no run before it is whole and renamed."""
@@ -66,27 +68,94 @@ class Counts:
     model are."""
 
 
-def write_merged(
-    file: Path,
+class MergedAnswers:
+    """Where the answers of several shards stand in the merged run.
+
+    All answers that were computed are kept, shard by shard, also where two shards bought the same
+    call: each trial keeps the answer that it was judged by, and what was spent stays counted. An
+    answer from the shared cache is left out where another shard computed it, or also took it from
+    there. Memory grows only with the answers that are left out, not with those that are kept.
+    """
+
+    def __init__(self, shards: Sequence[StoredShard]) -> None:
+        self._shards = shards
+        taken = [_count(each, f"WHERE trial = {FROM_CACHE}") for each in shards]
+        self._kept_elsewhere = _same_elsewhere(shards) if any(taken) else {}
+        self._left_out: list[list[int]] = [[] for _ in shards]
+        for source, row in sorted(self._kept_elsewhere):
+            self._left_out[source].append(row)
+        self._before: list[int] = []
+        self.n = 0
+        """How many rows there are."""
+        for source, each in enumerate(shards):
+            self._before.append(self.n)
+            self.n += _count(each) - len(self._left_out[source])
+
+    def row(self, source: int, row: int | None) -> int | None:
+        """Return the row of a shard's answer in the merged run; None stays None."""
+        if row is None:
+            return None
+        source, row = self._kept_elsewhere.get((source, row), (source, row))
+        return self._before[source] + row - bisect_left(self._left_out[source], row)
+
+    def shift(self, source: int) -> int | None:
+        """Return what is added to every row of a shard; None if it is not the same for all."""
+        return None if self._left_out[source] else self._before[source]
+
+    def kept(self, trials: Sequence[Sequence[int]]) -> Iterator[tuple[object, ...]]:
+        """Yield the rows of the merged table, in order, without their numbers.
+
+        Args:
+            trials: of every shard, row of a trial -> its row in the merged run.
+        """
+        for source, shard in enumerate(self._shards):
+            left_out, own = set(self._left_out[source]), trials[source]
+            for row, key, trial, *rest in shard.rows(_ANSWERS):
+                if row not in left_out:
+                    yield (key, own[trial], *rest)
+
+
+def _count(shard: StoredShard, where: str = "") -> int:
+    return int(next(shard.rows(f"SELECT COUNT(*) FROM main.answers {where}"))[0])
+
+
+def _same_elsewhere(
     shards: Sequence[StoredShard],
-    manifest: Mapping[str, Any],
-    beside: tuple[Path, Access] | None = None,
-) -> Counts:
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return (shard, row) of answers from the cache -> where the same answer is kept."""
+    keys = {
+        key
+        for each in shards
+        for (key,) in each.rows(f"SELECT key FROM main.answers WHERE trial = {FROM_CACHE}")
+    }
+    bought: dict[tuple[bytes, str], tuple[int, int]] = {}
+    taken: list[tuple[tuple[bytes, str], tuple[int, int]]] = []
+    for source, each in enumerate(shards):
+        for row, key, trial, body in each.rows(_BODIES):
+            if key in keys:
+                if trial == FROM_CACHE:
+                    taken.append(((key, body), (source, row)))
+                else:
+                    bought.setdefault((key, body), (source, row))
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for call, place in taken:
+        if (kept := bought.setdefault(call, place)) != place:
+            found[place] = kept
+    return found
+
+
+def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[str, Any]) -> Counts:
     """Write the database of a merged run.
 
     Args:
         file: a new, empty file.
         shards: of one plan, in order, each item in one of them.
         manifest: of the merged run; `SHARDS` is completed with the counts.
-        beside: the folder for Parquet files with the exchanges, and who may read them; default:
-            the exchanges stand in the database.
 
     Raises:
         sqlite3.Error: it cannot be written.
     """
-    # Polars asks for the rows to pack in a thread of its own.
-    one_thread = beside is None
-    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=one_thread)) as db:
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
         for pragma in _PRAGMAS:
             db.execute(f"PRAGMA {pragma}")
         bring_up_to_date(db, file)
@@ -113,13 +182,8 @@ def write_merged(
             "answered_otherwise": counts.answered_otherwise,
             "n_answers": counts.n_answers,
             HELD: {str(each.shard.number): each.held for each in shards},
+            LAST: db.execute("SELECT COALESCE(MAX(id), 0) FROM main.answers").fetchone()[0],
         }
-        if beside is not None:
-            from medstress.store.packing import pack  # loads polars
-
-            numbers = [each.shard.number for each in shards]
-            told[FILES] = pack(db, order, numbers, *beside)
-        told[LAST] = db.execute("SELECT COALESCE(MAX(id), 0) FROM main.answers").fetchone()[0]
         db.executemany(
             "INSERT INTO main.manifest (key, value) VALUES (?, ?)",
             [
@@ -129,8 +193,6 @@ def write_merged(
         )
         link(db, RUN_CHAIN)
         db.execute("COMMIT")
-        if beside is not None:
-            db.execute("VACUUM")
     return counts
 
 

@@ -10,20 +10,13 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from medstress.core.errors import StoreError
 from medstress.files.writing import DATABASE
 from medstress.store.agreement import disagreement
-from medstress.store.formats import make_views
 from medstress.store.known_schema import FORMAT, RUN, Schema, check_schema, known_tables
-from medstress.store.packed_files import packed_of
-from medstress.store.packed_tables import TABLES as PACKED_TABLES
 from medstress.store.stored_types import check_types
 from medstress.store.unverified import accepted
-
-if TYPE_CHECKING:
-    from medstress.store.packed_calls import PackedCalls
 
 LONGEST_VALUE = 128 << 20
 """Bytes of one value; the manifest, with the hash of every item, holds two million items in it."""
@@ -44,7 +37,7 @@ _FUNCTIONS = frozenset(
     {"coalesce", "count", "hex", "json", "json_extract", "json_group_object", "json_patch", "max"}
     | {"row_number", "sum", "total"}
 )
-_OWN = frozenset({"calls", "queries", "sqlite_master", *PACKED_TABLES})
+_OWN = frozenset({"calls", "queries", "sqlite_master"})
 """Readable beside the known tables: what `RunReader` creates, and the list of tables."""
 
 _STEP = 10_000
@@ -77,14 +70,6 @@ class OpenedRun:
     one snapshot."""
     doubt: str | None = None
     """Where it does not agree with its chain, if such files may be read (`unverified`)."""
-    packed: PackedCalls | None = None
-    """Exchanges that stand beside the database."""
-
-    def make_views(self) -> None:
-        """Create what readers query beside the tables; see `medstress.store.formats.make_views`."""
-        make_views(self.db, self.format)
-        if self.packed is not None:
-            self.packed.fill(self.db)
 
 
 def open_for_reading(path: Path, schema: Schema = RUN) -> OpenedRun:
@@ -144,11 +129,8 @@ def _opened(path: Path, schema: Schema) -> OpenedRun:
         raise StoreError(explain(path, error)) from error
     try:
         format_ = _checked(db, path, schema)
-        beside = _packed(db, path) if schema is RUN and format_ == FORMAT else None
-        doubt = _doubt(db, path, schema, format_, beside)
-        return OpenedRun(
-            db=db, format=format_, is_unchanged=is_unchanged, doubt=doubt, packed=beside
-        )
+        doubt = _doubt(db, path, schema, format_)
+        return OpenedRun(db=db, format=format_, is_unchanged=is_unchanged, doubt=doubt)
     except BaseException as error:
         db.close()
         if not is_unchanged():
@@ -171,30 +153,12 @@ def _checked(db: sqlite3.Connection, path: Path, schema: Schema) -> int:
     return format_
 
 
-def _packed(db: sqlite3.Connection, path: Path) -> PackedCalls | None:
-    try:
-        return packed_of(db, path.parent)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise StoreError(
-            f"{path} names its packed exchanges in a way that medstress does not ({error}); "
-            "another program changed the file"
-        ) from error
-
-
-def _doubt(
-    db: sqlite3.Connection,
-    path: Path,
-    schema: Schema,
-    format_: int,
-    beside: PackedCalls | None,
-) -> str | None:
+def _doubt(db: sqlite3.Connection, path: Path, schema: Schema, format_: int) -> str | None:
     """Return that a file does not agree with its chain, if it may be read all the same."""
     try:
         where = disagreement(db, schema, format_)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         where = f"its digests cannot be checked ({type(error).__name__}: {error})"
-    if where is None and beside is not None and (differ := beside.difference()) is not None:
-        where = "{}: expected digest {}, found {}".format(*differ)
     if where is None:
         return None
     told = f"{path} is not as medstress wrote it: {where}"

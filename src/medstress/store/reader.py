@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
-from medstress.core.calls import FROM_CACHE, PACKED
+from medstress.core.calls import FROM_CACHE, Chosen, Generated
 from medstress.core.errors import StoreError
-from medstress.store import begun, consumed, replies, reviews
-from medstress.store.codec import decode_item
-from medstress.store.formats import CHAIN_BEGINS
+from medstress.store import begun, consumed, reviews
+from medstress.store.codec import decode_answer, decode_item
+from medstress.store.formats import CHAIN_BEGINS, make_views
 from medstress.store.inquiries import StoredInquiry, read_inquiries
 from medstress.store.known_schema import FORMAT
 from medstress.store.missing import never_began, no_run
@@ -23,29 +24,72 @@ from medstress.store.review_store import reviews_doubt, stored_reviews
 from medstress.store.root import KeptRoot, current_root, kept_roots, root_parts
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending, read_totals
-from medstress.store.stored_rows import StoredExchange as StoredExchange
-from medstress.store.stored_rows import StoredTrial as StoredTrial
 from medstress.store.trial_digest import ended
 
 # If several queries share a call, the first of them in the plan's order pays for it, so that the
 # ledger does not depend on which was computed first, nor on restarts. Answers from the shared cache
 # are free.
-_QUERIES = """
+_QUERIES = f"""
 CREATE TEMP TABLE queries AS
 SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
     SELECT trial, purpose, query, error IS NOT NULL AS failed,
            error IS NULL AND ROW_NUMBER() OVER (
                PARTITION BY key ORDER BY error IS NOT NULL, trial, seq) = 1
-           AND key NOT IN (SELECT key FROM answers WHERE {free}) AS payer
+           AND key NOT IN (SELECT key FROM answers WHERE trial = {FROM_CACHE}) AS payer
     FROM calls WHERE role = 'victim')
 GROUP BY trial, purpose, query
 """
 _INQUIRIES = begun.INQUIRIES
-_FREE = f"trial = {FROM_CACHE}"
-"""Which answers cost nothing here."""
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
-_IN_PACKED = f"SELECT key FROM answers WHERE trial = {PACKED}"
-"""Keys that stand in packed exchanges too, so that a call there was the first."""
+_CLEAN = """
+SELECT e.trial, e.body FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm
+WHERE a.victim = ? AND e.role = 'victim' AND e.purpose = 'baseline' AND e.body IS NOT NULL
+ORDER BY e.trial, e.seq
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTrial:
+    """One finished trial, as stored."""
+
+    trial: int
+    trial_id: str
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    spec: str
+    seed: int | None
+    repeat: int
+    item: int
+    verdict: str
+    result: dict[str, Any]
+    n_paid: int
+    n_cached: int
+    n_failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredExchange:
+    """One call that a trial consumed, or one computed ahead and never consumed."""
+
+    trial: int
+    trial_id: str
+    victim: str
+    item: int
+    role: str
+    purpose: str
+    query: int | None
+    call: int | None
+    key: bytes
+    edits: str | None
+    request: str | None
+    answer: str | None
+    cached: bool
+    seconds: float | None
+    tokens_in: int | None
+    tokens_out: int | None
+    error: str | None
 
 
 class RunReader:
@@ -57,15 +101,12 @@ class RunReader:
         if not path.is_file():
             raise no_run(folder)
         self._opened = open_for_reading(path)
-        self._db, self._packed = self._opened.db, self._opened.packed
-        # Only then are there answers that stand elsewhere, which takes a look at each.
-        self._in_packed = "SELECT NULL WHERE 0" if self._packed is None else _IN_PACKED
+        self._db = self._opened.db
         try:
             if self._opened.format == 0:
                 raise never_began(folder)
-            self._opened.make_views()
-            free = _FREE if self._packed is None else f"{_FREE} OR trial = {PACKED}"
-            self._db.execute(_QUERIES.format(free=free))
+            make_views(self._db, self._opened.format)
+            self._db.execute(_QUERIES)
             restrict(self._db, self._opened.format)
         except sqlite3.Error as error:
             self._db.close()
@@ -149,9 +190,7 @@ class RunReader:
             "COALESCE(q.failed, 0) FROM trials t JOIN arms a ON a.id = t.arm LEFT JOIN ("
             "  SELECT trial, SUM(paid AND NOT failed) AS paid, "
             "  SUM(NOT paid AND NOT failed) AS cached, SUM(failed) AS failed "
-            "  FROM queries WHERE purpose = 'attack' GROUP BY trial UNION ALL "
-            "  SELECT trial, paid, cached, failed FROM packed_calls "
-            "  WHERE role = 'victim' AND purpose = 'attack') q ON q.trial = t.id "
+            "  FROM queries WHERE purpose = 'attack' GROUP BY trial) q ON q.trial = t.id "
             f"WHERE t.verdict NOT IN {_INQUIRIES} ORDER BY t.id"
         )
         for row in rows:
@@ -188,8 +227,6 @@ class RunReader:
 
     def attack_edits(self) -> Iterator[tuple[int, int, str]]:
         """Yield (trial, query, edits) of every perturbed query that attacks consumed, in order."""
-        if self._packed is not None:
-            yield from self._packed.attack_edits()
         yield from self._db.execute(
             "SELECT trial, query, edits FROM exchanges WHERE purpose = 'attack' "
             "AND role = 'victim' AND edits IS NOT NULL ORDER BY trial, seq"
@@ -215,9 +252,6 @@ class RunReader:
         """Yield (trial, query, edits, answer, tokens in and out) of each answered call of perturbed
         queries, or of those with another purpose, in the given trials, in order."""
         for trial in trials:
-            if self._packed is not None and trial <= self._packed.last_trial:
-                yield from self._packed.answered_queries(trial, purpose)
-                continue
             rows = self._db.execute(
                 "SELECT trial, query, edits, body, tokens_in, tokens_out FROM calls "
                 "WHERE trial = ? AND purpose = ? AND role = 'victim' AND error IS NULL "
@@ -229,14 +263,10 @@ class RunReader:
 
     def consumed(self, trial: int) -> list[consumed.ConsumedCall]:
         """Return the calls that a trial consumed, in order."""
-        if self._packed is not None and trial <= self._packed.last_trial:
-            return self._packed.consumed(trial)
         return consumed.read(self._db, trial)
 
     def requests(self, trial: int, purpose: str, query: int) -> list[str]:
         """Return the fully stored calls of one query of a victim, as JSON, in order."""
-        if self._packed is not None and trial <= self._packed.last_trial:
-            return self._packed.requests(trial, purpose, query)
         rows = self._db.execute(
             "SELECT request FROM exchanges WHERE trial = ? AND purpose = ? AND query = ? "
             "AND role = 'victim' AND request IS NOT NULL ORDER BY seq",
@@ -253,15 +283,14 @@ class RunReader:
         """
         counts: dict[tuple[str, str, str, str, int | None], dict[str, int]] = {}
         sources = {
-            "baseline": _queries_of("purpose = 'baseline'"),
-            "other": _queries_of("purpose NOT IN ('baseline', 'attack')"),
-            "ahead": f"SELECT trial, 1 AS n FROM answers WHERE key NOT IN ({_CONSUMED}) "
-            f"AND key NOT IN ({self._in_packed})",
-            "interrupted": "SELECT trial, 1 AS n FROM interrupted",
+            "baseline": "SELECT trial FROM queries WHERE purpose = 'baseline'",
+            "other": "SELECT trial FROM queries WHERE purpose NOT IN ('baseline', 'attack')",
+            "ahead": f"SELECT trial FROM answers WHERE key NOT IN ({_CONSUMED})",
+            "interrupted": "SELECT trial FROM interrupted",
         }
         for name, source in sources.items():
             rows = self._db.execute(
-                f"SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, SUM(s.n) FROM ({source}) s "
+                f"SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, COUNT(*) FROM ({source}) s "
                 "JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm GROUP BY a.id"
             )
             for *arm, n in rows:
@@ -277,17 +306,14 @@ class RunReader:
         If several trials share a call, it counts for the first of them.
         """
         rows = self._db.execute(
-            "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, e.role, SUM(e.n), "
+            "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, e.role, COUNT(*), "
             "TOTAL(e.tokens_in), TOTAL(e.tokens_out) FROM ("
-            "  SELECT trial, role, 1 AS n, tokens_in, tokens_out FROM ("
-            "    SELECT trial, role, answered_for, tokens_in, tokens_out, key, "
-            "    ROW_NUMBER() OVER (PARTITION BY key ORDER BY trial, seq) AS place "
-            "    FROM calls WHERE error IS NULL) "
-            f"  WHERE place = 1 AND answered_for > {FROM_CACHE} AND key NOT IN ({self._in_packed}) "
-            "  UNION ALL SELECT trial, role, bought, tokens_in, tokens_out FROM packed_calls "
-            "  WHERE bought) e "
+            "  SELECT trial, role, answered_for, tokens_in, tokens_out, "
+            "  ROW_NUMBER() OVER (PARTITION BY key ORDER BY trial, seq) AS place "
+            "  FROM calls WHERE error IS NULL) e "
             "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
-            f"WHERE (t.verdict IS NULL OR t.verdict NOT IN {_INQUIRIES}) "
+            f"WHERE e.place = 1 AND e.answered_for > {FROM_CACHE} "
+            f"AND (t.verdict IS NULL OR t.verdict NOT IN {_INQUIRIES}) "
             "GROUP BY a.id, e.role ORDER BY a.id, e.role"
         )
         found: dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]] = {}
@@ -299,8 +325,6 @@ class RunReader:
 
     def attack_calls(self) -> Iterator[tuple[int, str, str, str, str, int, bytes]]:
         """Yield (trial, data set, group, victim, attack, query, key) of answered attack calls."""
-        if self._packed is not None:
-            yield from self._packed.attack_calls(self._db)
         yield from self._db.execute(
             "SELECT e.trial, a.dataset, a.grp, a.victim, a.attack, e.query, e.key "
             "FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
@@ -311,9 +335,7 @@ class RunReader:
     def calls_per_query(self) -> dict[str, float]:
         """Return victim -> mean number of calls per query, including cached ones."""
         rows = self._db.execute(
-            "SELECT a.victim, SUM(e.n) * 1.0 / SUM(e.n_first) FROM ("
-            "  SELECT trial, role, purpose, 1 AS n, call = 0 AS n_first FROM exchanges UNION ALL "
-            "  SELECT trial, role, purpose, n_calls, n_first FROM packed_calls) e "
+            "SELECT a.victim, COUNT(*) * 1.0 / SUM(e.call = 0) FROM exchanges e "
             "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
             "WHERE e.role = 'victim' AND e.purpose IN ('baseline', 'attack') "
             "GROUP BY a.victim ORDER BY a.victim"
@@ -327,17 +349,22 @@ class RunReader:
 
     def n_from_cache(self) -> int:
         """Return the number of answers taken from the shared cache."""
-        count = f"SELECT COUNT(*) FROM answers WHERE {_FREE}"
-        packed = f"SELECT TOTAL(n) FROM packed_answers WHERE {_FREE}"
-        return int(self._db.execute(f"SELECT ({count}) + ({packed})").fetchone()[0])
+        count = "SELECT COUNT(*) FROM answers WHERE trial = ?"
+        return int(self._db.execute(count, (FROM_CACHE,)).fetchone()[0])
 
     def spending(self) -> list[Spending]:
         """Return computed calls and tokens by victim and role."""
         return read_spending(self._db)
 
     def clean_replies(self, victim: str, n: int) -> list[str]:
-        """Return the raw replies of a victim about the first n clean items."""
-        return replies.clean_replies(self._db, victim, n, self._packed)
+        """Return the raw replies of a victim about the first n clean items; of a conversation, the
+        last."""
+        last: dict[int, str] = {}
+        for trial, body in self._db.execute(_CLEAN, (victim,)):
+            if trial not in last and len(last) == n:
+                break
+            last[trial] = body
+        return [_raw(body) for body in last.values()]
 
     def exchanges(self) -> Iterator[StoredExchange]:
         """Yield all consumed calls in the plan's order, then calls ahead never consumed."""
@@ -345,7 +372,7 @@ class RunReader:
             "SELECT e.trial, t.trial_id, a.victim, t.item, e.role, e.purpose, e.query, e.call, "
             "e.key, e.edits, e.request, e.body, ROW_NUMBER() OVER ("
             "  PARTITION BY e.key ORDER BY e.error IS NOT NULL, e.trial, e.seq) > 1 "
-            f"OR COALESCE(e.answered_for <= {FROM_CACHE}, 0) OR e.key IN ({self._in_packed}), "
+            f"OR COALESCE(e.answered_for = {FROM_CACHE}, 0), "
             "e.seconds, e.tokens_in, e.tokens_out, e.error "
             "FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
             "ORDER BY e.trial, e.seq"
@@ -354,19 +381,18 @@ class RunReader:
             "SELECT s.trial, t.trial_id, a.victim, t.item, 'victim', 'ahead', NULL, NULL, s.key, "
             "NULL, NULL, s.body, 0, s.seconds, s.tokens_in, s.tokens_out, NULL "
             "FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm "
-            f"WHERE s.key NOT IN ({_CONSUMED}) AND s.key NOT IN ({self._in_packed}) "
-            "ORDER BY s.trial, s.key"
+            f"WHERE s.key NOT IN ({_CONSUMED}) ORDER BY s.trial, s.key"
         )
-        packed = iter(()) if self._packed is None else self._packed.exchanges(self._db)
-        for row in chain(packed, self._db.execute(consumed), self._db.execute(ahead)):
+        for row in chain(self._db.execute(consumed), self._db.execute(ahead)):
             columns = dict(zip(StoredExchange.__slots__, row, strict=True))
             columns["cached"] = bool(columns["cached"])
             yield StoredExchange(**columns)
 
 
-def _queries_of(purposes: str) -> str:
-    """Return SQL for the trials that asked a victim for some purposes, and how many queries."""
-    return (
-        f"SELECT trial, 1 AS n FROM queries WHERE {purposes} UNION ALL SELECT trial, "
-        f"paid + cached + failed FROM packed_calls WHERE role = 'victim' AND {purposes}"
-    )
+def _raw(body: str) -> str:
+    answer = decode_answer(body, 0, 0)
+    if isinstance(answer, Generated):
+        thought = f"<think>{answer.reasoning}" if answer.reasoning else ""
+        thought += "</think>" if thought and answer.text else ""
+        return f"{thought}{answer.text}"
+    return str(answer.text) if isinstance(answer, Chosen) and answer.text is not None else body

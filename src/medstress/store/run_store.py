@@ -34,8 +34,6 @@ from medstress.store.database import SIDES, Database, insert_rows, translated
 from medstress.store.formats import DISTANCES, SIMILARITY, bring_up_to_date, make_views
 from medstress.store.key_index import NEWEST, KeyIndex
 from medstress.store.opening import check_file
-from medstress.store.packed_answers import packed_answers_of
-from medstress.store.packed_files import remove_packed
 from medstress.store.registered_rows import (
     BegunTrial,
     PlannedTrial,
@@ -124,7 +122,6 @@ class RunStore:
                 with translated(folder):
                     for path in folder.glob(f"{FILE}*"):
                         path.unlink()
-                    remove_packed(folder)
                     (folder / SUMMARY).unlink(missing_ok=True)
                     remove_reviews(folder)
             check_file(folder / FILE)
@@ -145,7 +142,6 @@ class RunStore:
     def _prepare(self, db: sqlite3.Connection) -> None:
         bring_up_to_date(db, self.folder / FILE)
         make_views(db)
-        self._packed = packed_answers_of(db, self.folder)
 
     def _read_keys(self) -> None:
         self._rows, self._last_answer = KeyIndex(self._keys_of), 0
@@ -364,12 +360,6 @@ class RunStore:
         """Return the rows of the stored answers to these keys."""
         found = self._rows.find(keys)
         found.update((key, self._uncommitted[key][0]) for key in keys if key in self._uncommitted)
-        if self._packed is not None and len(found) < len(keys):
-            copies = self._packed.copies(keys, found, self._last_answer)
-            self._last_answer += len(copies)
-            self._uncommitted.update(copies)
-            self._submit_answers()
-            found.update((key, row[0]) for key, row in copies.items())
         return found
 
     def _keys_of(self, rows: Sequence[int]) -> dict[int, bytes]:

@@ -18,7 +18,6 @@ from medstress.store.known_schema import FORMAT
 from medstress.store.missing import never_began, no_run
 from medstress.store.odd_rows import interpreting
 from medstress.store.opening import ChainError, open_for_reading, restrict
-from medstress.store.packed_tables import SHARDS as SHARDS
 from medstress.store.run_store import FILE
 from medstress.store.trial_digest import wrong_exchanges
 
@@ -28,6 +27,8 @@ its items in the plan by data set."""
 PLACES = "places"
 """Key in it: where several victims share a name, name -> data set -> item -> place of the victim
 that is asked about the item."""
+SHARDS = "shards"
+"""Manifest entry of a merged run: how many shards it joins, and what they bought twice."""
 STOPPED_BY = "stopped_by"
 """Manifest entry of a shard: the limits that ended its last process."""
 _ENDED = """

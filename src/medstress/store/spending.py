@@ -9,23 +9,15 @@ from medstress.core.calls import FROM_CACHE
 
 VICTIM = "victim"
 _SPENDING = f"""
-SELECT s.role, a.victim, SUM(s.n), TOTAL(s.tokens_in), TOTAL(s.tokens_out), TOTAL(s.seconds)
-FROM (
-    SELECT s.trial, COALESCE(o.role, '{VICTIM}') AS role, 1 AS n, s.tokens_in, s.tokens_out,
-           s.seconds
-    FROM answers s
-    LEFT JOIN (SELECT DISTINCT key, role FROM calls WHERE role != '{VICTIM}') o ON o.key = s.key
-    UNION ALL SELECT trial, role, n, tokens_in, tokens_out, seconds FROM packed_answers
-) s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
+SELECT COALESCE(o.role, '{VICTIM}'), a.victim, COUNT(*), TOTAL(s.tokens_in), TOTAL(s.tokens_out),
+       TOTAL(s.seconds)
+FROM answers s
+LEFT JOIN (SELECT DISTINCT key, role FROM calls WHERE role != '{VICTIM}') o ON o.key = s.key
+JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
 GROUP BY 1, 2 ORDER BY 1, 2
 """
 
-_TOTALS = """
-SELECT TOTAL(n), TOTAL(tokens_in), TOTAL(tokens_out) FROM (
-    SELECT trial, 1 AS n, tokens_in, tokens_out FROM answers
-    UNION ALL SELECT trial, n, tokens_in, tokens_out FROM packed_answers)
-WHERE trial > ?
-"""
+_TOTALS = "SELECT COUNT(*), TOTAL(tokens_in), TOTAL(tokens_out) FROM answers WHERE trial > ?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,11 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from medstress.store.chain import DIGEST_BYTES, hash_rows, text_digest
-
-if TYPE_CHECKING:
-    from medstress.store.packed_calls import PackedCalls
 
 _CONSUMED = """
 SELECT e.seq, e.role, e.purpose, e.query, e.call, hex(COALESCE(s.key, e.key)), e.edits, e.request,
@@ -36,10 +33,7 @@ JOIN main.items i ON i.id = t.item WHERE t.id = ?
 
 def exchanges_digest(db: sqlite3.Connection, trial: int, attempt: int) -> bytes:
     """Return the digest of the calls that one attempt of a trial consumed, with their answers."""
-    return _digest_of(db.execute(_CONSUMED, (trial, attempt)).fetchall())
-
-
-def _digest_of(rows: list[tuple[Any, ...]]) -> bytes:
+    rows = db.execute(_CONSUMED, (trial, attempt)).fetchall()
     state = hashlib.blake2b(digest_size=DIGEST_BYTES)
     hash_rows(state, iter([rows] if rows else []))
     return state.digest()
@@ -102,9 +96,7 @@ def wrong_rows(db: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:
             yield row, (digest or b"").hex(), expected.hex()
 
 
-def wrong_exchanges(
-    db: sqlite3.Connection, packed: PackedCalls | None = None
-) -> Iterator[tuple[int, str, str]]:
+def wrong_exchanges(db: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:
     """Yield (trial, digest of its exchanges as stored, as found) where these differ.
 
     Every attempt is checked; the exchanges of the last attempt of a trial that goes on have no
@@ -117,9 +109,5 @@ def wrong_exchanges(
         if verdict is None:
             attempts[trial] = attempt + 1
             continue
-        if packed is not None and trial <= packed.last_trial:
-            found = _digest_of(packed.attempt(trial, attempt))
-        else:
-            found = exchanges_digest(db, trial, attempt)
-        if found != stored:
+        if (found := exchanges_digest(db, trial, attempt)) != stored:
             yield trial, (stored or b"").hex(), found.hex()

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from medstress.core.outcomes import Verdict
 from medstress.store.agreement import earlier_reviews_differ
@@ -26,9 +25,6 @@ from medstress.store.root import KeptRoot, compute_root, kept_roots, last_rows
 from medstress.store.run_store import FILE
 from medstress.store.trial_digest import wrong_exchanges, wrong_rows
 from medstress.store.unverified import unverified
-
-if TYPE_CHECKING:
-    from medstress.store.packed_calls import PackedCalls
 
 _STRAYS = (
     # Rows that name a row which is not there: table, row, what should be there.
@@ -80,7 +76,7 @@ def check_whole(folder: Path) -> Whole:
             if opened.format != RUN.format:
                 return Whole(broken=None)
             restrict(db, opened.format)
-            broken = next(_breaks(db, opened.packed), None)
+            broken = next(_breaks(db), None)
             broken = broken or _broken_reviews(folder)
             if broken is not None:
                 return Whole(broken=broken)
@@ -105,25 +101,18 @@ def verdict_row(folder: Path, trial: int) -> tuple[str, int]:
         return "verdicts", int(found.fetchone()[0] or 0)
 
 
-def _breaks(db: sqlite3.Connection, packed: PackedCalls | None) -> Iterator[Break]:
+def _breaks(db: sqlite3.Connection) -> Iterator[Break]:
     for row, stored, found in wrong_rows(db):
         yield Break(table="verdicts", row=row, expected=_digest(stored), found=found)
     if (broken := first_break(db, RUN_CHAIN, whole=True)) is not None:
         yield broken
-    if packed is not None and (changed := packed.difference()) is not None:
-        file, expected, found = changed
-        yield Break(table=file, row=0, expected=_digest(expected), found=found)
     for query in _STRAYS:
         for table, row, expected in db.execute(f"{query} ORDER BY id LIMIT 1"):
             yield Break(table=table, row=row, expected=f"a row of {expected}", found="none")
     yield from _odd_values(db)
     yield from _odd_verdicts(db)
     yield from _stray_exchanges(db)
-    if packed is not None and (stray := next(packed.strays(db), None)) is not None:
-        yield Break(
-            table=stray[0], row=stray[1], expected="exchanges of its trials", found="others"
-        )
-    for trial, stored, found in wrong_exchanges(db, packed):
+    for trial, stored, found in wrong_exchanges(db):
         yield Break(table="exchanges", row=trial, expected=_digest(stored), found=found)
     if (differ := earlier_reviews_differ(db)) is not None:
         yield Break(table="reviews", row=0, expected=_digest(differ[0]), found=str(differ[1]))

@@ -72,9 +72,7 @@ def analyse(
         "reusable": reusable_rows(arms),
         "overlap": overlap_rows(arms),
         "universality": _universality(run, arms, settings),
-        "transfer": transfer_rows(
-            trials, _carried(run, trials), manifest.get("settings", {}).get("flip_check", True)
-        )
+        "transfer": transfer_rows(trials, _carried(run, trials))
         if settings.get("transfer")
         else [],
         "coverage": coverage_rows(tried_names(substituted, groups), groups),

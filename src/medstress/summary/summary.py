@@ -14,7 +14,6 @@ from medstress.experiment.plan.spending import describe_spending
 from medstress.metrics.arms import largest_budget
 from medstress.metrics.clean_answers import clean_answers
 from medstress.metrics.controls import attacks_only
-from medstress.metrics.near_advantage import near_advantages
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.metrics.variance import variance_rows
 from medstress.results.answer_warnings import about_answers
@@ -42,8 +41,6 @@ from medstress.summary.training import describe_training
 from medstress.summary.verdict import GUESSING, verdict_of
 from medstress.tuning.numbers import cautions, describe_tuning
 
-_OF_CACHES = ("tokens_cached", "prefix_cache_queries", "prefix_cache_hits")
-"""Counts of servers and engines that report them."""
 _REPEATED = ("requests_repeated", "requests_late")
 """Counts of servers, where there is something to count."""
 
@@ -74,8 +71,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
-    if (checks := manifest.get("settings", {}).get("flip_check")) == "sample":
-        experiment["flip_check"] = checks
     if (left := saved(run, trials)) is not None:
         experiment["decided"] = left
     budgets = _budgets(trials)
@@ -93,7 +88,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
             "calls_per_query": run.calls_per_query(),
             "tokens_forwarded": performance.get("tokens_forwarded"),
             "tokens_naive": performance.get("tokens_naive"),
-            **{name: performance[name] for name in _OF_CACHES if name in performance},
             **{name: n for name in _REPEATED if (n := performance.get(name))},
             "usd": usd,
             "spending": spending,
@@ -137,8 +131,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         *remarks(run),
         *attacked_lines(manifest),
     ]
-    if near := near_advantages(trials):
-        found["near_advantage"] = near
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
     add_slopes(found, run)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from medstress.core.flip_checks import FlipChecks, in_sample
 from medstress.core.outcomes import Outcome
 from medstress.core.rows import TrialRow
 from medstress.metrics.arms import items_of
@@ -52,9 +51,7 @@ def right_on(trials: Iterable[TrialRow]) -> RightOn:
     return {place: frozenset(items) for place, items in found.items()}
 
 
-def transfer_rows(
-    trials: Sequence[TrialRow], carried: Iterable[Carried], flip_check: FlipChecks = True
-) -> list[dict[str, Any]]:
+def transfer_rows(trials: Sequence[TrialRow], carried: Iterable[Carried]) -> list[dict[str, Any]]:
     """Return rows of `analysis.transfer`: every pair of victims under one attack.
 
     transfer[i, j] = #{items where i's first success, asked of j, reaches the attack's goal} /
@@ -64,7 +61,6 @@ def transfer_rows(
     Args:
         trials: all trials.
         carried: answers that `run` collected; the diagonal comes from the trials.
-        flip_check: which successes the run asked again.
     """
     answers = {
         (one.trial_id, one.edits, one.victim): one for one in carried if one.outcome is not None
@@ -82,7 +78,7 @@ def transfer_rows(
             head = {"dataset": dataset, "group": group, "attack": attack}
             known = right.get((dataset, target), frozenset())
             found = (
-                _diagonal(successes, flip_check)
+                _diagonal(successes)
                 if source == target
                 else _cell(successes, known, answers, target)
             )
@@ -92,24 +88,17 @@ def transfer_rows(
     return rows
 
 
-def _diagonal(successes: Sequence[TrialRow], flip_check: FlipChecks) -> dict[str, Any]:
+def _diagonal(successes: Sequence[TrialRow]) -> dict[str, Any]:
     """Return the row of a victim with itself, from the flip check.
 
     It says whether the goal was reached again, not by which answer, so `n_wrong` is known only if
-    exactly the wrong answers reach the goal. Of a sample, the random share counts alone: those near
-    the margin repeat less often than the others.
+    exactly the wrong answers reach the goal.
     """
-    is_sample = flip_check == "sample"
-    drawn = [row for row in successes if not is_sample or in_sample(row.trial_id)]
-    checked = [(row, again) for row in drawn if (again := success_repeats(row)) is not None]
+    checked = [(row, again) for row in successes if (again := success_repeats(row)) is not None]
     share = rate((unit_of(row), again) for row, again in checked)
     n_reached = sum(again for _, again in checked)
     if not checked:
-        share = unknown(
-            'no success of the random share was asked again: flip_check = "sample"'
-            if is_sample
-            else "no success was asked again: flip_check = false"
-        )
+        share = unknown("no success was asked again: flip_check = false")
     return {
         "n_right": len(successes),
         "n_items": len(items_of(successes)),

@@ -79,7 +79,7 @@ def test_what_a_command_needs_is_still_asked_for_in_its_own_words(told):
 
 def test_a_setting_that_run_does_not_take_is_told_where_it_stands():
     with pytest.raises(ms.UsageError) as error:
-        ms.run(data="sample", model="mock", flip_check="sample")
-    assert "overrides=['experiment.flip_check=\"sample\"']" in str(error.value)
+        ms.run(data="sample", model="mock", flip_check=False)
+    assert "overrides=['experiment.flip_check=false']" in str(error.value)
     with pytest.raises(TypeError, match="flip_chek"):
         ms.run(data="sample", model="mock", flip_chek="sample")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from medstress.core.calls import Generate, Request
 from medstress.engine.backend_queue import BackendQueue, CallGroup, QueuedCall
 from medstress.engine.batches import next_batch
-from medstress.testing import ScriptedBackend, tiny_questions
+from medstress.testing import ScriptedBackend
 
 
 class Nothing:
@@ -26,7 +26,6 @@ def lane_with(batch_size, waiting, alone=(), upcoming=0, ahead_is_certain=False,
             key=bytes([trial]),
             request=Request(Generate(f"of trial {trial}"), 0),
             trial=trial,
-            item=tiny_questions(1)[0],
             alone=trial in alone,
         )
         ahead = iter([replace(entry, key=bytes([trial, n])) for n in range(upcoming)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import exp
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Choose, Chosen, Failure, Generate, Generated, Reply, Request
 from medstress.core.errors import BudgetExhausted
-from medstress.core.flip_checks import in_sample
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction, Verdict
 from medstress.core.queries import Ask, Consult, Predict, ask, clean_answer
@@ -142,19 +140,6 @@ def test_the_flip_check_can_be_off(by_hand: Make, trial_of: Make) -> None:
     rounds, result = play(trial_of(by_hand(("x",)), flip_check=False), scripted(RIGHT, WRONG))
     assert len(rounds) == 2
     assert (result.verdict, result.repeats) == (Verdict.FLIPPED, None)
-
-
-@pytest.mark.parametrize(("margin", "asked"), [(0.4, True), (2.5, False)])
-def test_of_a_sample_a_success_near_the_margin_is_asked_again(
-    by_hand: Make, trial_of: Make, margin: float, asked: bool
-) -> None:
-    """Of a victim of unknown number format; trials of the random share are left out."""
-    wrong = Chosen(scores=(1.0, exp(margin), *[1e-6] * (len(ITEM.options) - 2)))
-    trials = (trial_of(by_hand(("x",)), flip_check="sample", seed=seed) for seed in range(100))
-    trial = next(each for each in trials if not in_sample(each.id))
-    rounds, result = play(trial, scripted(RIGHT, wrong, wrong))
-    assert len(rounds) == 2 + asked
-    assert (result.verdict, result.repeats) == (Verdict.FLIPPED, True if asked else None)
 
 
 def test_queries_of_a_list_after_a_success_are_not_asked(by_hand: Make, trial_of: Make) -> None:

@@ -265,8 +265,11 @@ def test_choices_of_a_group_change_its_pooling_only_where_models_pool(
     [
         ({"backend": "mock", "adapter": "x"}, "adapter is for backend = 'transformers'"),
         ({"backend": "openai", "load_in_4bit": True}, "load_in_4bit is for"),
-        ({"backend": "vllm", "device_map": "auto"}, "device_map is for"),
-        ({"backend": "transformers", "context_tokens": 9}, "'llama_cpp' or 'vllm'"),
+        ({"backend": "llama_cpp", "device_map": "auto"}, "device_map is for"),
+        (
+            {"backend": "transformers", "context_tokens": 9},
+            "is for backend = 'llama_cpp'",
+        ),
         ({"backend": "transformers", "base_url": "http://127.0.0.1:1/v1"}, "base_url is for"),
         ({"backend": "mock", "target": "mine.py:answer"}, "target is for backend = 'python'"),
         ({"backend": "scripted", "max_in_flight": 2}, "max_in_flight is for backend = 'openai'"),

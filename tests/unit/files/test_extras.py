@@ -13,7 +13,6 @@ from medstress.core.errors import UsageError
 from medstress.files import damaged, extras
 from medstress.files.extras import (
     base_fault,
-    compiler_needed,
     importing,
     lacking_of,
     requirements,
@@ -26,7 +25,7 @@ DECLARED = [
     'tok_enizers>=1; extra == "transformers"',
     'peft>=0.21; extra == "adapters"',
     'medstress[transformers]; extra == "adapters"',
-    'vllm>=0.11; sys_platform == "nowhere" and extra == "vllm"',
+    'solver>=0.11; sys_platform == "nowhere" and extra == "solver"',
 ]
 
 
@@ -57,7 +56,7 @@ def test_an_extra_brings_what_is_its_own_here_and_that_of_extras_that_it_names(
 ) -> None:
     assert list(requirements()) == ["numpy"]
     assert list(requirements("adapters")) == ["peft", "torch", "tok_enizers"]
-    assert requirements("vllm") == {}
+    assert requirements("solver") == {}
     del installed["torch"]
     installed["peft"] = "0.20.3"
     assert lacking_of("adapters") == ["peft is 0.20.3, medstress needs >=0.21", "torch is missing"]
@@ -135,18 +134,3 @@ def test_a_folder_of_sources_needs_no_metadata(monkeypatch: pytest.MonkeyPatch) 
     assert told(ModuleNotFoundError(name="torch")).endswith(
         "install it with: pip install 'PATH_OF_WHEEL_OR_CHECKOUT[transformers]'"
     )
-
-
-@pytest.mark.parametrize(
-    ("why", "needed"),
-    [
-        ("Failed to find C compiler. Please specify via CC environment variable.", True),
-        ("InvalidCxxCompiler: No working C++ compiler found in ['clang++', 'g++']", True),
-        ("error: unable to execute 'gcc': No such file or directory", True),
-        ("fatal error: Python.h: No such file or directory", True),
-        ("No such file or directory: 'model.safetensors'", False),
-        ("CUDA out of memory", False),
-    ],
-)
-def test_a_missing_compiler_is_known_by_what_libraries_say(why: str, needed: bool) -> None:
-    assert ("apt-get install gcc" in compiler_needed(why)) is needed

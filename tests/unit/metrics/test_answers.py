@@ -7,7 +7,13 @@ import pytest
 
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
-from medstress.metrics.answers import answer_fields, chose_edited, letter_mass
+from medstress.metrics.answers import (
+    NO_SCORES,
+    answer_fields,
+    chose_edited,
+    key_probability_change,
+    letter_mass,
+)
 from medstress.metrics.cautions import cautions
 from medstress.metrics.counts import count_verdicts, is_never_asked
 from medstress.metrics.success import asr, asr_asked
@@ -106,3 +112,30 @@ def test_a_trial_in_which_every_query_changed_nothing_saw_no_edit(trial: Make) -
     row = trial(verdict=Verdict.HELD, n_asked=2, n_cached=2, n_unchanged=2)
     assert is_never_asked(row)
     assert not is_never_asked(trial(verdict=Verdict.HELD, n_asked=2, n_paid=2, n_unchanged=1))
+
+
+def test_the_change_of_the_keys_probability_is_of_trials_with_both_answers(trial: Make) -> None:
+    flipped = Verdict.FLIPPED
+    trials = [
+        trial(item_id="a", verdict=flipped, score_before=0.9, first_success_score=0.1),
+        # The pick came later.
+        trial(
+            item_id="b", verdict=flipped, score_before=0.6, first_success_score=0.2, score_after=0.5
+        ),
+        trial(item_id="c", score_before=0.9),
+        # A perturbed copy is answered once.
+        trial(item_id="d", score_before=0.7, score_after=0.6),
+        trial(item_id="e", verdict=Verdict.ALREADY_WRONG, score_before=0.03),
+    ]
+    found = key_probability_change(trials)
+    assert (found.value, found.n) == (pytest.approx((-0.8 - 0.4 - 0.1) / 3), 3)
+
+
+def test_without_scores_the_change_is_null_and_says_why(trial: Make) -> None:
+    found = key_probability_change([trial(), trial(item_id="q2", verdict=Verdict.FLIPPED)])
+    assert (found.value, found.low, found.n, found.method) == (None, None, 0, NO_SCORES)
+
+
+def test_the_similarity_of_a_pair_is_no_probability(trial: Make) -> None:
+    pair = trial(n_options=0, score_before=3.2, score_after=1.0, verdict=Verdict.MEASURED)
+    assert key_probability_change([pair]).value is None

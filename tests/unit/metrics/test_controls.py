@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +12,14 @@ from medstress.core.rows import TrialRow
 from medstress.metrics.controls import (
     beside,
     control_fields,
-    near_boundary,
+    loss_bounds,
     repaired,
     with_controls,
 )
 from medstress.metrics.success import asr_at
+from medstress.stats.estimates import unknown
+from medstress.stats.paired import unite
+from medstress.stats.shares import rate
 
 Make = Callable[..., TrialRow]
 HELD, FLIPPED = Verdict.HELD, Verdict.FLIPPED
@@ -45,7 +47,6 @@ def test_the_table_of_pairs_is_that_of_the_budget(trial: Make) -> None:
     assert at_8["control_table"] == [1, 3, 1, 1]
     assert at_8["control"]["value"] == pytest.approx(2 / 6)
     assert at_8["asr_net"]["value"] == pytest.approx(2 / 6)
-    assert at_8["abbott"]["value"] == pytest.approx((4 / 6 - 2 / 6) / (1 - 2 / 6))
     at_1 = beside(attack, control, 1)
     assert at_1["control_table"] == [0, 1, 1, 4]
     assert at_1["asr_net"]["value"] == 0.0
@@ -86,35 +87,20 @@ def test_a_control_that_is_left_out_is_null_with_the_reason(trial: Make) -> None
     assert control_fields(attack, {}, 8) == {}
 
 
-def margins(*values: float) -> str:
-    return json.dumps(values)
+def pairs(neither: int, control: int, attack: int, both: int) -> list[tuple[str, bool, bool]]:
+    flips = ((False, False), (False, True), (True, False), (True, True))
+    counts = (neither, control, attack, both)
+    items = [flip for count, flip in zip(counts, flips, strict=True) for _ in range(count)]
+    return [(f"q{i}", *flip) for i, flip in enumerate(items)]
 
 
-def test_flips_within_two_standard_deviations_of_no_ops_are_near_the_boundary(trial: Make) -> None:
-    attack = arm(trial, {"near": 1, "far": 1, "noisy": 1, "few": 1, "held": None})
-    spread = margins(*(1.0, 1.2) * 4)  # standard deviation .107
-    no_ops = [
-        trial(item_id="near", margin_before=0.2, margins=spread, arm="no_op"),
-        trial(item_id="far", margin_before=0.3, margins=spread, arm="no_op"),
-        trial(item_id="noisy", margin_before=5.0, verdict=FLIPPED, margins="[-1]", arm="no_op"),
-        trial(item_id="few", margin_before=0.1, margins=margins(0.1, 0.2), arm="no_op"),
-        trial(item_id="held", margin_before=0.0, margins=spread, arm="no_op"),
-    ]
-    found = near_boundary(attack, no_ops)
-    assert (found.value, found.n) == (pytest.approx(2 / 3), 3)
-    assert "scores" in near_boundary(attack, arm(trial, {"near": None}, arm="no_op")).method
-
-
-def test_seeds_of_an_item_share_their_no_ops(trial: Make) -> None:
-    attack = arm(trial, {"a": 1})
-    halves = [
-        trial(
-            item_id="a", seed=s, margin_before=0.1, margins=margins(1, 1.1, 1.2, 0.9), arm="no_op"
-        )
-        for s in (0, 1)
-    ]
-    assert near_boundary(attack, halves).n == 1
-    assert near_boundary(attack, halves[:1]).n == 0
+def test_bounds_run_from_the_low_end_of_net_to_the_high_end_of_asr() -> None:
+    table = pairs(100, 10, 50, 40)
+    asr, net = rate((unit, a) for unit, a, _ in table), unite(table).estimate
+    assert loss_bounds(asr, net) == [net.low, asr.high]
+    noisy = pairs(100, 30, 30, 40)
+    assert loss_bounds(rate((u, a) for u, a, _ in noisy), unite(noisy).estimate)[0] == 0
+    assert loss_bounds(unknown(""), net) == loss_bounds(asr, unknown("")) == [None, None]
 
 
 def test_one_query_turns_answers_both_ways(trial: Make) -> None:

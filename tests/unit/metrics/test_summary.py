@@ -45,8 +45,7 @@ FIELDS = [
     *("asr_by_variant", "asr_at", "asr_valid_bounds_at", "queries", "queries_to_success"),
     *("diversity", "diversity_unbiased", "prompt_similarity"),
     *("letter_mass", "n_ties", "n_unchanged", "chose_edited", "n_never_asked", "asr_asked"),
-    *("evidence", "key_probability_change", "flips_confident"),
-    *("calibration_before", "brier_before", "calibration_after", "brier_after", "risk_coverage"),
+    *("evidence", "key_probability_change"),
 ]
 
 

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from medstress.report.confidence import risk_coverage_plots
 from medstress.report.rate_plots import curves, forest
 from medstress.results.names import Names
 
@@ -128,33 +127,6 @@ def test_hostile_labels_stay_text_and_fit(samples):
         assert "<script" not in plot.svg
     keys = {m["attack"] for m in samples.marks(forest(rows))}
     assert "x" * 5000 in keys
-
-
-def test_error_against_coverage_is_drawn_for_clean_and_attacked_answers(samples):
-    def points(*errors):
-        return {
-            "points": [
-                {"coverage": (i + 1) / len(errors), **samples.estimate(k, 10 * (i + 1))}
-                for i, k in enumerate(errors)
-            ]
-        }
-
-    row = samples.result(
-        "drugs", "pdws n=-20", 0,
-        calibration_before=samples.estimate(1, 9),
-        risk_coverage={"before": points(0, 4), "after": points(5, 12)},
-    )  # fmt: skip
-    (plot,) = risk_coverage_plots([row], NAMES)
-    found = {(m["series"], m["x"]): (m["value"], m.get("attack")) for m in samples.marks(plot)}
-    assert found == {
-        ("before", 0.5): (0.0, None),
-        ("before", 1.0): (0.2, None),
-        ("after near names", 0.5): (0.5, "pdws n=-20"),
-        ("after near names", 1.0): (0.6, "pdws n=-20"),
-    }
-    samples.is_drawn(plot)
-    one = {"before": points(1), "after": points(1)}
-    assert list(risk_coverage_plots([row | {"risk_coverage": one}])) == []
 
 
 def test_a_control_that_the_file_names_as_an_attack_looks_like_a_control(row, samples):

@@ -56,7 +56,6 @@ class ControlArm(Attack):
             search_on=SearchOn.ALWAYS if theirs.keeps_answers else SearchOn.NEVER,
             attack_all=theirs.keeps_answers,
             asks_wrong=not theirs.in_turns and not theirs.keeps_answers,
-            keeps_margins=True,
             keeps_answers=theirs.keeps_answers,
             reasoning_tokens=theirs.reasoning_tokens,
         )

@@ -84,7 +84,6 @@ class TransformersBackend(Backend):
             ahead=self._ahead(),
             in_turns=self._tokenizer.has_turns,
             parameters=loaded.parameters,
-            near=0.01 if str(getattr(loaded.model, "dtype", "")) == "torch.float32" else 1.0,
         )
 
     def _ahead(self) -> int:

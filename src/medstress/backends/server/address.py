@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from medstress.backends.server.known_keys import remember_key
@@ -30,17 +29,6 @@ def address_of(url: str | None) -> str:
         host = url if "/" in url else f"{url}/v1"
         raise error if "://" in url else error.with_flag("--base-url", f"http://{host}")
     return url.rstrip("/")
-
-
-def addresses_of(urls: str | Sequence[str] | None) -> list[str]:
-    """Return the checked base addresses, at least one and each once."""
-    if urls is None or isinstance(urls, str):
-        return [address_of(urls)]
-    found = [address_of(url) for url in urls] or [address_of(None)]
-    twice = next((url for i, url in enumerate(found) if url in found[:i]), None)
-    if twice is not None:
-        raise UsageError(f"base_url names {twice!r} twice; give each server once")
-    return found
 
 
 def key_of(name: str | None) -> str | None:

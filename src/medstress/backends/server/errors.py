@@ -27,8 +27,6 @@ _MAX_NAMES = 1_000
 _MOST_SHOWN = 300
 """Characters of the server's words in a message."""
 _HOST = re.compile(r"[A-Za-z0-9.:_-]{1,200}")
-_BROKEN = 500
-"""The status of a server that failed at a request, and says so itself."""
 _RESUME = "run the same command again later to resume"
 
 
@@ -53,12 +51,7 @@ class ServerTrouble(Exception):
         status: status of the HTTP reply if it was an error.
         unreachable: no reply came, or not in time.
         late: the reply did not come in time.
-        dropped: the connection ended before the whole reply came.
-        is_reply: a whole reply came, and was of no use.
-        elsewhere: another server can take the request at once.
     """
-
-    elsewhere = False
 
     def __init__(
         self,
@@ -70,8 +63,6 @@ class ServerTrouble(Exception):
         status: int | None = None,
         unreachable: bool = False,
         late: bool = False,
-        dropped: bool = False,
-        is_reply: bool = False,
     ) -> None:
         super().__init__(sentence)
         self.then = then
@@ -80,8 +71,6 @@ class ServerTrouble(Exception):
         self.status = status
         self.unreachable = unreachable or late
         self.late = late
-        self.dropped = dropped
-        self.is_reply = is_reply
 
     @property
     def rejected(self) -> bool:
@@ -101,8 +90,6 @@ class Server:
     """The key sent with each request."""
     key_env: str | None = None
     """The environment variable the key came from."""
-    n_others: int = 0
-    """How many other servers answer as the same model."""
 
     def __repr__(self) -> str:
         return f"Server({self.url!r}, {self.model!r})"
@@ -110,8 +97,6 @@ class Server:
     @property
     def where(self) -> str:
         """The server's name in messages."""
-        if self.n_others:
-            return f"one of {1 + self.n_others} servers, the first at {self.url},"
         return f"the server at {self.url}"
 
     def redacted(self, text: str) -> str:
@@ -178,9 +163,7 @@ def _from_connection(error: Exception, server: Server) -> ServerTrouble:
             Then.AGAIN,
             unreachable=True,
         )
-    return ServerTrouble(
-        f"{server.where} dropped the connection ({last})", Then.AGAIN, dropped=True
-    )
+    return ServerTrouble(f"{server.where} dropped the connection ({last})", Then.AGAIN)
 
 
 def _from_status(error: Any, server: Server, known_models: list[str]) -> ServerTrouble:
@@ -210,14 +193,7 @@ def _from_status(error: Any, server: Server, known_models: list[str]) -> ServerT
         then = Then.ITEM_FAILS
     else:
         sentence, then = f"{start}{shown}", Then.ITEM_FAILS
-    return ServerTrouble(
-        sentence,
-        then,
-        said=said,
-        retry_after=seconds,
-        status=status,
-        is_reply=status == _BROKEN,
-    )
+    return ServerTrouble(sentence, then, said=said, retry_after=seconds, status=status)
 
 
 def _about_the_redirect(error: Any, server: Server) -> str:

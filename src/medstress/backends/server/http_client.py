@@ -5,7 +5,7 @@ Replies are bounded, because servers are not trusted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,16 +20,13 @@ _SENT = {"host", "accept", "content-type", "content-length", "connection", "user
 """Headers that may be sent; the client's others would reveal the system and versions."""
 
 
-def open_client(
-    server: Server, max_in_flight: int, connect: float, headers: Collection[str] = ()
-) -> tuple[Any, Allowance]:
+def open_client(server: Server, max_in_flight: int, connect: float) -> tuple[Any, Allowance]:
     """Open a client for one server.
 
     Args:
         server: the server to connect to.
         max_in_flight: the most connections.
         connect: seconds to establish a connection.
-        headers: names of further headers that may be sent.
 
     Returns:
         The client, and the allowance in which each request sets its time limit.
@@ -56,10 +53,8 @@ def open_client(
         def close(self) -> None:
             self._stream.close()
 
-    sent = _SENT | {name.lower() for name in headers}
-
     def send_only_what_is_needed(request: Any) -> None:
-        for name in [name for name in request.headers if name.lower() not in sent]:
+        for name in [name for name in request.headers if name.lower() not in _SENT]:
             del request.headers[name]
         request.headers["User-Agent"] = "medstress"
         request.headers["Accept-Encoding"] = "identity"

@@ -24,8 +24,6 @@ class Listing:
     """Their names, in its order."""
     is_whole: bool = False
     """Whether these are all, so that another name is unknown."""
-    is_vllm: bool = False
-    """Whether vLLM serves them (`owned_by`)."""
 
 
 def read_listing(get: Callable[[str], bytes]) -> Listing:
@@ -40,7 +38,7 @@ def read_listing(get: Callable[[str], bytes]) -> Listing:
     Raises:
         ServerTrouble: the first page did not come.
     """
-    path, names, is_vllm = "/models", dict[str, None](), False
+    path, names = "/models", dict[str, None]()
     for number in range(_MOST_PAGES):
         try:
             page = _read(get(path))
@@ -50,18 +48,15 @@ def read_listing(get: Callable[[str], bytes]) -> Listing:
             break
         new = [name for name in _names(page) if name not in names]
         names |= dict.fromkeys(new)
-        is_vllm |= any(
-            isinstance(row, dict) and row.get("owned_by") == "vllm" for row in _rows(page)
-        )
         if not _has_more(page):
-            return Listing(names=tuple(names), is_whole=bool(names), is_vllm=is_vllm)
+            return Listing(names=tuple(names), is_whole=bool(names))
         last = page.get("last_id") or (new[-1] if new else None)
         if not new or page.get("has_more") is not True or not isinstance(last, str):
             break
         if len(names) > _MOST_NAMES:
             break
         path = f"/models?after={quote(last, safe='')}&after_id={quote(last, safe='')}"
-    return Listing(names=tuple(names), is_vllm=is_vllm)
+    return Listing(names=tuple(names))
 
 
 def read_one(get: Callable[[str], bytes], model: str) -> str | None:
@@ -86,13 +81,9 @@ def _read(body: bytes) -> dict[str, Any]:
         return {}
 
 
-def _rows(page: dict[str, Any]) -> list[Any]:
-    found = (page[key] for key in ("data", "models") if isinstance(page.get(key), list))
-    return next(found, [])
-
-
 def _names(page: dict[str, Any]) -> list[str]:
-    rows = _rows(page)
+    found = (page[key] for key in ("data", "models") if isinstance(page.get(key), list))
+    rows: list[Any] = next(found, [])
     named = [row.get("id") or row.get("name") if isinstance(row, dict) else row for row in rows]
     return [name for name in named if isinstance(name, str) and name]
 

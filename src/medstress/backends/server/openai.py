@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible server, or several of a model: OpenAI's, vLLM, llama.cpp, Ollama, TGI.
+"""Any OpenAI-compatible server: OpenAI's, vLLM, llama.cpp, Ollama, TGI.
 
 A prompt that is plain text goes to the completions endpoint, a conversation to the chat endpoint.
 One call is one request, so that the server and the ledger count the same.
@@ -10,11 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from medstress.backends.options import BackendOptions
-from medstress.backends.server.address import addresses_of, key_of
-from medstress.backends.server.affinity import Labels
-from medstress.backends.server.connection import Connection
+from medstress.backends.server.address import address_of, key_of
+from medstress.backends.server.connection import Connection, FirstRequest, Patience
 from medstress.backends.server.errors import Server, ServerTrouble, Then
-from medstress.backends.server.first_request import FirstRequest
 from medstress.backends.server.model_names import AnsweringModel, MatchModel
 from medstress.backends.server.rate_limits import RateLimits
 from medstress.backends.server.replies import (
@@ -30,7 +28,6 @@ from medstress.backends.server.scores import first_token_scores, text_scores
 from medstress.backends.server.temperature import Temperature
 from medstress.core.calls import (
     LENGTH,
-    Answer,
     Backend,
     BackendTraits,
     Call,
@@ -38,7 +35,6 @@ from medstress.core.calls import (
     Generate,
     Generated,
     ModelIdentity,
-    Origin,
     Prompt,
     Reply,
     Score,
@@ -47,7 +43,7 @@ from medstress.core.calls import (
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash, digest
 
-T = TypeVar("T")
+T = TypeVar("T", Generated, Scored)
 
 DEFAULT_IN_FLIGHT = 8
 _TOP = 20
@@ -91,7 +87,6 @@ class OpenAiBackend(Backend):
             calls=frozenset({"generate", "score"}),
             workers=max_in_flight,
             structured=structured,
-            by_item=True,
         )
         self._answering = AnsweringModel(self._server, match, listed)
         self._first = FirstRequest()
@@ -112,7 +107,7 @@ class OpenAiBackend(Backend):
         requested one, and what the server said about the temperature if it objected."""
         objection = self._temperature.objection
         return {
-            **self._connection.describe(),
+            "url": self._server.url,
             "model": self._server.model,
             **self._answering.describe(),
             **({"temperature": objection} if objection else {}),
@@ -121,7 +116,6 @@ class OpenAiBackend(Backend):
     def expect(self, endpoint: Mapping[str, Any]) -> None:
         """Refuse answers from another model than the run began with, and use the temperature that
         the server accepted then."""
-        self._connection.expect(endpoint)
         self._answering.name = endpoint.get("answered_as") or self._answering.name
         self._temperature.objection = endpoint.get("temperature") or self._temperature.objection
 
@@ -132,36 +126,32 @@ class OpenAiBackend(Backend):
             UsageError: the server cannot answer such calls, refuses the key, or serves another
                 model.
         """
-        return [self._answer(call, None) for call in calls]
-
-    def answer_for(self, calls: Sequence[Call], origins: Sequence[Origin]) -> list[Reply]:
-        """Answer as `answer`; the requests name their items and purchases (`Labels`)."""
-        return [self._answer(call, one) for call, one in zip(calls, origins, strict=True)]
+        return [self._answer(call) for call in calls]
 
     def close(self) -> None:
         """Close all connections."""
         self._connection.close()
 
-    def _answer(self, call: Call, origin: Origin | None) -> Reply:
+    def _answer(self, call: Call) -> Reply:
         try:
-            return self._first.then(lambda: self._answered(call, origin))
+            return self._first.then(lambda: self._answered(call))
         except ServerTrouble as trouble:
             if trouble.then is Then.STOP:
                 raise UsageError(str(trouble)) from None
             return Failure(error=str(trouble))
 
-    def _answered(self, call: Call, origin: Origin | None) -> Reply:
+    def _answered(self, call: Call) -> Reply:
         match call:
             case Generate():
-                return self._generate(call, origin)
+                return self._generate(call)
             case Score(first_token=True):
-                return self._letters(call, origin)
+                return self._letters(call)
             case Score():
-                return self._texts(call, origin)
+                return self._texts(call)
         return Failure(error=f"the openai back end cannot answer {call.kind!r} calls")
 
     # -- the three kinds of request ----------------------------------------------------------
-    def _generate(self, call: Generate, origin: Origin | None) -> Generated:
+    def _generate(self, call: Generate) -> Generated:
         length = call.decoding.max_new_tokens
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
 
@@ -190,9 +180,9 @@ class OpenAiBackend(Backend):
             )
 
         most = most_tokens([plain(call.prompt)]) + length
-        return self._ask(call.prompt, origin, body, read, most)
+        return self._ask(call.prompt, body, read, most)
 
-    def _letters(self, call: Score, origin: Origin | None) -> Scored:
+    def _letters(self, call: Score) -> Scored:
         def body() -> dict[str, Any]:
             chat = not isinstance(call.prompt, str)
             wanted = {"logprobs": True, "top_logprobs": self._n_top} if chat else {}
@@ -224,9 +214,9 @@ class OpenAiBackend(Backend):
             )
 
         most = most_tokens([plain(call.prompt)]) + 1
-        return self._ask(call.prompt, origin, body, read, most)
+        return self._ask(call.prompt, body, read, most)
 
-    def _texts(self, call: Score, origin: Origin | None) -> Scored:
+    def _texts(self, call: Score) -> Scored:
         prompt = call.prompt
         if not isinstance(prompt, str):
             raise ServerTrouble(
@@ -264,7 +254,7 @@ class OpenAiBackend(Backend):
                 tokens_out=tokens_out,
             )
 
-        return self._ask(prompt, origin, body, read, most_tokens(sent))
+        return self._ask(prompt, body, read, most_tokens(sent))
 
     # -- what they share ---------------------------------------------------------------------
     def _body(self, prompt: Prompt, length: int) -> dict[str, Any]:
@@ -276,26 +266,16 @@ class OpenAiBackend(Backend):
     def _ask(
         self,
         prompt: Prompt,
-        origin: Origin | None,
         body: Callable[[], dict[str, Any]],
         read: Callable[[dict[str, Any]], T],
         most_tokens: int,
     ) -> T:
         """Send a request; if the server rejects a field, adapt the request and send it again."""
         path = "/completions" if isinstance(prompt, str) else "/chat/completions"
-        connection = self._connection
-
-        def read_with_cost(reply: dict[str, Any]) -> tuple[T, int]:
-            answer = read(reply)
-            connection.count_cached(reply)
-            assert isinstance(answer, Answer)
-            return answer, answer.tokens_in + answer.tokens_out
-
         while True:
             sent = body()
-            labelled = connection.labels.labelled(sent, origin)
             try:
-                return connection.ask(path, labelled, most_tokens, read_with_cost)
+                return self._connection.ask(path, sent, most_tokens, read)
             except ServerTrouble as trouble:
                 if not trouble.rejected:
                     raise
@@ -354,39 +334,32 @@ class OpenAiBackend(Backend):
 
 
 def open_backend(options: BackendOptions) -> OpenAiBackend:
-    """Connect to the servers that `base_url` names.
+    """Connect to the server that `base_url` names.
 
     Raises:
-        UsageError: no model or address is given, a named key is not set, a server refuses, or it
+        UsageError: no model or address is given, a named key is not set, the server refuses, or it
             lists no such model.
     """
     if not options.model:
         raise UsageError("backend 'openai' needs model = the name that the server knows")
-    servers = [
-        Server(
-            url=url,
-            model=options.model,
-            key=key_of(options.api_key_env),
-            key_env=options.api_key_env,
-        )
-        for url in addresses_of(options.base_url)
-    ]
-    in_flight = options.max_in_flight or DEFAULT_IN_FLIGHT * len(servers)
-    labels = Labels(options.affinity_headers, options.affinity_field, options.idempotency_header)
+    server = Server(
+        url=address_of(options.base_url),
+        model=options.model,
+        key=key_of(options.api_key_env),
+        key_env=options.api_key_env,
+    )
+    in_flight = options.max_in_flight or DEFAULT_IN_FLIGHT
     connection = Connection(
-        servers[0],
+        server,
         RateLimits(options.requests_per_minute, options.tokens_per_minute),
         max_in_flight=in_flight,
-        seconds=options.timeout_seconds,
-        others=servers[1:],
-        labels=labels,
+        patience=Patience(answer=options.timeout_seconds),
     )
     match = MatchModel(options.match_model or MatchModel.LOOSE)
     try:
-        listed: Sequence[str] = ()
-        for replica, listing in connection.greet_all().items():
-            listed = listing.names if listing.is_whole else ()
-            AnsweringModel(replica.server, match, listed).check_listed(replica.described)
+        listing = connection.greet()
+        listed = listing.names if listing.is_whole else ()
+        AnsweringModel(server, match, listed).check_listed(connection.described)
     except BaseException:
         connection.close()
         raise

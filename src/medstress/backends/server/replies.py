@@ -64,17 +64,3 @@ def usage_of(reply: dict[str, Any], sent: Sequence[str], text: str) -> tuple[int
         known = type(value) is int and 0 <= value <= _MAX_COUNT
         counted.append(value if known else sum(map(len, texts)) // _CHARACTERS_PER_TOKEN)
     return counted[0], counted[1]
-
-
-def cached_of(reply: dict[str, Any]) -> int:
-    """Return how many tokens of the prompt the server found in its cache; 0 if it does not say.
-
-    OpenAI and vLLM (`--enable-prompt-tokens-details`) report `prompt_tokens_details.cached_tokens`.
-
-    >>> cached_of({"usage": {"prompt_tokens_details": {"cached_tokens": 64}}})
-    64
-    """
-    usage = reply.get("usage")
-    details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
-    value: Any = details.get("cached_tokens") if isinstance(details, dict) else None
-    return value if type(value) is int and 0 <= value <= _MAX_COUNT else 0

@@ -19,7 +19,6 @@ from medstress.backends.models.loaded_model import LoadedModel
 from medstress.backends.models.out_of_memory import in_halves
 from medstress.backends.models.token_tree import Target, build_row, plan_rows
 from medstress.backends.shared_prefix.attention import Part, pack, packed_attention
-from medstress.backends.shared_prefix.lean_layers import LeanLayers
 from medstress.backends.shared_prefix.logits import last_by_token, logits_at, pick_log_probs
 from medstress.backends.shared_prefix.store import MAX_ENTRIES, Kept, KvStore, Read, Rows
 
@@ -95,7 +94,6 @@ class KvScorer:
     ) -> None:
         self._model = loaded.model
         self._last = last_by_token(loaded.model)
-        self._lean = LeanLayers(loaded.model)
         self._device = loaded.device
         self._plan = _PLANS["cuda" if loaded.device.type == "cuda" else "cpu"]
         hidden_size = loaded.model.config.get_text_config().hidden_size
@@ -128,21 +126,17 @@ class KvScorer:
     def _log_probs(self, targets: Sequence[Target], afresh: bool) -> list[list[float] | None]:
         results: list[list[float] | None] = [None] * len(targets)
         run = partial(self._forward, afresh=afresh)
+        forget = self.store.clear  # what is kept only saves time
         groups, sizes = self._groups(targets, afresh)
         for chosen in _even_bins(sizes, self._plan.max_tokens):
             bundle = [[targets[index] for index in groups[number]] for number in chosen]
-            scores = in_halves(bundle, run, self._forget)
+            scores = in_halves(bundle, run, forget)
             for number, group, values in zip(chosen, bundle, scores, strict=True):
                 # None: even this tree alone does not fit, so try its targets in smaller trees.
-                final = values or in_halves(group, lambda group: run([group])[0], self._forget)
+                final = values or in_halves(group, lambda group: run([group])[0], forget)
                 for index, value in zip(groups[number], final, strict=True):
                     results[index] = value
         return results
-
-    def _forget(self) -> bool:
-        """Free the store and packed weights, which only save time; return whether any existed."""
-        # Not `or`, because both have to go.
-        return self._lean.unpack() | self.store.clear()
 
     def agrees(self, targets: Sequence[Target], expected: Sequence[Sequence[float]]) -> bool:
         """Return whether packed rows give known log probabilities, as some models cannot be packed.
@@ -151,16 +145,6 @@ class KvScorer:
             targets: a few with common prefixes; the first long enough to be kept.
             expected: their log probabilities.
         """
-        # Packed here and not earlier: a victim that gives no scores needs no copies of weights.
-        self._lean.pack()
-        if self._agrees(targets, expected):
-            return True
-        if not self._lean.clear():
-            return False
-        log.debug("the self-check of packed rows is repeated with the model's own layers")
-        return self._agrees(targets, expected)
-
-    def _agrees(self, targets: Sequence[Target], expected: Sequence[Sequence[float]]) -> bool:
         store, self.store = self.store, KvStore(_CHECK_BYTES)
         try:
             # One tree between unrelated ones in a row, then each target on top of what was kept.
@@ -242,8 +226,7 @@ class KvScorer:
         self.tokens_forwarded += len(tokens)
         needed = sorted({(0, node) for node, _ in wanted})
         with torch.inference_mode(), packed_attention(self._model, packing):
-            with self._lean.used():
-                logits = logits_at(self._model, inputs, needed, last=self._last)
+            logits = logits_at(self._model, inputs, needed, last=self._last)
             scores = pick_log_probs(logits, needed, [((0, node), token) for node, token in wanted])
             if not afresh:
                 self.store.put(_worth_keeping(groups, parts, packing.places.rows.numpy()))

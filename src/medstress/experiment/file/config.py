@@ -9,7 +9,6 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from medstress.attacks.protocol import Attack, make_attack
 from medstress.backends.options import ANSWER_SECONDS
-from medstress.core.flip_checks import FlipChecks
 from medstress.core.label_schemes import Scheme
 from medstress.experiment.file.comparison_tables import CompareTable, PrimaryTable
 from medstress.experiment.file.criteria_tables import RequireTable, SlicesTable
@@ -83,9 +82,8 @@ class ExperimentTable(TomlTable):
     for all that fit, false for none; default `["no_op"]` (MedFuzz: `["neutral_insertion"]`).
     Tagged texts: true adds to every perturbed copy an arm with as much noise outside entities;
     default false."""
-    flip_check: FlipChecks = True
-    """Ask every success again, alone; `sample`: a random fifth, and all whose two best options are
-    about as likely."""
+    flip_check: bool = True
+    """Ask every success again, alone."""
     primary: PrimaryTable | None = None
     """The one endpoint that `medstress compare` decides by, such as `{metric = "asr_net",
     control = "no_op"}`; everything else is then labelled exploratory. Default: what fits the factor
@@ -97,13 +95,6 @@ class ExperimentTable(TomlTable):
     def access(self) -> Access:
         """Who may read the run folder."""
         return Access.GROUP if self.group_readable else Access.OWNER
-
-    @field_validator("flip_check", mode="before")
-    @classmethod
-    def _known_flip_check(cls, value: object) -> object:
-        if isinstance(value, bool) or value == "sample":
-            return value
-        raise ValueError('expected true, false or "sample"')
 
     @field_validator("controls", mode="before")
     @classmethod

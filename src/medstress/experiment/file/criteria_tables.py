@@ -11,10 +11,8 @@ from medstress.experiment.file.table import Count, NonEmpty, TomlTable
 
 PLACES = ("dataset", "group", "victim", "attack")
 """The keys of `where`."""
-OF_CONTROLS = ("control", "asr_net", "abbott")
+OF_CONTROLS = ("control", "asr_net")
 """Metrics that a row has once for each of its controls."""
-NET = ("asr_net", "abbott")
-"""Metrics net of a control; noise alone lowers them."""
 AT_BUDGETS = ("asr", "asr_net", "control")
 """Metrics that have a value at every budget."""
 OF_SLICES = ("accuracy", "asr", "asr_net")
@@ -48,7 +46,7 @@ class RequireTable(TomlTable):
     """Any estimate in a row of `summary --json`, such as `asr`, `asr_net`, `control`,
     `accuracy_after`, `asr_valid`; fields inside another are joined by a dot."""
     control: NonEmpty | None = None
-    """asr_net, control, abbott: which control; default: the only one."""
+    """asr_net, control: which control; default: the only one."""
     slice: SliceOf | None = None
     """accuracy, asr, asr_net: every slice by this property must meet the limit."""
     against: Against | None = None
@@ -79,11 +77,10 @@ class RequireTable(TomlTable):
             raise ValueError(
                 "expected one limit, max_high or min_low; for two limits write two entries"
             )
-        if self.metric in NET and self.max_high is not None:
+        if self.metric == "asr_net" and self.max_high is not None:
             raise ValueError(
-                f"max_high on {self.metric}: noise lowers what is net of a control, so a noisy "
-                "victim would meet any upper limit; set max_high on asr, and min_low on "
-                f"{self.metric}"
+                "max_high on asr_net: noise lowers what is net of a control, so a noisy victim "
+                "would meet any upper limit; set max_high on asr, and min_low on asr_net"
             )
         only: tuple[tuple[str, tuple[str, ...]], ...] = (
             ("control", OF_CONTROLS),
@@ -110,7 +107,7 @@ class RequireTable(TomlTable):
         return self.model_dump(mode="json", exclude_none=True, exclude={"use"})
 
 
-_SIGNED = (*NET, "pearson", "spearman", "f1", "precision", "recall", "slope")
+_SIGNED = ("asr_net", "pearson", "spearman", "f1", "precision", "recall", "slope")
 """Beginnings of metrics that may be negative: differences and correlations."""
 
 COMPUTED = (

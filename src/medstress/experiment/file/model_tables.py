@@ -6,23 +6,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from medstress.experiment.file.lists import distinct
 from medstress.experiment.file.table import Count, NonEmpty, Seed, TomlTable
 from medstress.kinds.victim_prompts import wrong_prompt
 from medstress.tasks.wrapping import read_wraps
 
-_SHIPPED = ("transformers", "llama_cpp", "vllm", "openai", "python", "scripted", "mock")
+_SHIPPED = ("transformers", "llama_cpp", "openai", "python", "scripted", "mock")
 _READERS = {
     "device_map": ("transformers",),
     "load_in_4bit": ("transformers",),
     "adapter": ("transformers",),
-    "context_tokens": ("llama_cpp", "vllm"),
+    "context_tokens": ("llama_cpp",),
     "target": ("python",),
     "base_url": ("openai",),
     "api_key_env": ("openai",),
-    "affinity_headers": ("openai",),
-    "affinity_field": ("openai",),
-    "idempotency_header": ("openai",),
     "max_in_flight": ("openai",),
     "requests_per_minute": ("openai",),
     "tokens_per_minute": ("openai",),
@@ -37,8 +33,7 @@ class VictimTable(TomlTable):
     name: NonEmpty | None = None
     """Name in results; default: the model or target."""
     backend: NonEmpty
-    """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `scripted`, `mock`, or a
-    plug-in's."""
+    """`transformers`, `llama_cpp`, `openai`, `python`, `scripted`, `mock`, or a plug-in's."""
     model: str | None = None
     """A path, a hub id, `smollm2`, or the server's name for the model."""
     answer_by: Literal["letter", "text", "generate", "head"] | None = None
@@ -81,8 +76,7 @@ class VictimTable(TomlTable):
     adapter: NonEmpty | None = None
     """transformers: a peft adapter, a folder or a hub id."""
     context_tokens: Count | None = None
-    """llama_cpp, vllm: most tokens of prompt and answer together; default: the model's, at most
-    8192."""
+    """llama_cpp: most tokens of prompt and answer together; default: the model's, at most 8192."""
     batch_size: Count | None = None
     """Calls in one batch; default: the back end's."""
     target: str | None = None
@@ -94,20 +88,12 @@ class VictimTable(TomlTable):
     version: str | None = None
     """python: identifies the function, instead of its source and imports; openai: tells models of
     one name apart."""
-    base_url: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """openai: the server's address, with `/v1`, or a list of servers that serve the same model."""
+    base_url: str | None = None
+    """openai: the server's address, with `/v1`."""
     api_key_env: NonEmpty | None = None
     """openai: the environment variable that holds the key; default: no key is sent."""
-    affinity_headers: tuple[NonEmpty, ...] | None = None
-    """openai: headers that carry a hash of the item, for routers in front of several servers;
-    default `X-Session-ID` and `X-SMG-Routing-Key`."""
-    affinity_field: NonEmpty | None = None
-    """openai: a field of the request that carries it, too, such as `prompt_cache_key`."""
-    idempotency_header: NonEmpty | None = None
-    """openai: a header such as `Idempotency-Key` that carries a key of its own for every answer
-    that is bought, if the server knows such keys; default: none is sent."""
     max_in_flight: Count | None = None
-    """openai: requests made at the same time; default 8 for each server."""
+    """openai: requests made at the same time; default 8."""
     requests_per_minute: Count | None = None
     """openai: limit on requests, repeated ones included."""
     tokens_per_minute: Count | None = None
@@ -155,11 +141,6 @@ class VictimTable(TomlTable):
         if reason := wrong_prompt(value):
             raise PydanticCustomError("prompt", "{reason}", {"reason": reason})
         return value
-
-    @field_validator("base_url", "affinity_headers", mode="before")
-    @classmethod
-    def _lists(cls, value: Any) -> Any:
-        return distinct(value)
 
     @field_validator("wrap", mode="before")
     @classmethod

@@ -232,37 +232,16 @@ def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:
     return [{"victim": label, **endpoint} for label, endpoint in found if endpoint]
 
 
-def joined_endpoint(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the description of servers that two parts of a run have asked: their counts summed.
-
-    >>> row = {"url": "u", "requests": 2, "failed": 0, "set_aside": 1}
-    >>> joined_endpoint({"url": "u", "replicas": [row]}, {"url": "u", "replicas": [row]})
-    {'url': 'u', 'replicas': [{'url': 'u', 'requests': 4, 'failed': 0, 'set_aside': 2}]}
-    """
-    rows: dict[str, dict[str, Any]] = {}
-    for row in (*(first.get("replicas") or ()), *(other.get("replicas") or ())):
-        known = rows.setdefault(row["url"], {"url": row["url"]})
-        known |= {name: known.get(name, 0) + row[name] for name in row if name != "url"}
-    return {**first, **({"replicas": list(rows.values())} if rows else {})}
-
-
-def expect_same_models(
-    victims: Sequence[Victim | RolePart], known: Mapping[str, Any], *, renewed: bool = False
-) -> None:
+def expect_same_models(victims: Sequence[Victim | RolePart], known: Mapping[str, Any]) -> None:
     """Tell each server's back end the model and temperature it answered with before.
 
     Args:
         victims: the victims and roles.
         known: the stored manifest.
-        renewed: True if what failed is asked anew: a server that knows idempotency keys would
-            repeat the failure under the old ones.
     """
-    stored = {each["victim"]: dict(each) for each in known.get("endpoints") or ()}
+    stored = {each["victim"]: each for each in known.get("endpoints") or ()}
     for victim in victims:
-        endpoint = stored.get(victim.label, {})
-        if renewed:
-            endpoint.pop("purchases", None)
-        victim.backend.expect(endpoint)
+        victim.backend.expect(stored.get(victim.label, {}))
 
 
 def _role(part: RolePart) -> dict[str, Any]:

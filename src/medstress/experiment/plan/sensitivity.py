@@ -20,7 +20,6 @@ _WRITERS = frozenset({"generate", "score"})
 _CALLS: Mapping[str, frozenset[str]] = {
     "transformers": _WRITERS,
     "llama_cpp": _WRITERS,
-    "vllm": _WRITERS,
     "openai": _WRITERS,
     "python": frozenset({"choose", "generate"}),
 }

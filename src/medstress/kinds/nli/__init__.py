@@ -26,7 +26,7 @@ from medstress.tasks.task import AnyTask
 from medstress.tasks.templates import stored_template
 from medstress.tasks.wrapping import task_from_spec
 
-_LIKELIHOOD = ("transformers", "vllm")
+_LIKELIHOOD = ("transformers",)
 """Back ends that say how likely any text is after a prompt."""
 
 

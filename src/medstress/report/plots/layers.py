@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias
 
-from medstress.report.charts import INK, PAPER, RULE, SERIES, SOFT
+from medstress.report.charts import PAPER, RULE, SERIES, SOFT
 from medstress.report.labels import FACTORS
 from medstress.report.plots.axes import Axis, height_of, names_down
 from medstress.report.plots.words import TITLE_LINE, wrapped
@@ -252,7 +252,6 @@ def dots(
     title: str,
     notes: Iterable[str] = (),
     tips: Mapping[str, str],
-    zero_line: bool = False,
     is_beside: bool = True,
 ) -> Drawn:
     """Draw a dot with its interval for each place and series, one place below the other.
@@ -265,7 +264,6 @@ def dots(
         title: of the chart.
         notes: sentences below the title.
         tips: field -> title of what the tooltip says first.
-        zero_line: whether a line stands at 0.
         is_beside: whether a place has a dot of each series, one below the other.
     """
     import altair as alt
@@ -290,9 +288,7 @@ def dots(
     point = base.mark_point(size=_SIZE, strokeWidth=1.6, opacity=1).encode(
         x=across, tooltip=tip, **looks, **down
     )
-    zero = over([{}]).mark_rule(stroke=INK, strokeDash=[4, 3])
-    under = [zero.encode(x=alt.datum(0))] if zero_line else []
-    chart = alt.layer(*under, span, point)
+    chart = alt.layer(span, point)
     return with_title(
         chart.properties(height=height_of(places, len(series) if is_beside else 1)), title, notes
     )

@@ -351,7 +351,7 @@ def test_the_key_opens_the_server_and_no_representation_shows_it() -> None:
             backend,
             backend._connection,
             backend._server,
-            backend._connection.replicas.all[0]._client,
+            backend._connection._client,
         ]
         shown = "".join(f"{each!r} {each}" for each in held) + repr(backend.endpoint)
     assert KEY not in shown
