@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,7 +11,6 @@ import pytest
 import medstress as ms
 from medstress.api.run import Run
 from medstress.core.errors import UsageError
-from medstress.store.run_store import FILE
 
 RANDOM = {"name": "entity_substitution", "sampler": "random", "budget": 4, "label": "random"}
 NEAR = {"name": "entity_substitution", "n": -20, "budget": 4, "label": "near"}
@@ -110,27 +107,6 @@ def test_the_file_decides(tmp_path: Path, wanted: Any) -> None:
 def test_a_control_and_a_probe_of_evidence_need_no_control(tmp_path: Path) -> None:
     run = ms.run(experiment({"name": "no_op", "budget": 2}), out=tmp_path / "run")
     assert labels(run) == {"no_op"}
-
-
-def test_a_folder_that_began_without_controls_goes_on_without(
-    tmp_path: Path, workbench: ModuleType
-) -> None:
-
-    out = tmp_path / "run"
-    ms.run(experiment(RANDOM, controls=False), out=out)
-    _as_of_earlier_versions(workbench, out)
-    run = ms.run(experiment(RANDOM), out=out)
-    assert labels(run) == {"random"}
-    # Named in the file, they extend the folder.
-    run = ms.run(experiment(RANDOM, controls=["no_op"]), out=out)
-    assert labels(run) == {"random", "random / no_op"}
-
-
-def _as_of_earlier_versions(workbench: ModuleType, folder: Path) -> None:
-    """Drop what only later versions write into a manifest."""
-    workbench.back_to_format_2(folder)
-    with sqlite3.connect(folder / FILE) as db:
-        db.execute("DELETE FROM manifest WHERE key = 'controls'")
 
 
 def test_a_folder_keeps_the_default_it_began_with_for_new_attacks(tmp_path: Path) -> None:

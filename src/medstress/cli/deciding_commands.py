@@ -7,8 +7,6 @@ import argparse
 from medstress.cli.flags import Parser, settings_flag, verdict_flags
 
 METRICS = ("accuracy_after", "accuracy", "asr", "asr_net")
-NULLS = ("matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k")
-STATISTICS = ("key_probability", "share_correct", "confidence")
 
 
 def add_compare(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -107,7 +105,9 @@ def add_test(commands: argparse._SubParsersAction[Parser]) -> None:
         "--trial", metavar="ID", help="one success, by its trial_id or the start of it"
     )
     which.add_argument("--all", action="store_true", help="all successes (the default)")
-    test.add_argument("--null", choices=NULLS, help="what a control is (default: matched)")
+    test.add_argument(
+        "--null", choices=("matched", "neutral"), help="what a control is (default: matched)"
+    )
     test.add_argument(
         "--controls",
         metavar="N",
@@ -121,20 +121,8 @@ def add_test(commands: argparse._SubParsersAction[Parser]) -> None:
         choices=("lexicon", "attacker"),
         help="who writes neutral insertions (default: lexicon)",
     )
-    test.add_argument("--statistic", choices=STATISTICS, help="default: key_probability")
-    test.add_argument(
-        "--family",
-        choices=("successes", "attacked"),
-        help="what p-values are adjusted over (default: attacked for matched, else successes)",
-    )
     test.add_argument(
         "--adjust", choices=("bh", "holm", "none"), help="how p-values are adjusted (default: bh)"
-    )
-    test.add_argument(
-        "--slope",
-        action="store_true",
-        default=None,
-        help="ask again without each insertion: do those that a reasoning names matter more?",
     )
     test.add_argument(
         "--dry-run", action="store_true", help="print how much would be asked at most; ask nothing"

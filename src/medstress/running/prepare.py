@@ -90,7 +90,7 @@ def prepare(
     wanted = checked.experiment.controls
     arms, controlled = control_arms(attacks, wanted)
     check_roles(checked.role, [*attacks, *arms], checked.test)
-    check_tests(checked, attacks, base)
+    check_tests(checked, attacks)
     check_scores(attacks, checked.victim)
     check_prices(checked)
     prompt_encoder(checked.analysis, base)  # fails now rather than after the last query

@@ -14,11 +14,6 @@ from medstress.engine.scheduler import Scheduler
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.sources import Source
 from medstress.experiment.plan import manifest as manifests
-from medstress.experiment.plan.controls import (
-    began_without,
-)
-from medstress.experiment.plan.old_rules import keep_labels, keep_prompts, keep_rules
-from medstress.experiment.plan.old_synonyms import keep_synonyms
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Caps, Prepared
 from medstress.experiment.plan.sharding import check_shard, take_shard
@@ -191,13 +186,8 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     if known and store.is_unanswered():
         known = _begun_again(store, prepared, known)
     if known:
-        if began_without(prepared.controls, known):
-            prepared.drop_controls()
-        keep_synonyms(prepared, known["attacks"])
-        keep_prompts(prepared, known["parts"]["attacks"])
-        keep_labels(prepared, known["parts"]["attacks"])
+        prepared.keep_labels(known["parts"]["attacks"])
         check_same_targets(prepared, known, store.folder)
-        keep_rules(prepared, known)
     parts = manifests.fingerprint_parts(prepared)
     former = manifests.former_victims(known, parts, prepared.portion.may_lack)
     if known:

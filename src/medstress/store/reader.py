@@ -15,15 +15,14 @@ from medstress.core.calls import FROM_CACHE, Chosen, Generated
 from medstress.core.errors import StoreError
 from medstress.store import consumed, reviews
 from medstress.store.codec import decode_answer, decode_item
-from medstress.store.formats import CHAIN_BEGINS, make_views
 from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
-from medstress.store.known_schema import FORMAT
 from medstress.store.missing import never_began, no_run
 from medstress.store.opening import explain, open_for_reading, restrict
 from medstress.store.review_store import reviews_doubt, stored_reviews
 from medstress.store.root import KeptRoot, current_root, kept_roots
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending, read_totals
+from medstress.store.views import make_views
 
 # If several queries share a call, the first of them in the plan's order pays for it, so that the
 # ledger does not depend on which was computed first, nor on restarts. Answers from the shared cache
@@ -101,11 +100,11 @@ class RunReader:
         self._opened = open_for_reading(path)
         self._db = self._opened.db
         try:
-            if self._opened.format == 0:
+            if self._opened.is_empty:
                 raise never_began(folder)
-            make_views(self._db, self._opened.format)
+            make_views(self._db)
             self._db.execute(_QUERIES)
-            restrict(self._db, self._opened.format)
+            restrict(self._db)
         except sqlite3.Error as error:
             self._db.close()
             raise StoreError(explain(path, error)) from error
@@ -143,24 +142,14 @@ class RunReader:
         doubts = (self._opened.doubt, reviews_doubt(self.folder))
         return "; ".join(filter(None, doubts)) or None
 
-    @property
-    def has_chain(self) -> bool:
-        """Whether its format has a chain."""
-        return self._opened.format >= FORMAT
-
-    @property
-    def chain_begins(self) -> dict[str, Any] | None:
-        """What came before the chain, if an earlier format began the run."""
-        return cast("dict[str, Any] | None", self.manifest.get(CHAIN_BEGINS))
-
     def root(self) -> str | None:
-        """Return the root of a complete run; None while it goes on, and without a chain."""
-        kept = current_root(self._db) if self.has_chain else None
+        """Return the root of a complete run; None while it goes on."""
+        kept = current_root(self._db)
         return None if kept is None else kept.root
 
     def roots(self) -> list[KeptRoot]:
         """Return every root that the run once had, the earliest first."""
-        return list(kept_roots(self._db)) if self.has_chain else []
+        return list(kept_roots(self._db))
 
     def items(self) -> dict[int, tuple[str, Any]]:
         """Return row -> (data set, item)."""
@@ -202,7 +191,7 @@ class RunReader:
 
     def reviews(self) -> list[reviews.Review]:
         """Return what experts say, each one's latest about a case, by trial and reviewer."""
-        return reviews.latest(reviews.read_table(self._db), stored_reviews(self.folder))
+        return reviews.in_order(stored_reviews(self.folder))
 
     def trial_numbers(self) -> dict[int, tuple[str, int]]:
         """Return row -> (trial id, row of its item) of finished trials."""

@@ -24,7 +24,7 @@ from medstress.results.queries import substitutions
 from medstress.results.root import describe_root
 from medstress.results.rows import trial_rows
 from medstress.results.shards import bought_twice, lost_calls, shard_lines
-from medstress.significance.results import add_faithfulness, add_slopes, add_tests
+from medstress.significance.results import add_faithfulness, add_tests
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.arms import Place
 from medstress.summary.criteria import add_decisions
@@ -130,7 +130,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     ]
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
-    add_slopes(found, run)
     if (explained := describe_explanations(run)) is not None:
         found["explanations"] = explained
         found["warnings"] += about_explanations(explained)

@@ -34,7 +34,6 @@ TASK = "victims.mock.task"
         ({f"{TASK}.decoding": [9, 0.0]}, "time"),  # letters are not decoded
         ({TASK: {"wrap": "majority", "k": 5, "task": MANIFEST["victims"]["mock"]["task"]}}, "wrap"),
         ({TASK: {"wrap": "few_shot", "task": MANIFEST["victims"]["mock"]["task"]}}, "shots"),
-        ({f"{TASK}.ties": "hash"}, "version"),
         ({"attacks.random.sampler": "pdws"}, "attack"),
         ({"attacks.random.budget": 8, "attacks.random.sampler": "pdws"}, "attack"),
         ({"parts.groups.drugs": "h", "groups.drugs.embedding": "minilm"}, "names"),
@@ -86,13 +85,6 @@ def test_trained_models_differ_in_training() -> None:
     untrained = manifest_with({"victims.mock.model": "base"})
     assert names_of(factors_of(untrained, ARM, trained(), ARM)) == ["training"]
     assert names_of(factors_of(MANIFEST, ARM, trained(), ARM)) == ["victim"]
-
-
-def test_rules_of_another_release_are_part_of_that_release() -> None:
-    changed = {"versions.medstress": "2", f"{TASK}.ties": "hash", f"{TASK}.reading": "all"}
-    (factor,) = factors_of(manifest_with({}), ARM, manifest_with(changed), ARM)
-    assert factor.name == "version"
-    assert factor.what.startswith("medstress 1 in A, 2 in B; rules of an earlier medstress: ")
 
 
 def test_a_server_that_answers_as_another_model_is_another_version() -> None:

@@ -29,7 +29,6 @@ from medstress.experiment.file.config import (
 from medstress.experiment.file.labels import group_labels, unique_labels, victim_labels
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import (
-    BY_FREQUENCY,
     absence_remark,
     describe_noise,
 )
@@ -79,7 +78,7 @@ class GroupPart:
     def describe(self) -> dict[str, Any]:
         """Return its entry in the manifest."""
         if self.table is None or isinstance(self.perturbations, NoNames):
-            of_noise = describe_noise(self.noise, BY_FREQUENCY) if self.noise else {}
+            of_noise = describe_noise(self.noise) if self.noise else {}
             return {"n_names": 0, **of_noise, "hash": self.perturbations.hash}
         return {
             "vocabulary": self.table.vocabulary,

@@ -116,10 +116,33 @@ class Prepared:
     drain_seconds: float = DRAIN_SECONDS
     """Time for calls in flight after the run is stopped."""
 
-    def drop_controls(self) -> None:
-        """Leave out all control arms, as in a folder that began without any."""
-        self.attacks = [p for p in self.attacks if not isinstance(p.attack, ControlArm)]
-        self.controls = ControlPlan(is_default=True)
+    def keep_labels(self, known: Mapping[str, str]) -> None:
+        """Let attacks with a default label keep the label that the folder gave them.
+
+        A default label grows longer when another attack of the same name joins.
+
+        Args:
+            known: label -> hash of the attacks in the folder.
+        """
+        labels = {value: label for label, value in known.items()}
+        taken = {part.label for part in self.attacks}
+        renamed: dict[str, str] = {}
+        for i, part in enumerate(self.attacks):
+            old = labels.get(content_hash(part.attack.spec()))
+            if old is not None and old not in taken and not part.is_labelled:
+                self.attacks[i] = replace(part, label=old)
+                renamed[part.label] = old
+        # New control arms, and those left out, follow the label of their attack.
+        for i, part in enumerate(self.attacks):
+            if isinstance(part.attack, ControlArm):
+                ending = f" / {part.attack.control.name}"
+                of = part.label.removesuffix(ending)
+                if of in renamed:
+                    self.attacks[i] = replace(part, label=f"{renamed[of]}{ending}")
+        held = self.controls.left_out
+        self.controls = replace(
+            self.controls, left_out={renamed.get(of, of): each for of, each in held.items()}
+        )
 
     @property
     def backends(self) -> list[Backend]:
