@@ -20,10 +20,11 @@ from typing import Any
 
 import drawn_names
 import intervals
-import sizes
 import slices
 import victims
 from limits import beyond
+
+import sizes
 
 PARTS: dict[str, Callable[[int], Any]] = {
     "shares": intervals.shares,

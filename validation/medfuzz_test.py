@@ -30,7 +30,6 @@ from medstress.datasets.source import DatasetOptions
 from medstress.metrics.significance.control_costs import MAX_CALLS, TURNS, cost_of
 from medstress.metrics.significance.families import LEVEL, Null
 from medstress.metrics.significance.hardness import Statistic
-from medstress.metrics.significance.tests import p_of_flipped
 from medstress.stats.estimates import wilson_ends
 from medstress.stats.monte_carlo import TOLERANCE, ControlPlan, p_values
 
@@ -95,18 +94,10 @@ TESTS = {
     "matched, answers counted": Test(null=Null.MATCHED, statistic=Statistic.SHARE_CORRECT),
     "matched, attacker": Test(null=Null.MATCHED, written=True),
     "matched, attacker with 30 texts": Test(null=Null.MATCHED, written=True, repertoire=30),
-    "flipped": Test(null=Null.FLIPPED),
-    "flipped, attacker": Test(null=Null.FLIPPED, written=True),
     "neutral, 30": Test(null=Null.NEUTRAL, fixed=30),
     "neutral, 30, attacker": Test(null=Null.NEUTRAL, fixed=30, written=True),
-    "paraphrase, 30": Test(null=Null.PARAPHRASE, fixed=30, written=True),
-    "scrambled, 30": Test(null=Null.SCRAMBLED, fixed=30),
-    "best_of_k, 30": Test(null=Null.BEST_OF_K, fixed=30),
-    "best_of_k, 30, attacker": Test(null=Null.BEST_OF_K, fixed=30, written=True),
 }
-"""All nulls with all who can write their controls. A control of `paraphrase` and `scrambled` is one
-draw, as one of `neutral` is: what is planted is that it does to the target what the insertion does.
-"""
+"""Both nulls with all who can write their controls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,15 +105,13 @@ class Result:
     """Tests of attacked items."""
 
     p: Array
-    """Of every success; NaN where it could not be tested."""
+    """Of every success."""
     n_items: int
     """Attacked items."""
     conversations: NDArray[np.int64]
     """Of every success."""
     texts: NDArray[np.int64]
     """Controls that a role wrote for it."""
-    p_flipped: Array
-    """Of every success, among the matched loops that erred; NaN where there is none."""
 
     @property
     def n_rejected(self) -> int:
@@ -144,15 +133,13 @@ def estimate(rng: np.random.Generator, t: Array, statistic: Statistic) -> Array:
     )
 
 
-def attack(
-    rng: np.random.Generator, strength: Strength, n: int
-) -> tuple[Array, Array, NDArray[np.int64]]:
-    """Attack n items: of those that flipped their own t, t of what flipped them, and when."""
+def attack(rng: np.random.Generator, strength: Strength, n: int) -> tuple[Array, Array]:
+    """Attack n items: of those that flipped their own t, and t of what flipped them."""
     own = rng.beta(4, 1, n)
     tried = strength(rng, np.repeat(own[:, None], ATTEMPTS, axis=1))
     erred = rng.random(tried.shape) > reasoning(rng, tried)
     hit, first = erred.any(axis=1), erred.argmax(axis=1)
-    return own[hit], tried[hit, first[hit]], first[hit] + 1
+    return own[hit], tried[hit, first[hit]]
 
 
 def drawn(
@@ -176,13 +163,13 @@ def outcome(
         neutral: what neutral insertions do.
         biased: what the attacker's do; None: the same, so that there is nothing to find.
     """
-    own, t, used = attack(rng, biased or neutral, n)
+    own, t = attack(rng, biased or neutral, n)
     plan, observed = test.plan, estimate(rng, t, test.statistic)
     shape = (len(own), plan.most)
-    is_loop = test.null in (Null.MATCHED, Null.FLIPPED)
+    is_loop = test.null is Null.MATCHED
     n_looks = np.zeros(shape, dtype=np.int64)
     flipped: Flags = np.ones(shape, dtype=bool)
-    per_control = ATTEMPTS if is_loop or test.null is Null.BEST_OF_K else 1
+    per_control = ATTEMPTS if is_loop else 1
     texts = drawn(rng, neutral, own, plan.most * per_control, test.repertoire)
     tried = texts.reshape(*shape, per_control)
     shown = reasoning(rng, tried)
@@ -191,10 +178,6 @@ def outcome(
         erred = rng.random(tried.shape) > shown
         flipped, chosen = np.asarray(erred.any(axis=2)), erred.argmax(axis=2)
         n_looks = np.where(flipped, chosen + 1, ATTEMPTS)
-    elif test.null is Null.BEST_OF_K:
-        mine = np.arange(ATTEMPTS) < used[:, None, None]
-        chosen = np.where(mine, shown, np.inf).argmin(axis=2)
-        n_looks = np.repeat(used[:, None], plan.most, axis=1)
     controls = np.take_along_axis(tried, chosen[:, :, None], axis=2)[:, :, 0]
     hard = flipped & (estimate(rng, controls, test.statistic) <= observed[:, None] + TOLERANCE)
     return _decided(test, plan, n, hard, flipped, n_looks)
@@ -205,22 +188,18 @@ def _decided(
 ) -> Result:
     """p-values by medstress's own rule, and what was asked until it had them."""
     samples = test.statistic.n_samples
-    p, p_flipped, conversations, texts = [], [], [], []
+    p, conversations, texts = [], [], []
     for is_hard, has_flipped, looks in zip(hard, flipped, n_looks, strict=True):
-        counted = has_flipped if test.null is Null.FLIPPED else np.ones_like(has_flipped)
         end = plan.most
         if plan.fixed is None:
-            enough = np.flatnonzero(np.cumsum(is_hard & counted) >= plan.stop_at)
+            enough = np.flatnonzero(np.cumsum(is_hard) >= plan.stop_at)
             end = min(end, -(-(enough[0] + 1) // BLOCK) * BLOCK) if len(enough) else end
-        row = [bool(one) for one in is_hard[:end][counted[:end]]]
+        row = [bool(one) for one in is_hard[:end]]
         n_tried = int(looks[:end].sum()) or end
         n_distinct = None
         if test.repertoire is not None and test.repertoire < n_tried:
             n_distinct = len(row) * test.repertoire // n_tried
-        own_plan = plan if plan.is_done(row) else ControlPlan(fixed=len(row))
-        p.append(p_values(row, own_plan, n_distinct).p if row else np.nan)
-        among = p_of_flipped(list(is_hard[:end]), list(has_flipped[:end]), n_distinct)
-        p_flipped.append(among if test.null is Null.MATCHED and among is not None else np.nan)
+        p.append(p_values(row, plan, n_distinct).p)
         measured = int(has_flipped[:end].sum())
         conversations.append(int(looks[:end].sum()) + samples * (measured + 2))
         texts.append(n_tried if test.written else 0)
@@ -229,7 +208,6 @@ def _decided(
         n_items=n,
         conversations=np.array(conversations),
         texts=np.array(texts),
-        p_flipped=np.array(p_flipped),
     )
 
 

@@ -21,7 +21,7 @@ from medstress.core.seeding import rng_for
 from medstress.core.sentences import OUTSIDE, TaggedText
 from medstress.datasets import bc5cdr
 from medstress.datasets.source import DatasetOptions
-from medstress.entities.lexicon import FIRST_EDITION_SENTENCES, ONE_IN, noise_lexicon
+from medstress.entities.lexicon import ONE_IN, noise_lexicon
 
 PUBLISHED = 0.31
 TRIED = (1, 2, 3, 4, 5, 10, 20)
@@ -34,12 +34,12 @@ def main(folder: str) -> None:
     items = [item for item in loaded.items if isinstance(item, TaggedText)]
     shares = {}
     for n in TRIED:
-        lexicon = _lexicon(items, n)
+        lexicon = _lexicon(items, len(items) / n)
         shares[n] = outside_share(items, swapped(items, lexicon))
         print(f"words in at least {n:2} sentences: {shares[n]:.4f} of O tokens changed")
     best = min(shares, key=lambda n: abs(shares[n] - PUBLISHED))
     print(f"nearest to {PUBLISHED}: {best} (in use: {len(items) / ONE_IN:g})")
-    lexicon = _lexicon(items, None)
+    lexicon = _lexicon(items)
     found = swapped(items, lexicon)
     print(f"entity tokens of 4 or more characters changed: {entity_share(items, found):.4f}")
     per_sentence = [len(p.edits) / len(item.tokens) for item, p in zip(items, found, strict=True)]
@@ -49,15 +49,12 @@ def main(folder: str) -> None:
         print(f"{word} in the lexicon: {word in lexicon}")
     for n in SIZES:
         sample = Random(0).sample(items, min(n, len(items)))
-        both = [
-            outside_share(sample, swapped(sample, _lexicon(sample, k)))
-            for k in (None, FIRST_EDITION_SENTENCES)
-        ]
-        print(f"{len(sample):5} sentences: {both[0]:.3f} of O tokens (first edition {both[1]:.3f})")
+        share = outside_share(sample, swapped(sample, _lexicon(sample)))
+        print(f"{len(sample):5} sentences: {share:.3f} of O tokens")
 
 
-def _lexicon(items: Sequence[TaggedText], n_sentences: int | None) -> frozenset[str]:
-    return noise_lexicon(((item.tokens, item.labels) for item in items), n_sentences)
+def _lexicon(items: Sequence[TaggedText], one_in: float = ONE_IN) -> frozenset[str]:
+    return noise_lexicon(((item.tokens, item.labels) for item in items), one_in)
 
 
 def swapped(items: Sequence[TaggedText], lexicon: frozenset[str]) -> list[Perturbed]:

@@ -225,7 +225,7 @@ def test_who_may_read_a_run_is_no_part_of_what_it_is(bench, medstress):
     assert modes(bench.out)["run.sqlite"] == 0o640
 
 
-def test_a_folder_of_the_first_edition_keeps_its_mode_and_its_files_are_closed(bench, medstress):
+def test_a_folder_that_others_may_read_keeps_its_mode_and_its_files_are_closed(bench, medstress):
     assert bench.run() == 0
     bench.out.chmod(0o755)
     for path in bench.out.iterdir():

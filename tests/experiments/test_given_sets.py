@@ -252,7 +252,7 @@ def test_sets_of_others_compare_as_any_attack(folder: Path) -> None:
     (folder / "victim.py").write_text(VICTIM.replace("case % 2", "False"), encoding="utf-8")
     asked("b", dataset)
     verdict = ms.compare("a", "b")
-    primary = [row for row in verdict.as_json()["rows"] if row["role"] == "primary"]
+    primary = [row for row in verdict.as_json()["rows"] if row["decides"]]
     assert {row["metric"] for row in primary} == {"accuracy_after"}
     assert {row["verdict"] for row in primary} == {"better"}
 

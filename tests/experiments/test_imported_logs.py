@@ -213,7 +213,7 @@ def test_imported_runs_compare_and_meet_criteria_by_slice() -> None:
     best = write("made_up", [sample(i, i % 3) for i in range(N)], model="big")
     imported("b", best)
     rows = ms.compare("a", "b").as_json()["rows"]
-    (primary,) = [row for row in rows if row["role"] == "primary"]
+    (primary,) = [row for row in rows if row["decides"]]
     assert (primary["metric"], primary["verdict"]) == ("accuracy_after", "better")
     assert primary["n_pairs"] == N
 
@@ -432,7 +432,7 @@ def test_our_own_control_is_the_control_again_and_tools_compare_under_attack() -
     assert "no_op" not in summary["verdict"]["arms"][0]["attack"]
     assert verify_folder(Path("lm")).holds
     rows = ms.compare("lm", "inspect").as_json()["rows"]
-    (primary,) = [row for row in rows if row["role"] == "primary"]
+    (primary,) = [row for row in rows if row["decides"]]
     assert (primary["a"]["attack"], primary["n_pairs"]) == ("my_names", 12)
     assert primary["difference"]["value"] == 0
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -313,24 +310,6 @@ def test_people_override_a_rule_and_a_tie_leaves_it_unknown(found: Run, tmp_path
     judge(found, tmp_path, {refuted[0]: "no"}, reviewer="CD")
     row = by_item(found)[refuted[0]]
     assert (row.valid, row.first_valid_success, row.validity_reason) == (None, None, "review")
-
-
-def test_folders_of_the_first_edition_called_valid_what_is_unknown(
-    found: Run, workbench: ModuleType
-) -> None:
-    now, summary = by_item(found), row_of(found)
-    workbench.back_to_format_2(found.folder)
-    with closing(sqlite3.connect(found.folder / "run.sqlite")) as db, db:
-        stored = db.execute("SELECT id, result FROM trials WHERE verdict = 'flipped'").fetchall()
-        for number, text in stored:
-            result = json.loads(text)
-            at = result.pop("first_unrefuted_success", None)
-            if at is not None:
-                result |= {"valid": True, "validity_reason": "rule", "first_valid_success": at}
-            db.execute("UPDATE trials SET result = ? WHERE id = ?", (json.dumps(result), number))
-    assert by_item(found) == now
-    assert row_of(found) == summary
-    assert all(row.valid is not True for row in now.values())
 
 
 def test_no_page_shows_a_zero_for_what_is_unknown(found: Run, tmp_path: Path) -> None:

@@ -70,6 +70,9 @@ name = "medfuzz"
 attempts = 2
 runs = 1
 exemplars = 0
+[test]
+significance = false
+items = ["tiny-0", "tiny-1", "tiny-2"]
 """
 
 

@@ -324,19 +324,6 @@ def test_what_was_added_counts_from_the_first_moment_of_a_root(copy):
     assert any("since then were added: 2 rows of manifest" in line for line in found.sentences())
 
 
-def test_a_folder_of_an_earlier_format_is_not_verified_but_judged(copy, workbench):
-    workbench.back_to_format_2(copy)
-    (copy / "summary.json").unlink()
-    found = verify_folder(copy)
-    assert found.broken is None
-    assert found.n_judged == 96
-    assert not found.holds
-    told = "\n".join(found.sentences())
-    assert told.count("no chain") == 1
-    assert "all agree" not in told
-    assert "agree with their digests" not in told
-
-
 def test_every_refusal_is_a_sentence_for_people_even_beside_json(copy, tmp_path, capsys):
     (copy / "summary.json").unlink()
     for flags in ([], ["--json"]):

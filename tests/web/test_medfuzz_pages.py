@@ -64,7 +64,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "victim": {"name": "rule", **role("target")},
         "role": {"attacker": role("attacker"), "judge": role("judge")},
         "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "exemplars": 0},
-        "test": {"null": "neutral", "controls": 30, "faithfulness_slope": True},
+        "test": {"controls": 30},
     }
     done = run(experiment, folder / "run")
     pages = {"report": folder / "report.html", "cases": folder / "cases.html"}

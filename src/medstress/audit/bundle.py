@@ -24,7 +24,7 @@ from medstress.core.errors import StoreError, UsageError
 from medstress.files.versions import versions
 from medstress.results.export import export
 from medstress.results.load import StoredRun, open_run
-from medstress.results.root import NO_CHAIN, root_of
+from medstress.results.root import root_of
 from medstress.store.chain import Break
 from medstress.store.copying import copied
 from medstress.store.review_store import FILE as REVIEWS
@@ -118,8 +118,6 @@ def write_bundle(
 def _written(
     run: StoredRun, copy: Path, place: Path, report: Report, *, redact: bool, key: Path | None
 ) -> tuple[dict[str, Any], dict[str, Path]]:
-    if not run.has_chain:
-        raise StoreError(f"{NO_CHAIN}, so there is no root to bundle; run the same command again")
     head = _head_of(run, redact=redact)
     if (root := head["root"]) is None:
         raise StoreError("the run is not complete, so it has no root; run the same command again")

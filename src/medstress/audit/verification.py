@@ -24,7 +24,7 @@ class Verification:
     roots: list[str] = field(default_factory=list)
     """Every root that it once had."""
     root_note: str | None = None
-    """Why there is no root, or what came before the chain."""
+    """Why there is no root."""
     asked_root: str | None = None
     """The root that was kept elsewhere, if one was given and it is one of them."""
     added: dict[str, int] = field(default_factory=dict)
@@ -33,8 +33,6 @@ class Verification:
     """Trials that were judged again."""
     n_early: int = 0
     """Trials that held with fewer queries than their budget: that no more came is not judged."""
-    has_digests: bool = True
-    """Whether there is a chain; earlier formats had none."""
     not_judged: Counter[str] = field(default_factory=Counter)
     """Why trials were not judged -> how many."""
     not_compared: list[str] = field(default_factory=list)
@@ -66,7 +64,7 @@ class Verification:
             return
         if self.root is not None:
             yield f"root {self.root}"
-        if self.root_note is not None and self.has_digests:
+        if self.root_note is not None:
             yield self.root_note
         if self.asked_root is not None:
             rows = [plural(n, f"row of {table}", f"rows of {table}") for table, n in self._new()]
@@ -84,8 +82,7 @@ class Verification:
             yield f"{n} held below their budget of queries: that no more came is taken as stored"
         if self.n_analyses:
             n = plural(self.n_analyses, "question of analyses", "questions of analyses")
-            agree = "the answers agree with their digests; " if self.has_digests else ""
-            yield f"{n}: {agree}the findings are not computed again"
+            yield f"{n}: the answers agree with their digests; the findings are not computed again"
         yield from self.notes
         yield from self.doubts()
         if self.signature is not None:

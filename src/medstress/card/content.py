@@ -188,7 +188,7 @@ def card_of(run: StoredRun, victim: str | None = None) -> Card:
         started=experiment.get("started"),
         finished=experiment.get("finished"),
         medstress=(experiment.get("versions") or {}).get("medstress"),
-        sentences=[said["sentence"], *said["others"], *said["primary"], *said["validity"]],
+        sentences=[said["sentence"], *said["others"], *said["validity"]],
         arms=arms,
         slices=sorted(
             (each for each in slicing.get("worst") or () if each["victim"] == chosen),
@@ -318,7 +318,7 @@ def _fixed(manifest: Mapping[str, Any], experiment: Mapping[str, Any]) -> str:
             f"hash {fixed['hash']}."
         )
     began = f" (run begun {experiment['started']})" if experiment.get("started") else ""
-    more = len(fixed.get("added") or ())
+    more = fixed.get("extended", 0)
     looks = f"; items were added {plural(more, 'time')} after a look" if more else ""
     return f"Fixed before the first query{began}, hash {fixed['hash']}{looks}."
 

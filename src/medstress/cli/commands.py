@@ -119,8 +119,6 @@ def _shown(finished: Run, args: argparse.Namespace) -> int:
         code = show(stored)
         write_verdicts(stored, args)
     print(f"run: {finished.folder}   next: medstress report {finished.folder}")
-    if "compare" in finished.manifest()["config"]:
-        print(f"arms of [compare]: medstress compare {finished.folder}")
     return code
 
 
@@ -352,25 +350,16 @@ def _show_prompts(args: argparse.Namespace) -> int:
 def _dry_run(args: argparse.Namespace) -> int:
     from medstress.costs.experiment import estimate
     from medstress.costs.power import power_lines
-    from medstress.running.comparing import check_arms, check_factor
 
     experiment = given_experiment(args)
     if isinstance(experiment, Source):
         print(experiment.text)
     check_reached(args)
     with display(quiet=args.quiet, stop=args.stop) as watcher:
-        prepared = prepare(
-            experiment,
-            limit=args.limit,
-            overrides=args.set,
-            watcher=watcher,
-            formats=True,
-        )
-        check_arms(prepared)
+        prepared = prepare(experiment, limit=args.limit, overrides=args.set, watcher=watcher)
         shard = given_shard(args)
         folder = run_folder(prepared, args.out, shard)
         with opened_victims(prepared, watcher.note):
-            check_factor(prepared)
             costs = [*estimate(prepared, folder), *power_lines(prepared, folder)]
             costs += [*part_line(prepared, shard), *spread_line(args, prepared)]
             lines = [*costs, *dry_run_remarks(prepared)]

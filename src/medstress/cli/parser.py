@@ -55,8 +55,7 @@ READING = (
 """Commands that only read run folders."""
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
 max_failed; 2 an error you can fix (one sentence says how); 3 a complete run that misses a criterion
-([[require]]), a comparison that fails, or an alarm of the nightly gate; 130 interrupted, nothing
-lost"""
+([[require]]), or a comparison that fails; 130 interrupted, nothing lost"""
 
 
 def build_parser() -> argparse.ArgumentParser:

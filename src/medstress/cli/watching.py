@@ -18,7 +18,7 @@ from medstress.cli.look import Look, bar, wrapped
 from medstress.cli.screen import STYLES, Screen, screen, titled
 from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError
-from medstress.results.formats import decimal, plural
+from medstress.results.formats import plural
 from medstress.results.names import CONTROL_WORDS
 from medstress.results.table import Column, Format, Table, as_row, columns
 from medstress.stats.estimates import Estimate
@@ -31,7 +31,7 @@ _MODULE = "__main__.py"
 """What a run that was started as `python -m medstress` has for the name of the program."""
 _PREPARING = "a process prepares the run: nothing has been asked yet"
 _MOST_ROWS, _MOST_REASONS = 20, 3
-_LOST, _SEQUENCE = "Lost so far", "95 % sequence"
+_LOST = "Lost so far"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
@@ -112,8 +112,8 @@ def _print(out: Screen, readings: Sequence[Progress]) -> None:
 def fitted_lines(readings: Sequence[Progress], look: Look, height: int) -> list[Line]:
     """Return as much of `progress_lines` as a screen of so many lines shows.
 
-    Attacks are left out first, those that lose least before others, then the sentence on the
-    sequences. Counts, failures and the state of the process stay.
+    Attacks are left out first, those that lose least before others. Counts, failures and the state
+    of the process stay.
     """
     most = min(_MOST_ROWS, sum(not arm.is_control for arm in readings[-1].arms))
     lines = list(progress_lines(readings, look, most))
@@ -215,7 +215,7 @@ def _tables(found: Progress, look: Look, most: int) -> Iterator[Line]:
             f"{names.of('group', group)}"
         )
         yield from titled(look.fitted(title))
-        shape = Shape(bar=_LOST, brief=_brief(found, arms), firm=frozenset({_SEQUENCE}))
+        shape = Shape(bar=_LOST, brief=_brief(found, arms))
         yield from fit(_table(found, arms), look, shape)
     if len(attacks) > len(shown):
         left = plural(len(attacks) - len(shown), "attack")
@@ -249,7 +249,6 @@ def _brief(found: Progress, arms: list[ArmProgress]) -> frozenset[str]:
 def _table(found: Progress, arms: list[ArmProgress]) -> Table:
     controls = _controls(found, arms)
     is_judged = any(arm.is_judged for arm in arms)
-    rates = (Column(heading=_LOST, format=Format.SHARE), *columns(Format.TEXT, _SEQUENCE))
     return Table(
         name="progress",
         caption="Attacks so far",
@@ -257,7 +256,7 @@ def _table(found: Progress, arms: list[ArmProgress]) -> Table:
             *columns(Format.TEXT, "Attack"),
             *columns(Format.COUNT, "Ended"),
             *(Column(heading=_heading(name), format=Format.SHARE) for name in controls),
-            *((*rates, *columns(Format.COUNT, "Items in it")) if is_judged else ()),
+            *columns(Format.SHARE, *((_LOST,) if is_judged else ())),
         ),
         rows=tuple(
             as_row(
@@ -267,15 +266,11 @@ def _table(found: Progress, arms: list[ArmProgress]) -> Table:
                     None if members[i] is None else _rate(members[i])
                     for members in controls.values()
                 ),
-                *((_rate(arm), _sequence(arm), arm.n_entered) if is_judged else ()),
+                *((_rate(arm),) if is_judged else ()),
             )
             for i, arm in enumerate(arms)
         ),
     )
-
-
-def _sequence(arm: ArmProgress) -> str | None:
-    return None if arm.ends is None else f"[{decimal(arm.ends[0])}, {decimal(arm.ends[1])}]"
 
 
 def _rate(arm: ArmProgress | None) -> Estimate | None:
@@ -288,29 +283,17 @@ def _rate(arm: ArmProgress | None) -> Estimate | None:
 
 def _provisos(found: Progress) -> Iterator[str]:
     """Yield what is to be known of the numbers of a table."""
-    if found.arms and found.n_ended < found.n_planned and not found.is_decided:
+    if found.arms and found.n_ended < found.n_planned:
         yield (
             "Trials that have ended are not a random part of the run: until it is complete, rates "
             "may be too low or too high."
         )
-    if not any(arm.ends for arm in found.arms):
-        return
-    order = (
-        "in an order drawn by lot before the first query"
-        if found.in_random_order
-        else "in the order of the file, which is taken to be no particular one"
-    )
-    yield (
-        "95 % confidence sequences of what each attack takes, unreadable and failed answers at "
-        f"their worst: they hold however often one looks. Items enter {order}, each once all "
-        "before it have ended."
-    )
 
 
 def _process(found: Progress) -> str:
     changed = found.process.changed
     since = "" if changed is None else f"last change {duration(max(0.0, found.at - changed))} ago"
-    if found.is_complete or found.is_decided:
+    if found.is_complete:
         return since
     if found.process.is_locked:
         return f"its process lives; {since}"
@@ -326,8 +309,6 @@ def last_words(found: Progress) -> str:
     """Return why the watching ends."""
     if found.is_complete:
         return f"complete: every one of {plural(found.n_planned, 'planned trial')} has ended"
-    if found.is_decided:
-        return "complete: it ended early, because every criterion is decided"
     left = found.n_planned - found.n_ended
     missing = (
         f"{plural(left, 'trial')} of {found.n_planned:,} missing"

@@ -118,7 +118,7 @@ def item_rows(reader: RunReader) -> Iterator[Row]:
 class Probes:
     """Finds the queries that probe the victim, for example for the span that matters.
 
-    A trial notes its probes when it ends. For unfinished trials and those of earlier versions,
+    A trial notes its probes when it ends. For unfinished trials,
     probes of the shipped attacks are recognised by their edits, which delete a span.
     """
 

@@ -32,8 +32,6 @@ PLAN: Mapping[str, tuple[str, ...]] = {
     "parts": (),
     "attacks": (),
     "controls": (),
-    "sensitivity": (),
-    "primary": (),
     "fixed_family": (),
     "require": (),
     "slices": (),

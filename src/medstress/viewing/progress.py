@@ -10,11 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from medstress.core.clusters import clusters_by_dataset
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
@@ -23,11 +21,8 @@ from medstress.experiment.file.config import LIMITS
 from medstress.experiment.plan.spending import describe_spending
 from medstress.kinds import kind_of
 from medstress.metrics.counts import is_eligible, is_flipped
-from medstress.metrics.watching import EXTENDED, Watch
 from medstress.results.load import StoredRun, open_run
 from medstress.results.names import Names, names_of
-from medstress.running.deciding import DECIDED
-from medstress.store.begun import BegunInOrder
 from medstress.store.copying import copied
 from medstress.store.reader import StoredTrial
 from medstress.viewing.liveness import Liveness, liveness
@@ -35,8 +30,6 @@ from medstress.viewing.liveness import Liveness, liveness
 Place: TypeAlias = tuple[str, str, str, str]
 """(data set, group, victim, attack)."""
 
-_EVERY_QUERY = 1 << 62
-"""A budget that no attack has: a success counts whenever it came."""
 _WINDOW = 12
 """Readings over which the speed is measured that foretells the end."""
 
@@ -55,10 +48,6 @@ class ArmProgress:
     """Those that were right before any change."""
     n_lost: int
     """Those of them that the attack flipped."""
-    ends: tuple[float, float] | None
-    """The confidence sequence of the share that is lost; None before the first item entered."""
-    n_entered: int
-    """Items, or documents, that entered it."""
     is_judged: bool = True
     """False if it only moves scores, none of which is right or wrong."""
 
@@ -89,16 +78,12 @@ class Progress:
     """How long the run has asked so far, in all its processes; None where that is not known."""
     is_complete: bool
     """Whether every planned trial and analysis has ended."""
-    is_decided: bool
-    """Whether it ended early, because every criterion was decided."""
-    in_random_order: bool
-    """Whether items come in an order that was drawn by lot."""
     command: str | None
     """The command that started it."""
     limits: tuple[str, ...]
     """Keys of its limits, which may have ended it."""
     arms: tuple[ArmProgress, ...]
-    """Every arm that has begun, in the order of the plan."""
+    """Every arm with a trial that has ended, in the order of the plan."""
     n_failed: int
     """Trials that failed."""
     failures: tuple[tuple[str, int], ...]
@@ -110,8 +95,8 @@ class Progress:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come: complete, decided, or nobody works on it."""
-        return self.is_complete or self.is_decided or not self.process.is_alive(self.at)
+        """Whether nothing more will come: complete, or nobody works on it."""
+        return self.is_complete or not self.process.is_alive(self.at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,8 +203,6 @@ def progress_of(run: StoredRun, now: float, process: Liveness) -> Progress:
         usd=usd,
         seconds=_seconds(manifest, now, process),
         is_complete=bool(manifest.get("complete")),
-        is_decided=bool((manifest.get(DECIDED) or {}).get("final")),
-        in_random_order=settings.get("stop_when") is not None,
         command=manifest.get("command"),
         limits=tuple(key for key in LIMITS if settings.get(key) is not None),
         arms=tuple(_arms(run, ended)),
@@ -242,73 +225,25 @@ def _seconds(manifest: Mapping[str, Any], now: float, process: Liveness) -> floa
 
 
 def _arms(run: StoredRun, ended: Sequence[StoredTrial]) -> Iterator[ArmProgress]:
-    """Yield every arm with its confidence sequence."""
+    """Yield every arm."""
     items = run.items()
-    clusters = clusters_by_dataset(items.values())
-    rows = {one.trial: _row(one, items[one.item][1], clusters) for one in ended}
-    begun = run.begun()
-    unfinished = _unfinished(begun, rows, int(run.manifest.get("n_planned") or 0))
     specs: Mapping[str, Any] = run.manifest.get("attacks") or {}
-    by_arm: dict[Place, list[BegunInOrder]] = {}
-    for one in begun:
-        by_arm.setdefault((one.dataset, one.group, one.victim, one.attack), []).append(one)
-    for place, trials in by_arm.items():
-        known = [rows[one.trial] for one in trials if one.trial in rows]
-        watch = _watched(trials, rows, clusters[place[0]], unfinished)
-        is_judged = all(row.verdict != Verdict.MEASURED for row in known)
+    by_arm: dict[Place, list[TrialRow]] = {}
+    for one in sorted(ended, key=lambda one: one.trial):
+        place = (one.dataset, one.group, one.victim, one.attack)
+        by_arm.setdefault(place, []).append(_row(one, items[one.item][1]))
+    for place, rows in by_arm.items():
         yield ArmProgress(
             place=place,
             is_control="control_of" in (specs.get(place[3]) or {}),
-            n_ended=len(known),
-            n_eligible=sum(map(is_eligible, known)),
-            n_lost=sum(map(is_flipped, known)),
-            ends=watch.ends if watch.n and is_judged else None,
-            n_entered=watch.n,
-            is_judged=is_judged,
+            n_ended=len(rows),
+            n_eligible=sum(map(is_eligible, rows)),
+            n_lost=sum(map(is_flipped, rows)),
+            is_judged=all(row.verdict != Verdict.MEASURED for row in rows),
         )
 
 
-def _unfinished(
-    begun: Sequence[BegunInOrder], rows: Mapping[int, TrialRow], n_planned: int
-) -> tuple[str, str] | None:
-    """Return the data set and item of which trials may still have to begin; None at the end.
-
-    Trials begin in the order of the plan, item by item, so it can only be the last.
-    """
-    if not begun or len(rows) >= n_planned:
-        return None
-    last = max(begun, key=lambda one: one.trial)
-    return last.dataset, last.item_id
-
-
-def _watched(
-    trials: Sequence[BegunInOrder],
-    rows: Mapping[int, TrialRow],
-    clusters: Mapping[str, str],
-    unfinished: tuple[str, str] | None,
-) -> Watch:
-    """Let the items of an arm enter a sequence, in the order of the plan.
-
-    Each enters once all before it have ended: in the order of completion the sequence would be
-    wrong, because flips end first. Items of one document enter together where they stand together;
-    a document that comes again, as after an extension, enters once.
-    """
-    watch = Watch({"metric": "asr"}, _EVERY_QUERY, EXTENDED)
-    seen: set[str] = set()
-    last = None
-    if unfinished is not None and unfinished[0] == trials[0].dataset:
-        last = clusters.get(unfinished[1])
-    for cluster, members in groupby(trials, key=lambda one: clusters[one.item_id]):
-        block = [one.trial for one in members]
-        if cluster == last or any(trial not in rows for trial in block):
-            break
-        if cluster not in seen:
-            seen.add(cluster)
-            watch.take([rows[trial] for trial in block])
-    return watch
-
-
-def _row(trial: StoredTrial, item: Any, clusters: Mapping[str, Mapping[str, str]]) -> TrialRow:
+def _row(trial: StoredTrial, item: Any) -> TrialRow:
     """Return what rates read of a trial; its texts and prompts are left out, for they take time."""
     result = trial.result
     answer: Sequence[Any] = result.get("first_after") or result.get("after") or (None,)
@@ -330,7 +265,6 @@ def _row(trial: StoredTrial, item: Any, clusters: Mapping[str, Mapping[str, str]
         "n_unreadable": result.get("n_unreadable", 0),
         "first_success": result.get("first_success"),
         "first_success_answer": answer[0],
-        "cluster": clusters[trial.dataset][item.id],
     }
     return TrialRow(**{**_BLANK, **known})
 

@@ -1,18 +1,15 @@
-"""How far a run is: planted rates, and sequences that items enter in their order."""
+"""How far a run is: planted rates."""
 
 from __future__ import annotations
 
 import os
-import random
 from dataclasses import replace
 
 import pytest
 
-from medstress.core.outcomes import Verdict
 from medstress.results.names import Names
-from medstress.store.begun import BegunInOrder
 from medstress.viewing.liveness import QUIET_SECONDS, Liveness, liveness
-from medstress.viewing.progress import Progress, _unfinished, _watched, pace
+from medstress.viewing.progress import Progress, pace
 
 LIVES = Liveness(is_locked=True, process_seconds=100.0, has_log=True, changed=0.0)
 
@@ -21,7 +18,7 @@ def reading(at: float, ended: int, calls: int, **changes: object) -> Progress:
     given = {
         "at": at, "name": "x", "names": Names(), "n_planned": 1000, "n_ended": ended,
         "n_calls": calls, "tokens_in": 0, "tokens_out": 0, "usd": None, "seconds": at,
-        "is_complete": False, "is_decided": False, "in_random_order": False, "command": None,
+        "is_complete": False, "command": None,
         "limits": (), "arms": (), "n_failed": 0, "failures": (), "process": LIVES,
     }  # fmt: skip
     return Progress(**{**given, **changes})
@@ -54,10 +51,9 @@ def test_a_run_that_stands_still_has_no_end_and_does_not_divide_by_0():
     assert pace([still[0], still[0]]).trials_per_second is None
 
 
-def test_a_run_is_over_if_it_is_complete_or_decided_or_nobody_works_on_it():
+def test_a_run_is_over_if_it_is_complete_or_nobody_works_on_it():
     assert not reading(1, 1, 1).is_over
     assert reading(1, 1, 1, is_complete=True).is_over
-    assert reading(1, 1, 1, is_decided=True).is_over
     gone = replace(LIVES, is_locked=False, has_log=False)
     assert reading(1, 1, 1, process=gone).is_over
 
@@ -93,66 +89,3 @@ def test_who_holds_the_lock_is_read_from_the_list_of_the_system(tmp_path):
 )
 def test_a_process_lives_where_its_lock_or_its_log_says_so(seen, is_alive):
     assert replace(LIVES, **seen).is_alive(100.0) is is_alive
-
-
-def trials_of(make, n: int, *, lost: set[int], seeds: int = 1):
-    begun, rows = [], {}
-    for number in range(n * seeds):
-        item = f"q{number // seeds}"
-        place = {"dataset": "d", "group": "g", "victim": "v", "attack": "a"}
-        begun.append(BegunInOrder(trial=number, item_id=item, **place))
-        flips = number // seeds in lost
-        given = {"verdict": Verdict.FLIPPED, "first_success_answer": "B"} if flips else {}
-        rows[number] = make(item_id=item, cluster=item, seed=number % seeds, **given)
-    clusters = {one.item_id: one.item_id for one in begun}
-    return begun, rows, clusters
-
-
-def test_items_enter_in_their_order_once_all_before_them_have_ended(trial):
-    begun, rows, clusters = trials_of(trial, 20, lost={3})
-    assert _watched(begun, rows, clusters, None).n == 20
-    late = {number: row for number, row in rows.items() if number != 7}
-    assert _watched(begun, late, clusters, None).n == 7
-    assert _watched(begun, {}, clusters, None).n == 0
-
-
-def test_an_item_of_which_trials_may_still_begin_does_not_enter(trial):
-    begun, rows, clusters = trials_of(trial, 5, lost=set(), seeds=2)
-    assert _unfinished(begun, rows, 12) == ("d", "q4")
-    assert _unfinished(begun, rows, 10) is None
-    assert _watched(begun, rows, clusters, ("d", "q4")).n == 4
-    assert _watched(begun, rows, clusters, ("other", "q4")).n == 5
-
-
-def test_a_document_enters_once(trial):
-    begun, rows, clusters = trials_of(trial, 6, lost=set())
-    clusters |= {"q0": "one", "q1": "one", "q3": "one"}
-    assert _watched(begun, rows, clusters, None).n == 4
-
-
-def test_what_unreadable_answers_leave_open_stays_inside(trial):
-    begun, rows, clusters = trials_of(trial, 60, lost=set())
-    narrow = _watched(begun, rows, clusters, None).ends[1]
-    rows = {number: replace(row, n_unreadable=1) for number, row in rows.items()}
-    low, high = _watched(begun, rows, clusters, None).ends
-    assert narrow < 0.2
-    assert low == 0.0
-    assert high == 1.0
-
-
-def test_the_sequence_holds_at_every_look_however_trials_end(trial):
-    """Flips end first; in the order of completion the interval would miss nearly always."""
-    rng, share, wrong = random.Random(0), 0.3, 0
-    n, runs = 60, 50
-    for _ in range(runs):
-        lost = {i for i in range(n) if rng.random() < share}
-        begun, rows, clusters = trials_of(trial, n, lost=lost)
-        order = sorted(rows, key=lambda i: i + (0 if i in lost else 25))
-        ended, missed = {}, False
-        for step, number in enumerate(order):
-            ended[number] = rows[number]
-            if step % 12 == 0:
-                low, high = _watched(begun, ended, clusters, None).ends
-                missed |= not low <= share <= high
-        wrong += missed
-    assert wrong <= 0.12 * runs
