@@ -1,12 +1,12 @@
 """Fit the one number of the noise lexicon, and compare its noise with the published statistics.
 
-    python scripts/fit_noise_lexicon.py FOLDER
+    python data/build/fit_noise_lexicon.py FOLDER
 
 FOLDER holds train.tsv of BC5CDR-chemical. For each number of its sentences in which a general word
 must stand, it prints the share of O tokens that swap noise changes (seed 0); of the one nearest to
 the published 31 % `medstress.entities.lexicon.ONE_IN` is made. Then the other statistics that
 METHODS 4.2 recovered of the published files, for that number, and how the share of O tokens depends
-on the size of the corpus, with the frequency in use and with the number of the first edition.
+on the size of the corpus.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`valid` from the search, from people and from folders of the first edition, end to end."""
+"""`valid` from the search, and from people, end to end."""
 
 from __future__ import annotations
 
