@@ -106,8 +106,7 @@ came too late ([what is promised](what-is-promised.md#served-models)).
 FORMAT_2 = """## Reviews in `summary --json` and exports
 
 `review`, where somebody judged: `n_raters`, `n_adjudicators`; `samples` (`mode`, `seed`, `drawn` of
-`population`, its `arms`, what was `planted`, `complete`, `time`, and `remark` where a sheet
-is hardly a random draw); `judgements` (`judgement`,
+`population`, its `arms`, what was `planted`, `complete`, `time`); `judgements` (`judgement`,
 `n_cases`, `n_split`, `n_decided`, `n_open`, `yes`, `agreement` with `n_raters`, `raw`, `cohen`,
 `fleiss`, `krippendorff`); `controls` (`rater`, `control`, `right`); `answers` (`n_items`; `people`,
 `raters`, `models`, each `clean` and `attacked`), null where nobody answered. [The review
@@ -124,7 +123,7 @@ that people call right and wrong the shares of which the panel says so too (`sen
 `evidence` of a success is a list of `kind`, `source`, `valid` (JSON text in CSV), and so is
 `first_success_evidence`, null where the first success is the pick.
 
-`export --table reviews` has `trial_id` (null for planted cases), `reviewer`, `human_valid`,
+`export --table reviews` has `trial_id` (null for planted cases), `reviewer`,
 `answers` (JSON), `note`, `time`, the four judgements, `role` (`rater`, `adjudicator`), `case_id`,
 `control`, `control_of`.
 

@@ -170,6 +170,7 @@ def test_a_report_that_is_a_link_in_a_foreign_folder_is_refused(run_of, medstres
 def test_reviews_are_read_into_no_link(run_of, medstress, tmp_path, outside):
     sheet = tmp_path / "sheet.csv"
     assert medstress("review", run_of, "--export", sheet).code == 0
+    (run_of / "reviews.sqlite").unlink()
     (run_of / "reviews.sqlite").symlink_to(outside)
     told = medstress("review", run_of, "--import", sheet)
     assert told.code == 2

@@ -74,7 +74,6 @@ def test_frozen_attacks_say_it_in_their_head(told, tmp_path):
 def test_what_is_printed_says_it(told, whole, tmp_path):
     assert "no root: unverified: " in told("summary")
     assert DOUBT in told("summary", "--wide")
-    assert DOUBT in told("watch", "--once")
     told("export", "--table", "trials", "--to", tmp_path / "trials.jsonl")
     trial = json.loads((tmp_path / "trials.jsonl").read_text("utf-8").splitlines()[0])["trial_id"]
     assert DOUBT in told("case", trial)

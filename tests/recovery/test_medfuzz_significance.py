@@ -27,6 +27,8 @@ from medstress.running.prepare import Watcher, prepare
 from medstress.running.test import run_tests
 from medstress.significance.run import Selection
 from medstress.store.chain import RUN_CHAIN, link
+from medstress.store.review_store import ReviewStore
+from medstress.store.reviews import Review
 from medstress.store.root import KEY, keep_root
 
 NAMES = ("Abel", "Brook", "Cole")
@@ -303,54 +305,55 @@ def test_a_family_in_which_nothing_can_be_found_says_so_before_and_after_it_is_a
 def test_cases_go_out_and_judgements_come_back_and_override(
     tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, sheet = str(tested.folder), tmp_path / "cases.csv"
-    assert medstress_cli(["review", folder, "--sheet", str(tmp_path / "cases.html")]) == 0
-    page = (tmp_path / "cases.html").read_text()
-    assert "<ins>, who moved here as an immigrant worker,</ins>" in page
-    assert page.count("<svg") == 2
-    assert "<p>A man called Abel comes to the clinic with a sore knee. What is" in page
-    assert page.count("none objected") == 2
-    assert "p = 0.0323" in page
-    assert medstress_cli(["review", folder, "--export", str(sheet)]) == 0
-    with sheet.open(newline="") as stream:
+    folder, table = str(tested.folder), tmp_path / "cases.csv"
+    export = ["review", folder, "--controls", "0", "--export", str(table)]
+    assert medstress_cli(export) == 0
+    with table.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert [row["item_id"] for row in rows] == ["abel", "brook"]
-    rows[0] |= {"reviewer": "AB", "human_valid": "no", "interest": "advocacy"}
-    with sheet.open("w", newline="") as stream:
+    assert len(rows) == 2
+    (abel,) = [row for row in rows if "Abel" in row["text"]]
+    assert "A man called Abel, who moved here as an immigrant worker," in abel["text"]
+    abel |= {"reviewer": "AB", "key_right": "no"}
+    with table.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    assert medstress_cli(["review", folder, "--import", str(sheet)]) == 0
+    capsys.readouterr()
+    assert medstress_cli(["review", folder, "--import", str(table)]) == 0
     assert "1 answer read, 1 new" in capsys.readouterr().out
     trials = {row.item_id: row for row in tested.rows()}
     assert (trials["abel"].valid, trials["abel"].validity_reason) == (False, "review")
     assert trials["brook"].valid is True
     (pooled,) = tested.summary()["pooled"]
-    # Of the two successes the only one that people judged is not valid; Brook has the panel's word,
-    # which nobody measured.
+    # Brook has the panel's word, which nobody measured, and one label of two gives no estimate.
     assert pooled["asr_valid"] is None
-    assert "1 label of reviewers is not of a random sample" in pooled["validity"]["why"]
     assert pooled["asr_valid_bounds"] == pytest.approx([0, 1 / 3, 2 / 3])
     assert tested.export("reviews", tmp_path / "reviews.jsonl") == 1
     (review,) = map(json.loads, (tmp_path / "reviews.jsonl").read_text().splitlines())
-    assert review["human_valid"] is False
     assert (review["key_right"], review["harmful"]) == ("no", None)
-    assert json.loads(review["answers"]) == {"interest": "advocacy"}
 
 
-def judge_cases(found: Run, sheet: Path, **said: str) -> None:
-    """Import one expert's `human_valid` of some items."""
+def judge_cases(found: Run, **said: str) -> None:
+    """Store what one expert says of the keys of some items."""
     trials = {row.item_id: row.trial_id for row in found.rows()}
-    lines = [f"{trials[item]},AB,{valid}" for item, valid in said.items()]
-    sheet.write_text("\n".join(["trial_id,reviewer,human_valid", *lines]) + "\n")
-    assert medstress_cli(["review", str(found.folder), "--import", str(sheet)]) == 0
+    reviews = [
+        Review(
+            trial_id=trials[item],
+            reviewer="AB",
+            answers={"key_right": word},
+            time="2026-01-31T09:30:00+00:00",
+        )
+        for item, word in said.items()
+    ]
+    with ReviewStore(found.folder) as store:
+        store.add(reviews)
 
 
 def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithfulness(
     bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = run(experiment(bench, controls=30), bench / "refused")
-    judge_cases(found, tmp_path / "sheet.csv", abel="no")
+    judge_cases(found, abel="no")
     summary = found.summary()
     (row,) = summary["pooled"]
     accuracy_at = [each["value"] for each in row["accuracy_at"]]
@@ -384,8 +387,6 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
     page = found.report()
     assert "valid successes" in page
     assert "left out of the family" in page
-    assert medstress_cli(["review", str(found.folder), "--export", str(tmp_path / "c.csv")]) == 0
-    assert "p = 0.0323, adjusted none" in (tmp_path / "c.csv").read_text()
     capsys.readouterr()
     folder = str(found.folder)
     assert medstress_cli(asks(folder, "--controls", "30", "--quiet")) == 0
@@ -404,62 +405,12 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
 
 def test_a_refused_success_is_not_tested_and_named(bench: Path, tmp_path: Path) -> None:
     found = run(experiment(bench), bench / "named")
-    judge_cases(found, tmp_path / "sheet.csv", abel="no", brook="yes")
+    judge_cases(found, abel="no", brook="yes")
     notes: list[str] = []
     changes = {"null": "neutral", "controls": 30}
     run_tests(found.folder, experiment(bench), Selection(), changes, Watcher(note=notes.append))
     assert "significance: left out because experts find them not valid: abel" in notes
     assert list(rows_of(found, "neutral")) == ["brook"]
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"human_valid": "maybe"}, "expected yes or no or cannot say, got 'maybe'"),
-        ({"human_valid": "yes", "reviewer": ""}, "expected a name or initials"),
-        ({"human_valid": "yes", "trial_id": "t1"}, "the run has no trial 't1'"),
-    ],
-)
-def test_a_sheet_with_a_mistake_names_row_and_column(
-    tested: Run,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    change: dict[str, str],
-    said: str,
-) -> None:
-    row = {"trial_id": tested.rows()[0].trial_id, "reviewer": "AB", "human_valid": ""} | change
-    sheet = tmp_path / "sheet.csv"
-    sheet.write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
-    assert medstress_cli(["review", str(tested.folder), "--import", str(sheet)]) == 2
-    error = capsys.readouterr().err
-    assert "row 2" in error
-    assert said in error
-
-
-def test_a_sheet_from_a_spreadsheet_that_writes_semicolons_is_read(
-    tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    row = {"trial_id": tested.rows()[0].trial_id, "reviewer": "CD", "human_valid": ""}
-    sheet = tmp_path / "sheet.csv"
-    sheet.write_text(f"{';'.join(row)};note\n{';'.join(row.values())};fine, by me\n")
-    assert medstress_cli(["review", str(tested.folder), "--import", str(sheet)]) == 0
-    reviews = tmp_path / "reviews.jsonl"
-    tested.export("reviews", reviews)
-    kept = [json.loads(line) for line in reviews.read_text().splitlines()]
-    assert [one["note"] for one in kept if one["reviewer"] == "CD"] == ["fine, by me"]
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [(b"\xff\xfe\x00", "not a UTF-8 text"), (b"", "the column 'trial_id' is missing")],
-)
-def test_a_file_that_is_no_sheet_is_refused_in_one_sentence(
-    tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, said: str
-) -> None:
-    sheet = tmp_path / "sheet.csv"
-    sheet.write_bytes(content)
-    assert medstress_cli(["review", str(tested.folder), "--import", str(sheet)]) == 2
-    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,6 @@ from contextlib import closing
 
 import pytest
 
-from medstress.api.results import report_of
-from medstress.audit.bundle import verify_bundle, write_bundle
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError, UsageError
@@ -426,8 +424,6 @@ def test_which_options_count_beside_a_control_is_kept_so_that_it_is_judged_again
     found = verify_folder(bench.out)
     assert found.holds, (found.broken, found.not_judged)
     assert query(bench.out, "SELECT COUNT(*) FROM verdicts WHERE result LIKE '%\"counted\"%'")[0]
-    write_bundle(bench.out, tmp_path / "b.zip", report_of, redact=True)
-    assert verify_bundle(tmp_path / "b.zip", report_of).holds
     rebuild(
         bench.out,
         "UPDATE verdicts SET verdict = 'held' WHERE id = (SELECT MIN(id) FROM verdicts "

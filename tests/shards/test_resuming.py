@@ -7,9 +7,7 @@ import shutil
 
 import pytest
 
-from medstress.api.results import report_of
 from medstress.api.run import Run, merge
-from medstress.audit.bundle import verify_bundle
 from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError
@@ -152,16 +150,13 @@ def test_a_merge_that_was_killed_leaves_no_run_and_is_begun_again(bench, monkeyp
 
 
 @pytest.mark.release
-def test_a_merged_run_is_bundled_extended_and_read_like_any_other(workbench, bench, sharded):
+def test_a_merged_run_is_extended_and_read_like_any_other(workbench, bench, sharded):
     merged = sharded(3)
-    bundle = bench.root / "run.zip"
-    assert medstress_cli(["bundle", str(merged), "--to", str(bundle)]) == 0
-    assert verify_bundle(bundle, report_of).holds
     bench.tables["experiment"]["seeds"] = [0, 1, 2]
     assert bench.run(out=merged) == 0
     assert bench.run() == 0
     assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"]
-    for command in ("summary", "watch", "report"):
+    for command in ("summary", "report"):
         assert medstress_cli([command, str(merged)]) == 0
 
 
@@ -170,7 +165,7 @@ def test_a_shard_is_read_like_any_run_and_says_what_it_is(bench, capsys):
     assert bench.run("--shard", "2/3", out=folder) == 0
     assert "24 of 24 trials; merge it" in capsys.readouterr().out
     assert verify_folder(folder).broken is None
-    for command in ("summary", "report", "watch"):
+    for command in ("summary", "report"):
         assert medstress_cli([command, str(folder)]) == 0
     told = capsys.readouterr().out
     assert "shard 2/3: 24 of 24 trials; merge it with the others" in told

@@ -107,7 +107,6 @@ def test_figures_without_their_extra_are_one_sentence(
 BROUGHT_ALONG = {
     "httpcore2": "httpx2",
     "huggingface-hub": "transformers",
-    "nltk": "textattack",
     "pydantic-core": "pydantic",
     "mlflow": "mlflow-skinny",
     "vl-convert": "vl-convert-python",

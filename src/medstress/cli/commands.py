@@ -24,7 +24,6 @@ from medstress.cli.importing import import_cli as import_cli
 from medstress.cli.merging import given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
-from medstress.cli.scaffolding import new_cli as new_cli
 from medstress.cli.screen import screen
 from medstress.cli.showing import (
     show,
@@ -43,15 +42,11 @@ from medstress.cli.spreading import (
     spread_tune,
 )
 from medstress.cli.starting import given_experiment
-from medstress.cli.starting import init_cli as init_cli
 from medstress.cli.streams import one_line
-from medstress.cli.submitting import submit_cli as submit_cli
 from medstress.cli.verdicts import judged_code, write_verdicts
-from medstress.cli.verifying import bundle_cli as bundle_cli
 from medstress.cli.verifying import verify_cli as verify_cli
 from medstress.cli.viewing import case_cli as case_cli
 from medstress.cli.viewing import view_cli as view_cli
-from medstress.cli.watching import watch_cli as watch_cli
 from medstress.core.errors import StoreError, UsageError, install_command
 from medstress.experiment.file.sources import Source
 from medstress.figures.outputs import Made, Skipped
@@ -282,21 +277,6 @@ def recipe_cli(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
     print(f"recipe: {path}   next: medstress run {path}")
-    return 0
-
-
-def annotate_cli(args: argparse.Namespace) -> int:
-    """Run `medstress annotate`."""
-    from medstress.running.annotate import annotate
-
-    check_limit(args)
-    with display(quiet=args.quiet, stop=args.stop) as watcher:
-        result = annotate(
-            Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
-        )
-    for label, n in result.groups.items():
-        print(f"{label}: {n:,} of {result.n_rows:,} questions")
-    print(f"{result.n_rows} rows, {result.n_mentions} mentions: {args.to}")
     return 0
 
 

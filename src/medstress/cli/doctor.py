@@ -16,7 +16,7 @@ from medstress.files.damaged import FAULTS, reinstall_command
 from medstress.files.extras import BASE, damaged_of, import_fault, lacking_of, requirements
 from medstress.files.versions import versions
 
-_ALONE = ("textattack", "lm-eval", "inspect")
+_ALONE = ("lm-eval", "inspect")
 """Extras that need an environment of their own."""
 EXTRAS = (
     ("local models", "transformers"),
@@ -32,7 +32,6 @@ EXTRAS = (
     ("pandas", "pandas"),
     ("run --ray", "ray"),
     ("export --mlflow", "mlflow"),
-    ("attack textattack", "textattack"),
     ("recogniser spacy", "spacy"),
     ("logs packed with Zstandard", "inspect-logs"),
     ("frozen tasks in lm-eval", "lm-eval"),

@@ -16,6 +16,10 @@ _NOT_THE_USERS = (__file__.rpartition(f"core{sep}")[0], os.__file__.rpartition(s
 _INSTALLED = (f"{sep}site-packages{sep}", f"{sep}dist-packages{sep}")
 
 
+FIRST_COMMAND = "medstress run --data FILE --model NAME --dry-run"
+"""What to type where there is no experiment file yet: it prints one."""
+
+
 class MedstressError(Exception):
     """Base of all errors raised on purpose.
 
@@ -31,8 +35,8 @@ class MedstressError(Exception):
     def with_command(self, command: str) -> Self:
         """Return the error with the next command to type, unless it has one.
 
-        >>> UsageError("no data").with_command("medstress init").command
-        'medstress init'
+        >>> UsageError("no data").with_command("medstress doctor").command
+        'medstress doctor'
         """
         self.command = self.command or command
         return self

@@ -39,10 +39,6 @@ ATTACKS = {
         "a language model edits the item until the victim errs (Ness et al.)",
     ),
 }
-ATTACKS["textattack"] = Entry(
-    "medstress.attacks.textattack.attack:TextAttack",
-    "a recipe of TextAttack that needs no download; extra: textattack",
-)
 _PASSAGES = "medstress.attacks.passages"
 ATTACKS |= {
     "no_op": Entry(

@@ -19,10 +19,9 @@ from medstress.store.inquiries import INQUIRIES, StoredInquiry, read_inquiries
 from medstress.store.missing import never_began, no_run
 from medstress.store.opening import explain, open_for_reading, restrict
 from medstress.store.review_store import reviews_doubt, stored_reviews
-from medstress.store.root import KeptRoot, current_root, kept_roots, root_parts
+from medstress.store.root import KeptRoot, current_root, kept_roots
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending, read_totals
-from medstress.store.trial_digest import ended
 from medstress.store.views import make_views
 
 # If several queries share a call, the first of them in the plan's order pays for it, so that the
@@ -151,14 +150,6 @@ class RunReader:
     def roots(self) -> list[KeptRoot]:
         """Return every root that the run once had, the earliest first."""
         return list(kept_roots(self._db))
-
-    def root_parts(self) -> Iterator[tuple[str, ...]]:
-        """See `medstress.store.root.root_parts`."""
-        return root_parts(self._db)
-
-    def ended(self, trial_id: str) -> tuple[list[Any], str, str, str]:
-        """See `medstress.store.trial_digest.ended`."""
-        return ended(self._db, trial_id)
 
     def items(self) -> dict[int, tuple[str, Any]]:
         """Return row -> (data set, item)."""

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 YES, NO, CANNOT_SAY = "yes", "no", "cannot say"
 KEY_RIGHT = "key_right"
-"""The judgement on which validity rests; the earlier sheets call it `human_valid`."""
+"""The judgement on which validity rests."""
 JUDGEMENTS = (KEY_RIGHT, "misleading", "plausible", "harmful")
 """What the review room asks of every case; each is answered by one of the three words."""
 UNCHANGED, WRONG_KEY, SECOND_ANSWER = "unchanged", "wrong_key", "second_answer"
@@ -51,16 +51,11 @@ class Review:
     role: str = RATER
     """`rater`, or `adjudicator`: who decides where raters disagree."""
     case_id: str | None = None
-    """Code under which the case was shown; None from a sheet that names trials."""
+    """Code under which the case was shown; None of what earlier versions stored."""
     control: str | None = None
     """Which control it is, if it is planted."""
     control_of: str | None = None
     """The item of a planted control, as `data set/item`."""
-
-    @property
-    def human_valid(self) -> bool | None:
-        """Whether the key still holds; None if not answered, or if the expert cannot say."""
-        return VALID.get(self.answers.get(KEY_RIGHT, ""))
 
 
 def add(db: sqlite3.Connection, reviews: Iterable[Review]) -> list[Review]:

@@ -85,7 +85,7 @@ def lock_folder(
             raise StoreError(
                 f"another medstress process is working in {folder}; wait for it, stop it, "
                 "or choose another folder with --out"
-            ).with_command(shlex.join(["medstress", "watch", str(folder)])) from None
+            ).with_command(shlex.join(["medstress", "view", str(folder)])) from None
     return lock
 
 

@@ -10,7 +10,6 @@ from medstress.results.names import attack_words
 
 _CLAUSES = {
     "none": "nothing was attacked",
-    "textattack": "words were misspelt by a search",
     "discrete_zoo": "one name was replaced by a searched one",
     "medfuzz": "the vignette was reworded",
     "frozen": "the edits of a frozen set were made",

@@ -12,17 +12,8 @@ from medstress.core.errors import UsageError
 from medstress.core.items import LETTERS, Question
 from medstress.datasets.writing import row_from_question
 from medstress.entities.grouping import typed_options
-from medstress.entities.semantic_types import types_of
-from medstress.experiment.file.config import Experiment
-from medstress.experiment.file.labels import group_labels
-from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
-from medstress.experiment.plan.mentions import recognise_mentions
 from medstress.files.writing import atomic_stream
 from medstress.results.export import write_frame
-from medstress.running.prepare import Watcher, resolve
-
-NEEDS = ("experiment", "dataset", "entities")
-"""Tables that `annotate` needs; no victim is asked."""
 
 OTHERWISE = "write .jsonl, or leave the field out"
 
@@ -30,69 +21,53 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Annotated:
+class Written:
     """Counts of what was written."""
 
     n_rows: int
     """Questions."""
     n_mentions: int
     """Mentions in them."""
-    groups: dict[str, int]
-    """Questions in each group."""
 
 
-def annotate(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
-    to: str | Path,
-    *,
-    limit: int | None = None,
-    overrides: Sequence[str] = (),
-    watcher: Watcher | None = None,
-) -> Annotated:
-    """Find mentions in the data sets of an experiment and write them with their group labels.
+def check_target(to: Path, read: Path | None) -> None:
+    """Check the name of the file before anything is read.
 
     Args:
-        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`; its victims
-            and attacks may be missing.
-        to: FILE.jsonl or FILE.parquet.
-        limit: most items of each data set. The limits of groups are ignored.
-        overrides: as the command line's --set.
-        watcher: callbacks for progress.
+        to: the file to write.
+        read: the file with the data, if they stand in one.
 
     Raises:
-        UsageError, DataError: one sentence.
+        UsageError: another ending than .jsonl or .parquet, or the file with the data.
     """
-    watcher = watcher or Watcher()
-    to = Path(to)
     if to.suffix not in WRITERS:
         raise UsageError(f"--to {to}: the name must end in .jsonl or .parquet")
-    checked, _, base = resolve(experiment, overrides, NEEDS)
-    _check_target(to, [base / Path(t.path).expanduser() for t in checked.dataset if t.path])
-    watcher.note("data")
-    loaded = load_datasets(checked.dataset, base, limit)
-    datasets = recognise_mentions(checked.entities, base, loaded, watcher.note).datasets
-    labels = group_labels(checked.entities)
-    groups = {
-        label: types_of(table.type) for label, table in zip(labels, checked.entities, strict=True)
-    }
-    _check_ids(datasets)
-    rows = [
-        {**annotated_row(item, groups), **({"dataset": part.label} if len(datasets) > 1 else {})}
-        for part in datasets
-        for item in part.questions
-    ]
+    if read is not None and to.resolve() == read.resolve():
+        raise UsageError(f"--to {to}: this is also the input file; give another name")
+
+
+def write_typed(
+    questions: Sequence[Question], groups: Mapping[str, frozenset[str]], to: Path
+) -> Written:
+    """Write questions with their mentions and group labels.
+
+    Args:
+        questions: with the mentions that were found in them.
+        groups: label -> types.
+        to: FILE.jsonl or FILE.parquet.
+
+    Raises:
+        UsageError: the file cannot be written, or parquet cannot hold the rows.
+    """
+    rows = [_row(item, groups) for item in questions]
     try:
         WRITERS[to.suffix](rows, to, list(groups))
     except OSError as error:
         raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
-    return Annotated(
-        n_rows=len(rows),
-        n_mentions=sum(len(row["mentions"]) for row in rows),
-        groups={label: sum(label in row["groups"] for row in rows) for label in groups},
-    )
+    return Written(n_rows=len(rows), n_mentions=sum(len(row["mentions"]) for row in rows))
 
 
-def annotated_row(item: Question, groups: Mapping[str, frozenset[str]]) -> Row:
+def _row(item: Question, groups: Mapping[str, frozenset[str]]) -> Row:
     """Return one question as a row of the format that medstress reads.
 
     `groups` lists the groups of the question; `group_options` lists, for every group, the wrong
@@ -105,22 +80,6 @@ def annotated_row(item: Question, groups: Mapping[str, frozenset[str]]) -> Row:
         "groups": [label for label, letters in options.items() if letters],
         "group_options": options,
     }
-
-
-def _check_target(to: Path, read: Sequence[Path]) -> None:
-    if to.resolve() in [path.resolve() for path in read]:
-        raise UsageError(f"--to {to}: this is also an input file; give another name")
-
-
-def _check_ids(datasets: Sequence[DatasetPart]) -> None:
-    seen: dict[str, str] = {}
-    for part in datasets:
-        for item in part.questions:
-            if seen.setdefault(item.id, part.label) != part.label:
-                raise UsageError(
-                    f"datasets {seen[item.id]!r} and {part.label!r} both have an item "
-                    f"{item.id!r}, and ids must be unique in a file; annotate them one by one"
-                )
 
 
 def _write_jsonl(rows: Sequence[Row], to: Path, _: Sequence[str]) -> None:

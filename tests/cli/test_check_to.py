@@ -1,4 +1,4 @@
-"""`medstress annotate`: what it writes, that it is read back, and what it refuses."""
+"""`medstress check --to`: what it writes, that it is read back, and what it refuses."""
 
 from __future__ import annotations
 
@@ -10,22 +10,7 @@ import polars
 import pytest
 
 import medstress as ms
-
-FILE = """
-[experiment]
-name = "annotated"
-[[dataset]]
-name = "jsonl"
-path = "rows.jsonl"
-[[entities]]
-type = "drugs"
-vocabulary = "drugs"
-recogniser = "gazetteer"
-[[entities]]
-type = "diseases"
-vocabulary = "diseases"
-recogniser = "gazetteer"
-"""
+from medstress.running import check_data
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -44,7 +29,6 @@ ROWS: list[dict[str, Any]] = [
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "e.toml").write_text(FILE, encoding="utf-8")
     text = "".join(json.dumps(row) + "\n" for row in ROWS)
     (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
     return tmp_path
@@ -53,10 +37,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_what_is_written_is_read_back_as_the_same_items(medstress, folder, form):
     to = folder / f"out.{form}"
-    told = medstress("annotate", "e.toml", "--to", to)
+    told = medstress("check", "rows.jsonl", "--to", to)
     assert (told.code, told.err) == (0, "")
-    assert told.out == (
-        f"drugs: 2 of 3 questions\ndiseases: 1 of 3 questions\n3 rows, 9 mentions: {to}\n"
+    assert f"\n3 rows, 9 mentions: {to}\n" in told.out
+    assert told.out.splitlines()[-1] == (
+        f"next: medstress run --data {to} --model NAME --set entities.recogniser=given"
     )
     items = ms.load_dataset(form, to)
     given = ms.load_dataset("jsonl", folder / "rows.jsonl")
@@ -78,19 +63,14 @@ def test_what_is_written_is_read_back_as_the_same_items(medstress, folder, form)
     assert items[0].metadata["group_options"] == {"drugs": ["B", "C"], "diseases": []}
     assert items[0].metadata["year"] == 2024
     again = folder / f"again.{form}"
-    overrides = [
-        f'dataset.name="{form}"',
-        f'dataset.path="out.{form}"',
-        'entities.recogniser="given"',
-    ]
-    flags = [flag for override in overrides for flag in ("--set", override)]
-    assert medstress("annotate", "e.toml", "--to", again, *flags).code == 0
+    given = ("--set", 'entities.recogniser="given"')
+    assert medstress("check", to, "--to", again, *given).code == 0
     assert [item.hash for item in ms.load_dataset(form, again)] == [item.hash for item in items]
 
 
 def test_both_forms_hold_the_same_items(medstress, folder):
     for form in ("jsonl", "parquet"):
-        assert medstress("annotate", "e.toml", "--to", f"out.{form}").code == 0
+        assert medstress("check", "rows.jsonl", "--to", f"out.{form}").code == 0
     hashes = [
         [item.hash for item in ms.load_dataset(form, folder / f"out.{form}")]
         for form in ("jsonl", "parquet")
@@ -99,7 +79,7 @@ def test_both_forms_hold_the_same_items(medstress, folder):
 
 
 def test_other_tools_read_plain_columns(medstress, folder):
-    assert medstress("annotate", "e.toml", "--to", "out.parquet").code == 0
+    assert medstress("check", "rows.jsonl", "--to", "out.parquet").code == 0
     frame = polars.read_parquet(folder / "out.parquet")
     drugs = frame.filter(polars.col("groups").list.contains("drugs"))
     assert drugs["id"].to_list() == ["q1", "7"]
@@ -110,13 +90,13 @@ def test_other_tools_read_plain_columns(medstress, folder):
 
 
 def self_written(medstress, folder: Path) -> list[str]:
-    assert medstress("annotate", "e.toml", "--to", "out.jsonl").code == 0
+    assert medstress("check", "rows.jsonl", "--to", "out.jsonl").code == 0
     return (folder / "out.jsonl").read_text("utf-8").splitlines()
 
 
 def test_an_annotated_set_is_attacked_with_its_mentions_as_given(medstress, folder, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(folder / "cache"))
-    assert medstress("annotate", "e.toml", "--to", "out.jsonl").code == 0
+    assert medstress("check", "rows.jsonl", "--to", "out.jsonl").code == 0
     experiment = {
         "experiment": {"name": "x", "seeds": [0]},
         "dataset": {"name": "jsonl", "path": "out.jsonl"},
@@ -128,58 +108,74 @@ def test_an_annotated_set_is_attacked_with_its_mentions_as_given(medstress, fold
     assert (row["n_items"], row["n_not_attackable"]) == (3, 1)
 
 
-def test_data_sets_are_told_apart_in_one_file(medstress, folder):
-    other = {**ROWS[1], "id": "other"}
-    (folder / "more.jsonl").write_text(json.dumps(other) + "\n", encoding="utf-8")
-    text = FILE.replace(
-        "[[entities]]",
-        '[[dataset]]\nname = "jsonl"\npath = "more.jsonl"\nlabel = "more"\n[[entities]]',
-        1,
-    )
-    (folder / "e.toml").write_text(text.replace('path = "rows', 'label = "rows"\npath = "rows'))
-    rows = [json.loads(line) for line in self_written(medstress, folder)]
-    assert [row["dataset"] for row in rows] == ["rows", "rows", "rows", "more"]
+def test_the_rows_are_those_of_the_entities_that_are_asked_for(medstress, folder):
+    told = medstress("check", "rows.jsonl", "--to", "out.jsonl", "--entities", "drugs")
+    assert told.code == 0
+    rows = [json.loads(line) for line in (folder / "out.jsonl").read_text("utf-8").splitlines()]
+    assert [row["group_options"] for row in rows] == [
+        {"drugs": ["B", "C"]}, {"drugs": ["A"]}, {"drugs": []}
+    ]  # fmt: skip
+    assert {m["type"] for row in rows for m in row["mentions"]} == {"drugs"}
 
 
-def test_a_file_of_a_run_may_be_annotated_and_its_victims_are_still_checked(medstress, folder):
-    (folder / "e.toml").write_text(FILE + "[[victim]]\nbackend = 7\n", encoding="utf-8")
-    told = medstress("annotate", "e.toml", "--to", "out.jsonl")
+def test_all_rows_are_written_though_a_sample_is_checked(medstress, folder, monkeypatch):
+    monkeypatch.setattr(check_data, "MOST", 2)
+    told = medstress("check", "rows.jsonl", "--to", "out.jsonl")
+    assert "a random sample of 2 is checked" in told.out
+    assert len((folder / "out.jsonl").read_text("utf-8").splitlines()) == 3
+    assert medstress("check", "rows.jsonl", "--to", "two.jsonl", "--limit", "2").code == 0
+    assert len((folder / "two.jsonl").read_text("utf-8").splitlines()) == 2
+
+
+def test_a_vocabulary_of_ones_own_finds_its_names(medstress, folder):
+    (folder / "names.txt").write_text("rest\nsleep\n", encoding="utf-8")
+    mine = ("--entities", "drugs", "--set", "entities.vocabulary=names.txt")
+    assert medstress("check", "rows.jsonl", "--to", "out.jsonl", *mine).code == 0
+    rows = [json.loads(line) for line in (folder / "out.jsonl").read_text("utf-8").splitlines()]
+    # The key is B, and the shipped names are found as well.
+    assert [row["group_options"]["drugs"] for row in rows] == [["B", "C"], ["A", "D"], ["B"]]
+
+
+def test_rows_that_cannot_be_read_write_nothing_unless_they_are_left_out(medstress, folder, said):
+    with (folder / "rows.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write('{"id": "bad", "stem": "Which?", "options": ["a"], "answer": "Z"}\n')
+    told = medstress("check", "rows.jsonl", "--to", "out.jsonl")
     assert told.code == 2
-    assert "backend = 7" in told.err
+    assert told.err.count("\n") == 1
+    said(told.err, "1 row", "nothing was written", "line 4")
+    skip = "dataset.on_bad_row=skip"
+    assert told.next == f"medstress check rows.jsonl --to out.jsonl --set {skip}"
+    assert not (folder / "out.jsonl").exists()
+    assert medstress("check", "rows.jsonl", "--to", "out.jsonl", "--set", skip).code == 0
+    assert len((folder / "out.jsonl").read_text("utf-8").splitlines()) == 3
 
 
 @pytest.mark.parametrize(
-    ("change", "arguments", "sentence"),
+    ("arguments", "sentence"),
     [
-        (None, ["--to", "out.csv"], "--to out.csv: the name must end in .jsonl or .parquet"),
-        (None, ["--to", "rows.jsonl"], "--to rows.jsonl: this is also an input file; give another"),
-        (None, ["--to", "no/out.jsonl"], "cannot write no/out.jsonl"),
-        (None, ["--to", "o.jsonl", "--limit", "0"], "--limit: expected at least 1, got 0"),
-        (("[[dataset]]", "[[datasets]]"), ["--to", "o.jsonl"], "e.toml, line 4: unknown table"),
+        (["--to", "out.csv"], "--to out.csv: the name must end in .jsonl or .parquet"),
+        (["--to", "rows.jsonl"], "--to rows.jsonl: this is also the input file; give another"),
+        (["--to", "no/out.jsonl"], "cannot write no/out.jsonl"),
+        (["--to", "o.jsonl", "--limit", "0"], "--limit: expected at least 1, got 0"),
+        (["--to", "o.jsonl", "--set", "entities.recognizer=given"], "unknown key 'recognizer'"),
         (
-            (
-                'name = "jsonl"\npath = "rows.jsonl"',
-                'name = "jsonl"\npath = "rows.jsonl"\n'
-                '[[dataset]]\nname = "jsonl"\npath = "rows.jsonl"\nlabel = "b"',
-            ),
-            ["--to", "o.jsonl"],
-            "datasets 'jsonl' and 'b' both have an item 'q1', and ids must be "
-            "unique in a file; annotate them one by one",
-        ),
-        (
-            ('recogniser = "gazetteer"', 'recogniser = "given"'),
-            ["--to", "o.jsonl"],
+            ["--to", "o.jsonl", "--set", "entities.recogniser=given"],
             "dataset 'jsonl' has no mentions, but recogniser = 'given' needs them",
         ),
     ],
 )
-def test_a_refusal_is_one_sentence(medstress, folder, change, arguments, sentence):
-    text = FILE if change is None else FILE.replace(*change)
-    (folder / "e.toml").write_text(text, encoding="utf-8")
-    told = medstress("annotate", "e.toml", *arguments)
+def test_a_refusal_is_one_sentence(medstress, folder, arguments, sentence):
+    told = medstress("check", "rows.jsonl", *arguments)
     assert (told.code, told.out) == (2, "")
-    assert told.err.startswith(f"medstress: {sentence}")
+    assert sentence in told.err
     assert told.err.count("\n") == 1
+
+
+def test_tagged_texts_are_not_written(medstress, folder, said):
+    (folder / "t.iob").write_text("Aspirin\tB-Chemical\nhelps\tO\n", "utf-8")
+    told = medstress("check", "t.iob", "--to", "out.jsonl")
+    assert told.code == 2
+    said(told.err, "--to out.jsonl", "tagged texts")
 
 
 @pytest.mark.parametrize("values", [(1, {"a": 1}), (1, "one"), ([1], "one"), (True, 3)])
@@ -188,21 +184,9 @@ def test_fields_of_several_kinds_are_refused_as_parquet_and_written_as_jsonl(
 ):
     rows = [{**row, "year": value} for row, value in zip(ROWS, values, strict=False)]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = medstress("annotate", "e.toml", "--to", "out.parquet")
+    told = medstress("check", "rows.jsonl", "--to", "out.parquet")
     assert told.code == 2
     assert told.err.startswith("medstress: --to out.parquet: ")
     assert told.err.rstrip().endswith("; write .jsonl, or leave the field out")
     assert not (folder / "out.parquet").exists()
-    assert medstress("annotate", "e.toml", "--to", "out.jsonl").code == 0
-
-
-@pytest.mark.parametrize("table", ["victim", "attack"])
-def test_a_run_still_needs_victims_and_attacks(medstress, folder, table, said):
-    other = {
-        "victim": '[[attack]]\nname = "entity_substitution"\nsampler = "random"\n',
-        "attack": '[[victim]]\nbackend = "mock"\n',
-    }
-    (folder / "e.toml").write_text(FILE + other[table], encoding="utf-8")
-    told = medstress("run", "e.toml")
-    assert (told.code, told.out) == (2, "")
-    said(told.err)
+    assert medstress("check", "rows.jsonl", "--to", "out.jsonl").code == 0
