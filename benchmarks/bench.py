@@ -87,12 +87,6 @@ PARTS = (
         full="--prompts 1400 600 --rounded-prompts 24",
         missing=no_data,
     ),
-    Part(
-        name="against",
-        quick="--items 4 --datasets medqa",
-        full="--items 16",
-        missing=no_data,
-    ),
 )
 NAMES = tuple(part.name for part in PARTS)
 
