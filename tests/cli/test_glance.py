@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import re
@@ -23,7 +22,11 @@ from medstress.results.names import warnings_of
 from medstress.summary import summary as summaries
 from medstress.summary.verdict import sentences_of
 
-KEPT = Path(__file__).parents[1] / "frozen" / "folders"
+sys.path.insert(0, str(Path(__file__).parents[1] / "goldens"))
+
+from goldens import GOLDENS, written_to
+from goldens import medstress as run_command
+
 STYLE = re.compile("\x1b\\[[0-9;]*m")
 PAIRS = "id\ttext_a\ttext_b\tscore\n" + "".join(
     f"p{i}\tAspirin relieves pain {i}\tAspirin relieves pain {i} {'more ' * (i % 3)}\t{i % 5}\n"
@@ -74,12 +77,10 @@ def terminal(monkeypatch):
     return call
 
 
-def unpacked(name: str, root: Path) -> Path:
-    folder = root / name
-    folder.mkdir()
-    packed = (KEPT / name / "run.sqlite.gz").read_bytes()
-    (folder / "run.sqlite").write_bytes(gzip.decompress(packed))
-    return folder
+def golden(name: str, root: Path) -> Path:
+    with written_to(root, GOLDENS[name]):
+        assert run_command("run", "e.toml", "--out", "run", "--quiet")[0] == 0
+    return root / "run"
 
 
 def of_pairs(kind: str, root: Path, monkeypatch) -> Path:
@@ -132,10 +133,7 @@ def partial(bench) -> Path:
     return bench.out
 
 
-KINDS = (
-    *("substitution", "substitution-stopped", "substitution-format-1", "documents"),
-    *("significance", "pairs", "nli", "controlled", "partial"),
-)
+KINDS = ("letter", "documents", "medfuzz", "pairs", "nli", "controlled", "partial")
 
 
 @pytest.fixture
@@ -149,7 +147,7 @@ def folder_of(bench, tmp_path, monkeypatch):
             return of_pairs(kind, root, monkeypatch)
         if kind in ("controlled", "partial"):
             return {"controlled": controlled, "partial": partial}[kind](bench)
-        return unpacked(kind, root)
+        return golden(kind, root)
 
     return make
 
@@ -198,7 +196,7 @@ def test_wide_has_every_column_of_every_table(kind, folder_of, medstress):
 
 
 @pytest.mark.parametrize("columns", [80, 140, 400])
-@pytest.mark.parametrize("kind", ["substitution", "controlled", "pairs"])
+@pytest.mark.parametrize("kind", ["letter", "controlled", "pairs"])
 def test_wide_breaks_no_word_on_a_narrow_terminal(kind, columns, folder_of, terminal, medstress):
     folder = folder_of(kind)
     shown = STYLE.sub("", terminal("summary", folder, "--wide", columns=columns))

@@ -294,7 +294,7 @@ def test_a_run_without_successes_has_a_page(samples):
 def test_a_run_without_eligible_trials_has_a_page(samples):
     none = samples.estimate(0, 0)
     row = samples.result("drugs", "random", 0, flipped=0, n_eligible=0, n_held=0, n_failed=0)
-    row |= dict.fromkeys(("asr", "asr_decided", "asr_valid"), none)
+    row |= dict.fromkeys(("asr", "asr_decided"), none) | {"asr_valid": None}
     row["asr_at"] = [{"budget": 1, **none}]
     source = render_report(samples.summary(results=[row], pooled=[]), [], {})
     page = Page(source)
