@@ -25,7 +25,7 @@ def test_without_arguments_the_help_is_shown(medstress):
     told = medstress()
     assert (told.code, told.err) == (0, "")
     assert told.out == medstress("--help").out
-    assert all(f"\n  {command} " in told.out for command in COMMANDS)
+    assert all(f"\n    {command} " in told.out for command in COMMANDS)
 
 
 def test_the_version_is_one_line_on_stdout(medstress):
