@@ -110,16 +110,16 @@ def test_the_measure_that_is_asked_for_decides(two, medstress):
     assert medstress("compare", "a", "b", "--metric", "asr_net").code == 2
 
 
-def test_frozen_name_substitutions_have_an_interval_over_names(two, medstress, workbench):
+def test_stored_name_substitutions_have_an_interval_over_names(two, medstress, workbench):
     """Names are in the edits; those of harmless changes are none."""
     (two.root / "old.py").write_text(workbench.VICTIM, encoding="utf-8")
-    assert medstress("freeze", "a", "--to", "set.jsonl").code == 0
+    assert medstress("export", "a", "--table", "attacked", "--to", "set.jsonl").code == 0
     for name, module in (("old", "old"), ("new", "victim")):
         (two.root / f"{name}.toml").write_text(
             f'[experiment]\nname = "{name}"\nseeds = [0, 1]\n'
-            '[[dataset]]\nname = "frozen"\npath = "set.jsonl"\n'
+            '[[dataset]]\nname = "attacked"\npath = "set.jsonl"\n'
             f'[[victim]]\nname = "m"\nbackend = "python"\ntarget = "{module}.py:answer"\n'
-            '[[attack]]\nname = "frozen"\n',
+            '[[attack]]\nname = "attacked"\n',
             encoding="utf-8",
         )
         told = medstress("run", f"{name}.toml", "--out", f"f_{name}", "--quiet")

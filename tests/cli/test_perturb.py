@@ -11,7 +11,7 @@ import pytest
 from medstress.cli.app import medstress_cli
 from medstress.core.clusters import clusters_of
 from medstress.core.errors import DataError
-from medstress.datasets import bigbio, iob, pairs, questions
+from medstress.datasets import iob, pairs, questions
 from medstress.datasets.source import DatasetOptions
 
 IOB = "Aspirin\tB-Chemical\nreversed\tO\nhypertension\tO\n\nPatients\tO\nimproved\tO\n\n" * 3
@@ -72,7 +72,7 @@ def test_jsonl_holds_all_seeds_with_their_edits_and_is_read_back(folder):
     read = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     assert len(read) == len({row["id"] for row in read}) == 12
     assert {(row["attack"], row["seed"]) for row in read} == {("swap_noise", 0), ("swap_noise", 1)}
-    assert len(bigbio.load(DatasetOptions(path=folder / "out.jsonl")).items) == 12
+    assert len(iob.load(DatasetOptions(path=folder / "out.jsonl")).items) == 12
 
 
 def test_the_same_command_writes_the_same_bytes(folder):
@@ -114,8 +114,7 @@ def test_documents_and_labels_stand_in_the_written_file_as_they_were(folder):
 
 def units(path: Path) -> list[list[str]]:
     """The tokens of each unit, sorted; sentences here begin with names of their own."""
-    load = bigbio.load if path.suffix == ".jsonl" else iob.load
-    items, found = load(DatasetOptions(path=path)).items, defaultdict(list)
+    items, found = iob.load(DatasetOptions(path=path)).items, defaultdict(list)
     names = clusters_of(items)
     for item in items:
         found[names[item.id]].append(" ".join(sorted("".join(item.tokens))))
@@ -143,8 +142,7 @@ def test_a_sentence_that_no_document_is_known_of_stays_without(folder, ending):
     (folder / "gold.tsv").write_text(text, encoding="utf-8")
     changes = ["--set", 'dataset.documents="d.txt"']
     assert perturb("e.toml", "--to", f"out.{ending}", *changes) == 0
-    load = bigbio.load if ending == "jsonl" else iob.load
-    items = load(DatasetOptions(path=folder / f"out.{ending}")).items
+    items = iob.load(DatasetOptions(path=folder / f"out.{ending}")).items
     of_common = [i.metadata.get("document") for i in items if len(i.tokens[0]) == len("Common")]
     assert of_common == [None]
     assert len(set(clusters_of(items).values())) == 3
@@ -158,11 +156,11 @@ def test_a_row_of_tokens_has_the_document_that_it_names(folder, said):
     ]
     path = folder / "rows.jsonl"
     path.write_text("\n".join(map(json.dumps, rows_)), encoding="utf-8")
-    items = bigbio.load(DatasetOptions(path=path)).items
+    items = iob.load(DatasetOptions(path=path)).items
     assert [dict(item.metadata) for item in items] == [{"document": "p"}, {"document": "7"}, {}]
     path.write_text(json.dumps({"tokens": ["a"], "tags": ["O"], "document": ["x"]}), "utf-8")
     with pytest.raises(DataError) as caught:
-        bigbio.load(DatasetOptions(path=path))
+        iob.load(DatasetOptions(path=path))
     said(str(caught.value))
 
 

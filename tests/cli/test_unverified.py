@@ -65,12 +65,6 @@ def test_tables_have_a_column(told, whole, tmp_path):
     assert "unverified" not in file.read_text("utf-8").splitlines()[0]
 
 
-def test_frozen_attacks_say_it_in_their_head(told, tmp_path):
-    file = tmp_path / "frozen.jsonl"
-    told("freeze", "--to", file)
-    assert DOUBT in json.loads(file.read_text("utf-8").splitlines()[0])["unverified"]
-
-
 def test_what_is_printed_says_it(told, whole, tmp_path):
     assert "no root: unverified: " in told("summary")
     assert DOUBT in told("summary", "--wide")

@@ -37,6 +37,12 @@ def test_the_verdict_comes_first_and_the_files_say_the_same(gate, medstress):
     assert len(sentences) > 1
     paragraphs = [escape(sentence) for sentence in sentences]
     assert page[4 : 4 + 2 * len(sentences) : 2] == paragraphs
+    summary = json.loads(medstress("summary", gate.out, "--json").out)
+    whole = "\n".join(page)
+    for each in (summary["root"], summary["experiment"]["fingerprint"], "Repeated by: "):
+        assert escape(each) in whole
+    assert "and of no others" in whole
+    assert "were fixed before the first query" in whole
     first = [(gate.root / name).read_bytes() for name in ("v.xml", "v.md")]
     again = medstress("summary", gate.out, "--junit", "v.xml", "--markdown", "v.md")
     assert again.code == 3

@@ -10,13 +10,13 @@ import pytest
 
 from fault_server import FaultServer
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
+from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.neutral_insertion import NeutralInsertion
 from medstress.attacks.controls.no_op import NoOp
 from medstress.attacks.controls.option_shuffle import OptionShuffle
 from medstress.attacks.controls.paraphrase import Paraphrase
 from medstress.attacks.controls.repeat import Repeat
 from medstress.attacks.controls.same_type import SameType
-from medstress.attacks.frozen import FrozenArm
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.passages.distractor import PassageDistractor
 from medstress.attacks.passages.other import PassageNone, PassageOther
@@ -34,7 +34,7 @@ from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
 from medstress.core import registry
-from medstress.core.attack_sets import FIELD, AttackSet, Selection, StoredArm
+from medstress.core.attacked import FIELD, AttackSet, Selection, StoredArm
 from medstress.core.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
 from medstress.core.items import FOLLOW_UP, TEXTS, Mention
 from medstress.core.passages import Passages
@@ -146,7 +146,7 @@ STORED = StoredArm(
     most=2,
 )
 SET = AttackSet(hash="h", source={"victim": "m"}, selection=Selection.ALL, arms=(STORED,))
-ATTACKS["frozen"] = [FrozenArm(stored=STORED, set=SET, budget=budget) for budget in (1, 2)]
+ATTACKS["attacked"] = [AttackedArm(stored=STORED, set=SET, budget=budget) for budget in (1, 2)]
 WITH_EDITS = tuple(
     replace(
         item,
@@ -231,7 +231,9 @@ def test_an_attack_keeps_its_contract(attack: Any) -> None:
     items = READING if attack.traits.edits_only else ITEMS
     if isinstance(attack, FabricatedDetail):
         items = tuple(replace(item, context="A patient comes in.") for item in ITEMS)
-    check_attack(attack, WITH_EDITS if isinstance(attack, FrozenArm) else items, resources, **more)
+    check_attack(
+        attack, WITH_EDITS if isinstance(attack, AttackedArm) else items, resources, **more
+    )
 
 
 def _attacker(call: Generate) -> Generated:

@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 
 from medstress.api.run import Run, run
-from medstress.audit.verify import verify_folder
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
@@ -272,43 +271,3 @@ def test_a_name_of_the_ranking_keeps_the_edit_limit_and_the_case_of_its_attack()
     assert put() == ["Bet", "BETs", "A long name"]
     assert put(max_edit_distance=2) == ["Bet"]
     assert put(max_edit_distance=2, choices="as_released") == ["Bet", "Bets"]
-
-
-def test_universal_names_found_on_one_part_are_asked_of_another_victim_on_the_rest(two):
-    two.tables["attack"] = two.tables["attack"][:1]
-    del two.tables["analysis"]
-    assert two.run() == 0
-    told = ["freeze", str(two.out), "--victim", "one", "--universal", "3"]
-    path = two.root / "top.jsonl"
-    assert medstress_cli([*told, "--to", str(path)]) == 0
-    head, *rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    (arm,) = head["arms"]
-    assert not arm["is_blind"]  # answers of `one` on other items chose the names
-    names = {row["id"]: names_asked(row) for row in rows}
-    found = {row.item_id: set() for row in two.rows()}
-    for row in two.rows():
-        if row.victim == "one" and row.verdict == "flipped":
-            found[row.item_id].add(row.replacement.casefold())
-    # What an item is asked succeeded on another one.
-    for item, asked in names.items():
-        others = set().union(*(each for other, each in found.items() if other != item))
-        assert {name.casefold() for name in asked} <= others
-    two.tables["dataset"] = [{"name": "frozen", "path": str(path)}]
-    two.tables["entities"] = []
-    two.tables["attack"] = [{"name": "frozen"}]
-    assert two.run(out=two.root / "rest") == 0
-    summary = two.summary(two.root / "rest")
-    by_victim = {row["victim"]: row for row in summary["pooled"]}
-    assert any("asks edits that answers of one led to" in each for each in summary["warnings"])
-    # Every name that was found is one of the weak endings of `one`, which so loses all; `other`
-    # loses where a name ends in its own.
-    assert by_victim["one"]["n_flipped"] == by_victim["one"]["n_eligible"] == len(rows)
-    assert verify_folder(two.root / "rest").holds
-    shared = sum(any(name.endswith("statin") for name in asked) for asked in names.values())
-    assert 0 < by_victim["other"]["n_flipped"] == shared
-    assert arm["label"] == by_victim["one"]["attack"] == "random: top 3 names"
-
-
-def names_asked(row):
-    """The replacements that a frozen row asks."""
-    return [q["edits"][0]["replacement"] for e in row["frozen"] for q in e["queries"]]

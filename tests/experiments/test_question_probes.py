@@ -386,15 +386,17 @@ def test_the_dry_run_bounds_what_a_victim_that_always_gives_in_is_asked(
     assert queries["asked"] + queries["baseline"] + queries["other"] == most
 
 
-def test_frozen_variants_of_a_probe_are_asked_of_another_victim(folder: Path) -> None:
+def test_stored_variants_of_a_probe_are_asked_of_another_victim(folder: Path) -> None:
     made = run("gives_in", {"name": "challenge"}, limit=4)
-    assert medstress_cli(["freeze", str(made.folder), "--to", "set.jsonl"]) == 0
+    assert (
+        medstress_cli(["export", str(made.folder), "--table", "attacked", "--to", "set.jsonl"]) == 0
+    )
     found = ms.run(
         {
             "experiment": {"name": "f", "seeds": [0], "controls": False},
-            "dataset": {"name": "frozen", "path": "set.jsonl"},
+            "dataset": {"name": "attacked", "path": "set.jsonl"},
             "victim": {"backend": "python", "target": "victim.py:gives_in"},
-            "attack": {"name": "frozen", "budget": 5},
+            "attack": {"name": "attacked", "budget": 5},
         },
         out="f",
     )
@@ -405,27 +407,26 @@ def test_frozen_variants_of_a_probe_are_asked_of_another_victim(folder: Path) ->
     assert any("run the probe itself" in text for text in summary["warnings"])
 
 
-def test_frozen_probes_keep_their_names_and_their_controls(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stored_probes_keep_their_names_and_their_controls(folder: Path) -> None:
     made = run("gives_in", {"name": "challenge"}, {"name": "option_order"}, limit=4)
-    assert medstress_cli(["freeze", str(made.folder), "--to", "set.jsonl"]) == 0
-    assert "only variants of items that were right" in capsys.readouterr().out
+    assert (
+        medstress_cli(["export", str(made.folder), "--table", "attacked", "--to", "set.jsonl"]) == 0
+    )
     found = ms.run(
         {
             "experiment": {"name": "f", "seeds": [0]},
-            "dataset": {"name": "frozen", "path": "set.jsonl"},
+            "dataset": {"name": "attacked", "path": "set.jsonl"},
             "victim": {"backend": "python", "target": "victim.py:gives_in"},
-            "attack": {"name": "frozen", "budget": 5},
+            "attack": {"name": "attacked", "budget": 5},
         },
         out="f",
     )
     names = found.summary()["names"]["attacks"]
     assert names == {
-        "challenge": "challenge, frozen",
-        "challenge / repeat": "challenge, frozen / asked again",
-        "option_order": "option_order, frozen",
-        "option_order / no_op": "option_order, frozen / harmless edits",
+        "challenge": "challenge, stored",
+        "challenge / repeat": "challenge, stored / asked again",
+        "option_order": "option_order, stored",
+        "option_order / no_op": "option_order, stored / harmless edits",
     }
     assert medstress_cli(["verify", str(found.folder)]) == 0
 

@@ -1,4 +1,4 @@
-"""Data sets with one thing wrong: JSONL, IOB, PubTator, brat, pairs, BigBIO, spans, tables."""
+"""Data sets with one thing wrong: JSONL, IOB, rows of tokens, PubTator, brat, pairs, spans, ..."""
 
 from __future__ import annotations
 
@@ -14,21 +14,9 @@ from .case import DONE, FAILED_TRIALS, REFUSED, Case, Rows
 from .mutate import TEXTS, encoded, json_text, mutated
 
 CODES = frozenset({DONE, FAILED_TRIALS, REFUSED})
-BIGBIO = [
-    {
-        "id": "0",
-        "document_id": "1",
-        "passages": [
-            {"id": "a", "type": "title", "text": ["Aspirin helps."], "offsets": [[0, 14]]}
-        ],
-        "entities": [{"id": "e", "type": "Chemical", "text": ["Aspirin"], "offsets": [[0, 7]]}],
-    },
-    {
-        "id": "1",
-        "document_id": "2",
-        "passages": [{"id": "b", "type": "title", "text": ["No pain."], "offsets": [[0, 8]]}],
-        "entities": [{"id": "f", "type": "Disease", "text": ["pain"], "offsets": [[3, 7]]}],
-    },
+TOKEN_ROWS = [
+    {"id": "0", "document_id": "1", "tokens": ["Aspirin", "."], "ner_tags": ["B-Chemical", "O"]},
+    {"id": "1", "document_id": "2", "tokens": ["No", "pain"], "ner_tags": ["O", "B-Disease"]},
 ]
 ANNOTATIONS = [
     {
@@ -36,12 +24,34 @@ ANNOTATIONS = [
         for letter, name in zip("ABCD", ("aspirin", "heparin", "insulin", "codeine"), strict=True)
     }
 ]
-FROZEN_ROWS = [
+ATTACK_SET = {
+    "format": 1,
+    "medstress": "0",
+    "source": dict.fromkeys(
+        ("experiment", "fingerprint", "started", "victim", "model", "model_hash"), "x"
+    ),
+    "n_items": 2,
+    "n_trials": 2,
+    "n_queries": 2,
+    "arms": [
+        {
+            "label": "random",
+            "control": None,
+            "spec": {"name": "entity_substitution", "goal": "untargeted"},
+            "is_blind": True,
+            "changes_evidence": False,
+        }
+    ],
+}
+ATTACKED_ROWS = [
     {
         **experiments.QUESTION,
         "id": f"q{n}",
+        "stem": question_from_row(experiments.QUESTION).stem,
+        "context": question_from_row(experiments.QUESTION).context,
         "item_hash": question_from_row(experiments.QUESTION).hash,
-        "frozen": [
+        "metadata": "{}",
+        "attacked": [
             {
                 "arm": "random",
                 "trial_id": "t",
@@ -57,29 +67,10 @@ FROZEN_ROWS = [
                 ],
             }
         ],
+        "attack_set": json_text(ATTACK_SET),
     }
     for n in (1, 2)
 ]
-FROZEN_HEAD = {
-    "frozen": 1,
-    "medstress": "0",
-    "source": dict.fromkeys(
-        ("experiment", "fingerprint", "started", "victim", "model", "model_hash"), "x"
-    ),
-    "sample": None,
-    "n_items": 2,
-    "n_trials": 2,
-    "n_queries": 2,
-    "arms": [
-        {
-            "label": "random",
-            "control": None,
-            "spec": {"name": "entity_substitution", "goal": "untargeted"},
-            "is_blind": True,
-            "changes_evidence": False,
-        }
-    ],
-}
 MEDQA = (
     '{"id": "q1", "train_index": 0, "question": "A man coughs. What helps?", "answer": "aspirin", '
     '"options": {"A": "aspirin", "B": "heparin", "C": "insulin", "D": "codeine"}, '
@@ -118,22 +109,23 @@ def jsonl(rng: Random) -> Iterator[Case]:
         yield _case(rng, name, experiments.questions(), "items.jsonl", data, "jsonl", rows_given)
 
 
-def frozen(rng: Random) -> Iterator[Case]:
-    """A file of frozen attacks, whose first line or one of whose rows is changed."""
+def attacked(rng: Random) -> Iterator[Case]:
+    """An attacked set, one of whose rows, or what describes it, is changed."""
     experiment = experiments.questions()
-    experiment["dataset"] = [{"name": "frozen", "path": "set.jsonl", "on_bad_row": "skip"}]
-    experiment["attack"] = [{"name": "frozen"}]
+    experiment["dataset"] = [{"name": "attacked", "path": "set.jsonl", "on_bad_row": "skip"}]
+    experiment["attack"] = [{"name": "attacked"}]
     while True:
-        values = [FROZEN_HEAD, *FROZEN_ROWS]
-        number = rng.randrange(len(values))
+        rows = list(ATTACKED_ROWS)
+        number = rng.randrange(len(rows) + 1)
         if rng.random() < 0.8:
-            name, changed = mutated(rng, values[number])
-            values[number] = changed
-            data = "".join(json_text(value) + "\n" for value in values).encode(
-                "utf-8", "surrogatepass"
-            )
+            if number == len(rows):
+                name, changed = mutated(rng, ATTACK_SET)
+                rows = [{**row, "attack_set": json_text(changed)} for row in rows]
+            else:
+                name, rows[number] = mutated(rng, rows[number])
+            data = "".join(json_text(row) + "\n" for row in rows).encode("utf-8", "surrogatepass")
         else:
-            name, data = encoded(rng, "".join(json_text(value) + "\n" for value in values))
+            name, data = encoded(rng, "".join(json_text(row) + "\n" for row in rows))
         yield _case(rng, name, experiment, "set.jsonl", data)
 
 
@@ -178,11 +170,11 @@ def pairs(rng: Random) -> Iterator[Case]:
         yield _case(rng, name, experiments.pairs(), "pairs.tsv", data, "pairs", given)
 
 
-def bigbio(rng: Random) -> Iterator[Case]:
-    """The scheme of BigBIO, as one JSON list."""
+def token_rows(rng: Random) -> Iterator[Case]:
+    """Rows of tokens and labels, as one JSON list."""
     while True:
-        name, data = _json(rng, BIGBIO)
-        yield _case(rng, name, experiments.tagged("bigbio", "data.json"), "data.json", data)
+        name, data = _json(rng, TOKEN_ROWS)
+        yield _case(rng, name, experiments.tagged("iob", "data.json"), "data.json", data)
 
 
 def spans(rng: Random) -> Iterator[Case]:

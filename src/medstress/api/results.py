@@ -147,7 +147,7 @@ class Run:
         """Return one of the tables that `medstress export` writes as a data frame.
 
         Args:
-            name: `trials`, `items`, `exchanges`, `reviews` or `explanations`.
+            name: `trials`, `items`, `exchanges`, `reviews`, `explanations` or `attacked`.
             library: `polars` or `pandas`.
         """
         return self._frame(name, library)

@@ -54,7 +54,7 @@ def said_in_python(message: str) -> str:
 def _argument(message: str, found: re.Match[str]) -> str:
     """Return the argument for a flag and the value behind it, if there is one."""
     clause = re.split(r"[;,)]", message[: found.start()])[-1]
-    if re.search(r"\bmedstress [a-z]|\bfreeze $", clause):
+    if re.search(r"\bmedstress [a-z]", clause):
         return found[0]
     flag, value = found["flag"], found["value"]
     name = _ARGUMENTS.get(flag, flag.replace("-", "_"))

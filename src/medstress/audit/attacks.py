@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.arm import control_arm
 from medstress.attacks.controls.control import Control
-from medstress.attacks.frozen import FrozenArm
 from medstress.attacks.protocol import Attack
-from medstress.core.attack_sets import NAME as FROZEN
-from medstress.core.attack_sets import AttackSet, Selection, StoredArm
+from medstress.core.attacked import NAME as ATTACKED
+from medstress.core.attacked import AttackSet, Selection, StoredArm
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.core.resources import PerturbationSet, Resources
@@ -21,7 +21,7 @@ from medstress.entities.names import DIFFERENT, variant_class
 from medstress.entities.no_names import NoNames
 from medstress.entities.semantic_types import types_of
 from medstress.entities.synonyms import SynonymGroups, load_synonyms
-from medstress.results.freezing import rebuilt
+from medstress.results.attacked import rebuilt
 
 _OWN_LISTS = ("default", "none")
 _NAMES_A_FILE = ("template", "exemplars_from")
@@ -40,7 +40,7 @@ def attack_of(spec: Mapping[str, Any]) -> Attack:
     Raises:
         NotJudgedError: it is of a plug-in that is not installed.
     """
-    found = _frozen(spec) if "set" in spec and "of" in spec else _own(spec)
+    found = _stored(spec) if "set" in spec and "of" in spec else _own(spec)
     if found is None:
         name = spec.get("control_of", spec).get("name", spec.get("name"))
         raise NotJudgedError(f"the attack {name!r} is not installed")
@@ -61,11 +61,11 @@ def _own(spec: Mapping[str, Any]) -> Attack | None:
     return control_arm(control, of)
 
 
-def _frozen(spec: Mapping[str, Any]) -> Attack | None:
-    of = rebuilt(spec["of"]) if spec["name"] == FROZEN else None
-    control = None if spec["name"] == FROZEN else str(spec["name"])
-    changes = spec["name"] == FROZEN and of is not None and of.traits.changes_evidence
-    if spec["name"] == FROZEN and of is None and spec["of"].get("name") != FROZEN:
+def _stored(spec: Mapping[str, Any]) -> Attack | None:
+    of = rebuilt(spec["of"]) if spec["name"] == ATTACKED else None
+    control = None if spec["name"] == ATTACKED else str(spec["name"])
+    changes = spec["name"] == ATTACKED and of is not None and of.traits.changes_evidence
+    if spec["name"] == ATTACKED and of is None and spec["of"].get("name") != ATTACKED:
         return None
     stored = StoredArm(
         label=spec["label"],
@@ -81,7 +81,7 @@ def _frozen(spec: Mapping[str, Any]) -> Attack | None:
     whole = AttackSet(
         hash=spec["set"], source=spec["source"], selection=Selection(spec["selection"]), arms=()
     )
-    return FrozenArm(stored=stored, set=whole, budget=spec["budget"])
+    return AttackedArm(stored=stored, set=whole, budget=spec["budget"])
 
 
 class _Rules(NameRules):

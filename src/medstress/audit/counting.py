@@ -106,7 +106,7 @@ def _planned(run: StoredRun, known: Mapping[Arm, int]) -> Iterator[tuple[Arm, in
     """Yield every arm of the plan with the number of its units, as far as the folder says it.
 
     What only the experiment's code says is taken as it is: which arms a part of a tuning run
-    holds, which victim of several folds is asked about which item, the seeds of frozen sets.
+    holds, which victim of several folds is asked about which item, the seeds of attacked sets.
     """
     manifest, n_units = run.manifest, Counter[str]()
     sizes = {

@@ -24,9 +24,8 @@ from medstress.audit.verification import Verification
 from medstress.core.outcomes import Prediction, Verdict
 from medstress.core.text import WHOLE
 from medstress.kinds import kind_of
-from medstress.results.export import Probes
-from medstress.results.imported import imported_lines
 from medstress.results.load import StoredRun, open_run
+from medstress.results.queries import Probes
 from medstress.results.root import describe_root, with_reviews
 from medstress.store.chain import Break
 from medstress.store.missing import no_run
@@ -72,7 +71,6 @@ def _describe(found: Verification, run: StoredRun, whole: Whole, root: str | Non
     """Say which roots there are, and whether the one that was asked for is among them."""
     told = describe_root(run)
     found.root, found.root_note = told["root"], told["root_note"]
-    found.notes.extend(imported_lines(run.manifest))
     if whole.n_open:
         found.notes.append(
             f"{whole.n_open} calls of trials that go on: they have no digest until a trial ends"

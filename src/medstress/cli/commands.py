@@ -13,14 +13,11 @@ from medstress import recipes
 from medstress.api.run import Run, run
 from medstress.api.side_by_side import side_by_side
 from medstress.cli.caching import cache_cli as cache_cli
-from medstress.cli.carding import card_cli as card_cli
 from medstress.cli.checking import check_cli as check_cli
 from medstress.cli.comparing import compare_cli as compare_cli
 from medstress.cli.display import display
 from medstress.cli.explaining import explain_cli as explain_cli
 from medstress.cli.flags import check_limit
-from medstress.cli.freezing import freeze_cli as freeze_cli
-from medstress.cli.importing import import_cli as import_cli
 from medstress.cli.merging import given_shard, part_line, told_shard
 from medstress.cli.merging import merge_cli as merge_cli
 from medstress.cli.reviewing import review_cli as review_cli
@@ -229,18 +226,8 @@ def report_cli(args: argparse.Namespace) -> int:
 
 def export_cli(args: argparse.Namespace) -> int:
     """Run `medstress export`."""
-    if args.table is None and args.mlflow is None:
-        raise UsageError("export: expected --table T --to FILE, or --mlflow URI")
-    if (args.table is None) != (args.to is None):
-        raise UsageError("export: --table and --to go together: which rows, and into which file")
-    if args.table is not None:
-        n = Run(args.folder).export(args.table, args.to)
-        print(f"{n} rows: {args.to}")
-    if args.mlflow is not None:
-        from medstress.api.tracking import log_to_mlflow
-
-        with Run(args.folder).opened() as stored:
-            print(f"MLflow run: {log_to_mlflow(stored, args.mlflow)}")
+    n = Run(args.folder).export(args.table, args.to)
+    print(f"{n} rows: {args.to}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The commands that decide: comparisons of runs, frozen attacks, and tests of successes."""
+"""The commands that decide: comparisons of runs, and tests of successes."""
 
 from __future__ import annotations
 
@@ -47,39 +47,6 @@ def add_compare(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     compare.add_argument("--json", action="store_true", help="as JSON (format 1)")
     verdict_flags(compare)
-
-
-def add_freeze(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add `medstress freeze`."""
-    freeze = commands.add_parser(
-        "freeze",
-        help="write the attacked questions of a run with the edits that were asked",
-        description="Write every attacked question of a run with its edits, held and flipped, and "
-        'where they come from. [[dataset]] name = "frozen" reads the file and [[attack]] name = '
-        '"frozen" asks its edits of another victim. Nothing is asked.',
-    )
-    freeze.add_argument("folder", metavar="RUN")
-    freeze.add_argument("--to", required=True, metavar="FILE.jsonl", help="or a folder, with --as")
-    freeze.add_argument(
-        "--as",
-        dest="form",
-        choices=("medstress", "lm-eval", "inspect"),
-        default="medstress",
-        help="write the clean questions and the first edit of each attack as tasks of "
-        "lm-evaluation-harness or inspect_ai, in a folder",
-    )
-    freeze.add_argument("--sample", type=int, metavar="N", help="draw N questions")
-    freeze.add_argument(
-        "--sample-seed", type=int, default=0, metavar="S", help="seed of the draw (default: 0)"
-    )
-    freeze.add_argument(
-        "--universal",
-        type=int,
-        metavar="M",
-        help="instead of an item's own edits write the M names that succeed most on the other four "
-        "fifths of the items, to ask them of any victim",
-    )
-    freeze.add_argument("--victim", metavar="V", help="whose attacks, if the run has several")
 
 
 def add_test(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -83,7 +83,7 @@ def verdict_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--markdown",
         metavar="FILE",
-        help="write the verdicts as Markdown; an existing file is replaced",
+        help="write verdict and numbers as one page of Markdown; an existing file is replaced",
     )
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from medstress.cli.carding import add_card
 from medstress.cli.check_command import add_check
-from medstress.cli.deciding_commands import add_compare, add_freeze, add_test
+from medstress.cli.deciding_commands import add_compare, add_test
 from medstress.cli.explaining import add_explain
 from medstress.cli.flags import (
     Parser,
@@ -16,7 +15,6 @@ from medstress.cli.flags import (
     unverified_flag,
     verdict_flags,
 )
-from medstress.cli.importing import add_import
 from medstress.cli.merging import add_merge, shard_flag
 from medstress.cli.spreading import spread_flags
 from medstress.cli.verifying import add_verify
@@ -40,13 +38,11 @@ KINDS = (
 READING = (
     "summary",
     "report",
-    "card",
     "figures",
     "export",
     "case",
     "view",
     "compare",
-    "freeze",
 )
 """Commands that only read run folders."""
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
@@ -70,7 +66,6 @@ def build_parser() -> argparse.ArgumentParser:
     _tune(commands)
     _train(commands)
     _look(commands)
-    add_card(commands)
     add_case(commands)
     add_view(commands)
     add_compare(commands)
@@ -79,8 +74,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_explain(commands)
     _review(commands)
     _cache(commands)
-    add_freeze(commands)
-    add_import(commands)
     _perturb(commands)
     _list(commands)
     for name in READING:
@@ -233,21 +226,16 @@ def _look(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="PAPER",
         help="the layout of xian2025, medfuzz2024 or araujo2020 (default: your own)",
     )
-    export = commands.add_parser("export", help="tidy rows of a run, or its numbers to MLflow")
+    export = commands.add_parser("export", help="tidy rows of a run")
     export.add_argument("folder", metavar="DIR")
     export.add_argument(
         "--table",
-        choices=("items", "trials", "exchanges", "reviews", "explanations"),
+        choices=("items", "trials", "exchanges", "reviews", "explanations", "attacked"),
+        required=True,
         help="which rows",
     )
     export.add_argument(
-        "--to", metavar="FILE", help="with --table: FILE.jsonl, FILE.csv or FILE.parquet"
-    )
-    export.add_argument(
-        "--mlflow",
-        metavar="URI",
-        help="log numbers, cards and summary, no texts, to an MLflow folder or server (extra: "
-        "mlflow)",
+        "--to", required=True, metavar="FILE", help="FILE.jsonl, FILE.csv or FILE.parquet"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,15 @@ from medstress.report.criteria import (
     verdict,
     worst_table,
 )
+from medstress.report.overview import command, state_lines, what_was_run
 from medstress.report.sections import by_seed_and_pooled, summary_table
 from medstress.results.junit import Case, Outcome, junit
 from medstress.results.load import StoredRun
 from medstress.results.markdown import markdown_page
 from medstress.results.names import warnings_of
+from medstress.results.root import root_sentences
 from medstress.results.table import Table
+from medstress.running.criteria import KEY
 from medstress.store.unverified import noted
 from medstress.summary.summary import summarise_run
 from medstress.summary.verdict import sentences_of
@@ -71,9 +74,34 @@ def write_verdicts(stored: StoredRun, args: argparse.Namespace) -> None:
         args,
         name,
         cases(summary, allowed),
-        [sentence, *sentences_of(summary), *(f"Warning: {each}" for each in warnings_of(summary))],
+        [
+            sentence,
+            *sentences_of(summary),
+            *(f"Warning: {each}" for each in warnings_of(summary)),
+            *_about(stored, summary),
+        ],
         tables,
     )
+
+
+def _about(stored: StoredRun, summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a model card says beside numbers: of what, within which limits, how to repeat."""
+    manifest, experiment = stored.manifest, summary["experiment"]
+    for label, known in manifest["victims"].items():
+        yield f"{label}: {known['model']}, weights or code {known['model_hash']}."
+    yield what_was_run(summary, summary["pooled"])
+    yield " ".join(state_lines(summary))
+    if fixed := manifest.get(KEY):
+        began = experiment["started"]
+        yield f"Criteria were fixed before the first query (run begun {began}): {fixed['hash']}."
+    yield (
+        "This speaks of the attacks, items and budgets listed here and of no others: another "
+        "attack may take more."
+    )
+    yield from root_sentences(summary)
+    yield f"Fingerprint of the experiment: {experiment['fingerprint']}."
+    if (repeat := command(manifest)) is not None:
+        yield f"Repeated by: {repeat}"
 
 
 def write_files(

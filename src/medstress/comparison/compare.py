@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from medstress.comparison.answered import check_answered, incomplete_notes, why_open
+from medstress.comparison.attacked import at_first_edits, stored_notes, stored_specs, why_first
 from medstress.comparison.contrasts import (
     ACCURACY,
     ACCURACY_AFTER,
@@ -17,7 +18,6 @@ from medstress.comparison.contrasts import (
     is_netted,
 )
 from medstress.comparison.factors import TIME, Factor, also_differs, factors_of, names_of
-from medstress.comparison.frozen import at_first_edits, frozen_notes, frozen_specs, why_first
 from medstress.comparison.like_these import NameReader
 from medstress.comparison.pairing import Pair, by_key, pairs_of, with_controls
 from medstress.comparison.rows import Row, net_row, share_row
@@ -186,13 +186,13 @@ def compare_sides(
     if not any(pairs.values()):
         raise UsageError(_nothing_shared(first, second, compared))
     changes = not found or any(each.changes_clean_answers for each in found)
-    frozen = frozen_specs(first, second, compared)
-    changes = changes and not frozen
+    stored = stored_specs(first, second, compared)
+    changes = changes and not stored
     metric = settings.metric or (ACCURACY_AFTER if changes else ASR)
     if settings.metric is not None:
         why = "as asked for"
-    elif frozen:
-        why = why_first(frozen.values())
+    elif stored:
+        why = why_first(stored.values())
     else:
         why = CONDITIONING if changes else _SAME_ITEMS
     rows: list[Row] = []
@@ -221,7 +221,7 @@ def compare_sides(
         settings=settings,
         rows=tuple(sorted(rows, key=lambda row: not row.decides)),
         notes=(
-            *frozen_notes(first, second, compared),
+            *stored_notes(first, second, compared),
             *_at_worst(rows),
             *incomplete_notes(first, second),
             *_held_by_both(first, second, pairs),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from medstress.comparison.frozen import is_replay
+from medstress.comparison.attacked import is_replay
 from medstress.comparison.sides import Arm
 from medstress.results.victims import entries_of
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from medstress.comparison.attacked import stored_spec
 from medstress.comparison.contrasts import Contrast
-from medstress.comparison.frozen import stored_spec
 from medstress.comparison.names import (
     Asked,
     Names,
@@ -17,15 +17,15 @@ from medstress.comparison.names import (
 )
 from medstress.comparison.rows import Row
 from medstress.comparison.sides import Arm
-from medstress.core.attack_sets import NAME as FROZEN
-from medstress.results.freezing import rebuilt
+from medstress.core.attacked import NAME as ATTACKED
+from medstress.results.attacked import rebuilt
 from medstress.results.load import StoredRun
 from medstress.results.queries import TrialSubstitutions, substitutions
 from medstress.results.rows import trial_rows
 from medstress.stats.estimates import Estimate
 
 NO_NAMES = "the attack draws no names"
-SEVERAL = "an edit of these frozen attacks puts in several names, and which one decides is unknown"
+SEVERAL = "an edit of these stored attacks puts in several names, and which one decides is unknown"
 DETERMINISTIC = "the attack is deterministic: it draws no other names from the same vocabulary"
 
 
@@ -41,9 +41,9 @@ class NameReader:
         """Return the difference of a row for names like these; or None, and why."""
         if reason := self._reason(row):
             return None, reason
-        is_frozen = self._frozen(row) is not None
-        asked = [self._asked(i, first_only=is_frozen) for i in (0, 1)]
-        if is_frozen and any(len(names) > 1 for side in asked for names in _of_pairs(row, side)):
+        is_stored = self._stored(row) is not None
+        asked = [self._asked(i, first_only=is_stored) for i in (0, 1)]
+        if is_stored and any(len(names) > 1 for side in asked for names in _of_pairs(row, side)):
             return None, SEVERAL
         sign = 1 if contrast.is_rate_of_good else -1
         return for_names_like_these(
@@ -52,8 +52,8 @@ class NameReader:
             [sign * (contrast.good(p.b) - contrast.good(p.a)) for p in row.pairs],
         )
 
-    def _frozen(self, row: Row) -> Mapping[str, Any] | None:
-        """Return the frozen attack of either arm: then only the first edit of each item counts."""
+    def _stored(self, row: Row) -> Mapping[str, Any] | None:
+        """Return the stored attack of either arm: then only the first edit of each item counts."""
         specs = (
             stored_spec(run.manifest["attacks"].get(arm.attack, {}))
             for run, arm in zip(self.runs, (row.a, row.b), strict=True)
@@ -63,10 +63,10 @@ class NameReader:
     def _reason(self, row: Row) -> str | None:
         if not row.pairs:
             return "no pair"
-        frozen = self._frozen(row)
-        if frozen is not None and (reason := _why_nameless(frozen)):
+        stored = self._stored(row)
+        if stored is not None and (reason := _why_nameless(stored)):
             return reason
-        if frozen is None and not all(map(self._draws, (0, 1), (row.a, row.b))):
+        if stored is None and not all(map(self._draws, (0, 1), (row.a, row.b))):
             return NO_NAMES
         if all(pair.a.seed is None and pair.b.seed is None for pair in row.pairs):
             return DETERMINISTIC
@@ -103,9 +103,9 @@ def _of_pairs(row: Row, asked: Asked) -> Iterator[Names]:
 
 def _why_nameless(spec: Mapping[str, Any]) -> str | None:
     """Return why stored edits put in no names that were drawn; None if they do."""
-    while spec.get("name") == FROZEN and "of" in spec:
+    while spec.get("name") == ATTACKED and "of" in spec:
         spec = spec["of"]
     attack = rebuilt(spec)
     if attack is None:
-        return f"the attack that was frozen, {spec.get('name')!r}, is not installed"
+        return f"the attack that was stored, {spec.get('name')!r}, is not installed"
     return None if attack.traits.needs_entities else NO_NAMES

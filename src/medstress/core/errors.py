@@ -151,17 +151,14 @@ def missing_extra(what: str, extra: str) -> UsageError:
     return UsageError(f"{what} is not installed; install it with: {command}").with_command(command)
 
 
-def install_command(extra: str = "", *, elsewhere: bool = False) -> str:
+def install_command(extra: str = "") -> str:
     """Return the command that installs medstress with an extra, or completes what is installed.
 
-    pip knows an installed medstress by its name. Where it does not, from a folder of sources or in
-    another environment, it would ask an index for the name, so the command names the sources.
-
-    >>> install_command("inspect", elsewhere=True)
-    "pip install 'PATH_OF_WHEEL_OR_CHECKOUT[inspect]'"
+    pip knows an installed medstress by its name. Where it does not, in a folder of sources, it
+    would ask an index for the name, so the command names the sources.
     """
     try:
-        known = not elsewhere and bool(version("medstress"))
+        known = bool(version("medstress"))
     except PackageNotFoundError:
         known = False
     target = "medstress" if known else "PATH_OF_WHEEL_OR_CHECKOUT"

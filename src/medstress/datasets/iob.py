@@ -1,5 +1,9 @@
 """Tagged sentences in IOB or CoNLL files: one token and its label per line, empty lines between.
 
+Or rows of a table (.jsonl, .json, .parquet): `tokens` with `labels`, `ner_tags` or `tags` (names,
+or positions in the list of names that the file declares), optionally `id`, and `document_id` or
+`document`.
+
 Tabs separate the columns, or spaces in a line without tabs. The first column is the token, the last
 one the label; columns between (parts of speech, chunks) are ignored. A line `-DOCSTART-` begins a
 new document; `documents` names a PubTator file to look documents up in instead. A line that begins
@@ -10,9 +14,10 @@ converted to IOB2. Sentences are numbered from 1; the number is the id.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from medstress.core.errors import DataError
 from medstress.core.label_schemes import SCHEMES, Scheme, check_scheme, read_labels, type_of
@@ -27,8 +32,14 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
+from medstress.datasets.tables.reading import read_table
+from medstress.datasets.tables.table import Row, RowOrError, Table, raise_error
+from medstress.datasets.values import shown
 from medstress.files.reading import text_lines
 
+TABLES = (".jsonl", ".json", ".parquet")
+"""Endings of files with rows of tokens."""
+TAGS = ("labels", "ner_tags", "tags")
 DOCUMENT = "-DOCSTART-"
 REPAIR_ADVICE = 'fix the label, or set on_bad_labels = "repair" to begin or end an entity there'
 """Advice for a label that continues or ends no entity."""
@@ -37,7 +48,7 @@ SCHEME_ADVICE = f"fix the line, or name the labelling scheme: scheme = {', '.joi
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
-    """Read a file in IOB or CoNLL layout.
+    """Read a file in IOB or CoNLL layout, or rows of tokens.
 
     Raises:
         UsageError: no path, a missing file, or a key that does not apply.
@@ -45,7 +56,11 @@ def load(options: DatasetOptions) -> LoadedTexts:
             label that is not IOB, or an I- that continues nothing and is not to be repaired.
     """
     check_keys("iob", options, "path", "types", "scheme", "documents", "on_bad_labels")
-    return read_iob(required_file("iob", "path", options.path), options)
+    path = required_file("iob", "path", options.path)
+    if path.suffix.lower() not in TABLES:
+        return read_iob(path, options)
+    check_keys("iob", options, "path", "types", "scheme", "on_bad_labels")
+    return read_token_rows(path, read_table(path), options)
 
 
 def read_iob(path: Path, options: DatasetOptions) -> LoadedTexts:
@@ -60,6 +75,101 @@ def read_iob(path: Path, options: DatasetOptions) -> LoadedTexts:
         items, notes = placed.items, (*notes, *placed.notes)
         sources.append(documents)
     return LoadedTexts(items=items, skipped=skipped, source_hash=hash_files(*sources), notes=notes)
+
+
+def read_token_rows(path: Path, table: Table, options: DatasetOptions) -> LoadedTexts:
+    """Read the rows of a table as tagged sentences.
+
+    Raises:
+        DataError: rows without tokens and labels, or a bad row, if `on_bad_row` is ``error``.
+    """
+    rows = table.rows
+    first = next((row for _, row in rows if isinstance(row, dict)), None)
+    if first is None:
+        raise DataError(f"{path}, {rows[0][0]}: {rows[0][1]}")
+    field = next((name for name in TAGS if name in first), None)
+    if "tokens" not in first or field is None:
+        raise DataError(
+            f"{path}, {rows[0][0]}: expected the fields tokens and {' or '.join(TAGS)}, got "
+            f"{', '.join(first)}"
+        )
+    names = table.names.get(field, ())
+    repaired: list[int] = []
+    repair = options.on_bad_labels == "repair"
+    check_scheme(_names_of(rows, field, names), options.scheme or "iob2", path)
+    numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
+
+    def convert(given: tuple[int, RowOrError]) -> TaggedText:
+        number, row = given[0], raise_error(given[1])
+        tags = row.get(field)
+        tokens = row.get("tokens")
+        if not isinstance(tags, list) or not isinstance(tokens, list):
+            raise DataError(
+                f"expected lists 'tokens' and {field!r}, got {shown(tokens)} and {shown(tags)}; "
+                "fix the row"
+            )
+        if None in tokens:
+            raise DataError("field 'tokens': expected texts, got a null; fix the row")
+        labels = [_label(tag, names, field) for tag in tags]
+        read = read_labels(labels, options.scheme or "iob2", repair=repair)
+        if read.complaint:
+            advice = REPAIR_ADVICE if read.can_repair else SCHEME_ADVICE
+            raise DataError(f"token {read.place + 1}: {read.complaint}; {advice}")
+        repaired.extend(number for _ in read.repaired)
+        identifier = row.get("id")
+        return TaggedText(
+            id=str(number if identifier is None else identifier),
+            tokens=tuple(map(str, tokens)),
+            labels=read.labels,
+            metadata=_document_of(row),
+        )
+
+    items, skipped = collect(path, numbered, convert, options.on_bad_row)
+    return LoadedTexts(
+        items=with_types(items, options.types, path),
+        skipped=skipped,
+        source_hash=hash_files(path),
+        notes=repair_notes(path, repaired, "row"),
+    )
+
+
+def _document_of(row: Row) -> dict[str, str]:
+    """Return the metadata of a row of tokens: its document, if it names one."""
+    for column in ("document_id", "document"):
+        name = row.get(column)
+        if isinstance(name, Mapping | list):
+            raise DataError(
+                f"field {column!r}: expected the name of a document, got {shown(name)}; fix the row"
+            )
+        if name not in (None, ""):
+            return {"document": str(name)}
+    return {}
+
+
+def _label(tag: Any, names: Sequence[str], field: str) -> str:
+    if isinstance(tag, str):
+        return tag
+    if isinstance(tag, int) and 0 <= tag < len(names):
+        return names[tag]
+    raise DataError(
+        f"field {field!r}: expected label names, or positions in the list of names that the file "
+        f"declares ({len(names)} names), got {shown(tag)}"
+    )
+
+
+def _names_of(rows: Iterable[tuple[str, RowOrError]], field: str, names: Sequence[str]) -> set[str]:
+    """Return the label names in all rows; values that are no labels are ignored."""
+    tags = (tag for _, row in rows if isinstance(row, dict) for tag in _list(row.get(field)))
+    known = dict(enumerate(names))
+    return {
+        tag if isinstance(tag, str) else known[tag]
+        for tag in tags
+        if isinstance(tag, str) or (isinstance(tag, int) and tag in known)
+    }
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def repair_notes(path: Path, repaired: list[int], place: str = "line") -> tuple[str, ...]:

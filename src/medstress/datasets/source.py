@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from medstress.core.attack_sets import AttackSet
+from medstress.core.attacked import AttackSet
 from medstress.core.clusters import Clustered
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, file_hash
@@ -27,8 +27,6 @@ class DatasetOptions:
 
     path: Path | None = None
     """The file with the rows, for sources that need one."""
-    perturbed: Path | None = None
-    """rabbits: the file with other names, beside `path`, the original."""
     annotations: Path | None = None
     """medqa, medmcqa: the file with the entity spans of the options."""
     split: str | None = None
@@ -43,7 +41,7 @@ class DatasetOptions:
     types: Types | None = None
     """Tagged texts: the entity types that become labels, or their new names; None: all."""
     scheme: Scheme | None = None
-    """iob, bc5cdr, bigbio, hub: the labelling scheme of the file; None: IOB2."""
+    """iob, bc5cdr, hub: the labelling scheme of the file; None: IOB2."""
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     """Questions, pairs, nli: field -> its name in the file; `options` may be a list of names."""
     answer_base: Literal[0, 1] | None = None
@@ -84,7 +82,7 @@ class Loaded:
     has_optional_passages: bool = False
     """True if its questions are meant to be asked without their passages too."""
     attack_set: AttackSet | None = None
-    """frozen: what the file says of the edits that its questions bring."""
+    """attacked: what the file says of the edits that its questions bring."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,10 @@ from medstress.explain.plan import Selection, choose, explanations, most_calls
 from medstress.explain.shapley import check_installed
 from medstress.metrics.counts import is_flipped, success_edits
 from medstress.results.explanations import PURPOSE
-from medstress.results.export import Probes
 from medstress.results.formats import plural
 from medstress.results.load import open_run
 from medstress.results.names import names_of
+from medstress.results.queries import Probes
 from medstress.results.rows import trial_rows
 from medstress.running.prepare import Watcher
 from medstress.running.reopened import reopened

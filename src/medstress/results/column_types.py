@@ -37,6 +37,9 @@ _EXPLANATION: Types = {
     **{"value": str, "units": str, "mask": str, "base_key": float, "full_key": float},
     **{"evaluations": int, "gap": float},
 }
+_ATTACKED: Types = dict.fromkeys(
+    ("id", "dataset", "original_id", "victim", "item_hash", "metadata", "attack_set"), str
+)
 
 
 @cache
@@ -53,6 +56,7 @@ def types_of(table: str) -> Types:
         "exchanges": _EXCHANGE,
         "reviews": _REVIEW,
         "explanations": _EXPLANATION,
+        "attacked": _ATTACKED,
     }[table]
 
 

@@ -139,7 +139,7 @@ ESTIMANDS = (
         missing="as there",
     ),
     Estimand(
-        number="frozen attacks: loss at the first edit",
+        number="stored attacks: loss at the first edit",
         names="the stored edits",
         seeds="these",
         builds="these two",

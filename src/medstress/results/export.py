@@ -1,6 +1,6 @@
 """Export the tables of a run as JSONL, CSV or parquet.
 
-The tables: trials, items, exchanges, reviews, explanations.
+The tables: trials, items, exchanges, reviews, explanations, attacked.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from medstress.core.attacked import NAME
 from medstress.core.calls import Compared, Generated, Tagged
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
@@ -21,9 +22,11 @@ from medstress.core.rows import NOT_SHOWN
 from medstress.files.spreadsheets import Writer
 from medstress.files.writing import atomic_stream, write_bytes
 from medstress.kinds import kind_of
+from medstress.results.attacked import attacked_rows
 from medstress.results.column_types import typed, types_of
 from medstress.results.explanations import explanation_records
 from medstress.results.load import StoredRun, reviews_of
+from medstress.results.queries import Probes
 from medstress.results.root import UNVERIFIED
 from medstress.results.rows import trial_rows
 from medstress.results.stored_prompts import Prompts
@@ -94,7 +97,7 @@ def table_frame(run: StoredRun, table: str) -> DataFrame:
     return typed(frame_of(_rows(run, table)), types_of(table))
 
 
-def _rows(run: StoredRun, table: str) -> Iterator[Row]:
+def _rows(run: StoredRun, table: str) -> Iterable[Row]:
     """Return the rows of a table; those of a run in doubt say so in a column of their own."""
     if table not in TABLES:
         hint = did_you_mean(table, TABLES)
@@ -113,35 +116,6 @@ def item_rows(reader: RunReader) -> Iterator[Row]:
             **kind_of(item).columns(item),
             "metadata": json.dumps(dict(item.metadata), ensure_ascii=False),
         }
-
-
-class Probes:
-    """Finds the queries that probe the victim, for example for the span that matters.
-
-    A trial notes its probes when it ends. For unfinished trials,
-    probes of the shipped attacks are recognised by their edits, which delete a span.
-    """
-
-    def __init__(self, reader: RunReader) -> None:
-        self._noted: set[tuple[int, int]] = set()
-        self._deletes: set[int] = set()
-        for trial, text, noted in reader.probes():
-            self._noted.update((trial, query) for query in noted or ())
-            spec = json.loads(text)
-            if spec.get("victim_span") == "saliency" or spec.get("word_ranking") == "importance":
-                self._deletes.add(trial)
-
-    def holds(self, row: StoredExchange, edits: str | None) -> bool:
-        """True if a call belongs to a probe; `edits` are those of its query."""
-        if row.purpose != "attack" or row.role != "victim" or row.query is None:
-            return False
-        return self.marks(row.trial, row.query, edits)
-
-    def marks(self, trial: int, query: int, edits: str | None) -> bool:
-        """True if a perturbed query of a trial is a probe; `edits` are its edits."""
-        if trial in self._deletes and edits is not None:
-            return not any(edit.replacement for edit in decode_edits(edits))
-        return (trial, query) in self._noted
 
 
 def exchange_rows(reader: RunReader) -> Iterator[Row]:
@@ -210,12 +184,13 @@ def review_rows(run: StoredRun) -> Iterator[dict[str, Any]]:
         }
 
 
-TABLES: dict[str, Callable[[StoredRun], Iterator[Row]]] = {
+TABLES: dict[str, Callable[[StoredRun], Iterable[Row]]] = {
     "trials": trial_dicts,
     "items": item_rows,
     "exchanges": exchange_rows,
     "reviews": review_rows,
     "explanations": explanation_records,
+    NAME: attacked_rows,
 }
 
 
@@ -260,7 +235,7 @@ def _parsed(row: Row) -> Row:
     }
 
 
-def _write_jsonl(rows: Iterator[Row], stream: IO[str]) -> int:
+def _write_jsonl(rows: Iterable[Row], stream: IO[str]) -> int:
     n = 0
     for row in rows:
         stream.write(json.dumps(_parsed(row), ensure_ascii=False) + "\n")
@@ -268,17 +243,18 @@ def _write_jsonl(rows: Iterator[Row], stream: IO[str]) -> int:
     return n
 
 
-def _write_csv(rows: Iterator[Row], stream: IO[str]) -> int:
+def _write_csv(rows: Iterable[Row], stream: IO[str]) -> int:
     n, writer = 0, None
     for row in rows:
         if writer is None:
             writer = Writer(stream, row)
-        writer.write(_with_text_prompts(row))
+        row = _with_text_prompts(row)
+        writer.write({k: _text(v) if isinstance(v, list) else v for k, v in row.items()})
         n += 1
     return n
 
 
-def _write_parquet(rows: Iterator[Row], to: Path, table: str) -> int:
+def _write_parquet(rows: Iterable[Row], to: Path, table: str) -> int:
     frame = typed(frame_of(rows), types_of(table))
     write_frame(frame, to)
     return frame.height

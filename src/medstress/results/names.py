@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from medstress.core.attack_sets import NAME, form_of
+from medstress.core.attacked import NAME
 from medstress.core.controls import BETWEEN, NOISE_CONTROL
 from medstress.results.formats import as_text, shorten
 
@@ -34,7 +34,7 @@ _WORDS = {
     **CONTROL_WORDS,
     "discrete_zoo": "searched names",
     "medfuzz": "MedFuzz",
-    "frozen": "frozen edits",
+    "attacked": "stored edits",
     "keyboard_noise": "keyboard typos",
     "ocr_noise": "OCR noise",
     "synonym": "synonyms",
@@ -139,12 +139,12 @@ def attack_words(spec: Mapping[str, Any]) -> str:
     'near names'
     >>> attack_words({"name": "swap_noise", "search": "greedy"})
     'swap noise, searched'
-    >>> attack_words({"name": "frozen", "of": {"name": "lasa"}, "label": "lasa"})
-    'lasa, frozen'
+    >>> attack_words({"name": "attacked", "of": {"name": "lasa"}, "label": "lasa"})
+    'lasa, stored'
     """
     name = str(spec.get("name"))
     if name == NAME and "label" in spec:
-        return form_of(spec) or f"{spec['label']}, frozen"
+        return f"{spec['label']}, stored"
     if name == "entity_substitution":
         n = spec.get("n") or 0
         weighted = "near names" if n < 0 else "far names" if n > 0 else _SAMPLERS["random"]

@@ -10,7 +10,6 @@ from medstress.core.calls import Answer, Call, Message, Prompt
 from medstress.core.items import Edited, Item
 from medstress.core.outcomes import Prediction
 from medstress.kinds import kind_described
-from medstress.results.imported import KEY
 from medstress.results.load import StoredRun
 from medstress.results.victims import victim_of
 from medstress.store.run_store import FILE
@@ -34,8 +33,6 @@ class Prompts:
                 self._tasks[name, dataset] = kind_described(stored["task"]).task_from_spec(
                     stored["task"], stored["prompt"]
                 )
-        # Of a log it is not known what was sent.
-        self._is_logged = KEY in manifest
         self._clean: dict[tuple[str, int], tuple[Prompt | None, str | None]] = {}
 
     def call(self, victim: str, dataset: str, candidate: Edited, number: int) -> Call | None:
@@ -71,8 +68,6 @@ class Prompts:
         self, victim: str, dataset: str, candidate: Edited
     ) -> tuple[Prompt | None, str | None]:
         """Return the prompt of a single question as it is sent, and with the options listed."""
-        if self._is_logged:
-            return None, self.listing(victim, dataset, candidate)
         call, template = self.call(victim, dataset, candidate, 0), self._template(victim, dataset)
         sent = _as_text(getattr(call, "prompt", None))
         if isinstance(sent, str) and template and template.lists_options and not template.chat:

@@ -21,6 +21,7 @@ from medstress.experiment.file.reading import (
 )
 from medstress.experiment.file.sources import Source, find_source
 from medstress.experiment.plan.attack_checks import check_budgets, check_scores
+from medstress.experiment.plan.attacked import live_attacks, stored_attacks, without_stored
 from medstress.experiment.plan.controls import (
     control_arms,
     fitting_arms,
@@ -29,7 +30,6 @@ from medstress.experiment.plan.controls import (
 )
 from medstress.experiment.plan.dataset_parts import load_datasets
 from medstress.experiment.plan.free_group import free_group, with_names
-from medstress.experiment.plan.frozen_sets import frozen_attacks, live_attacks, without_stored
 from medstress.experiment.plan.mentions import GIVEN, recognise_mentions, require_attackable
 from medstress.experiment.plan.parts import load_groups, make_attacks, used_tables
 from medstress.experiment.plan.plan import Prepared
@@ -97,7 +97,7 @@ def prepare(
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
     check_items(checked, loaded)
-    stored, beside = frozen_attacks(given_attacks, loaded, checked.experiment.seeds, wanted)
+    stored, beside = stored_attacks(given_attacks, loaded, checked.experiment.seeds, wanted)
     if stored:
         attacks = [*attacks, *stored]
         more, extended = control_arms(stored, without_stored(stored, beside, wanted))

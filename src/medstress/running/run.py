@@ -31,7 +31,7 @@ from medstress.running.shared_cache import share_again
 from medstress.significance.families import fixed_family
 from medstress.store.run_store import FILE, LOCK, RunStore, lock_folder
 from medstress.store.shards import STOPPED_BY
-from medstress.store.shared_cache import SharedCache, open_shared
+from medstress.store.shared_cache import open_shared
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -146,7 +146,6 @@ def run_prepared(
     fresh: bool = False,
     retry_failed: bool = False,
     watcher: Watcher,
-    known: SharedCache | None = None,
 ) -> Usage:
     """Run, resume or extend a prepared experiment with open victims in a folder.
 
@@ -157,7 +156,6 @@ def run_prepared(
         fresh: throw away what the folder holds.
         retry_failed: run failed trials again.
         watcher: callbacks for progress.
-        known: answers that need not be computed, in place of the cache that runs share.
 
     Returns:
         What the folder's run has used up.
@@ -167,7 +165,7 @@ def run_prepared(
         open_shared(settings.cache, prepared.base) as shared,
         RunStore(folder, lock=lock, fresh=fresh, access=settings.access) as store,
     ):
-        prepared.shared = shared if known is None else known
+        prepared.shared = shared
         claim_answers(prepared)
         _start(store, prepared)
         share_again(store, prepared)

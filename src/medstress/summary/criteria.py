@@ -25,7 +25,6 @@ from medstress.metrics.criteria import (
 from medstress.metrics.slices import WIDE, is_too_small, slice_rows, worst_slices
 from medstress.metrics.vouched import FIRST
 from medstress.results.formats import plural, shorten
-from medstress.results.imported import KEY as IMPORTED
 from medstress.results.load import StoredRun
 from medstress.results.measures import measure
 from medstress.results.table import Format
@@ -76,10 +75,9 @@ def _add_slices(
     found["slices"] = slice_rows(trials, of_trial, budgets, controls)
     attacked = {row.attack for row in trials if not is_unattacked(row)}
     rows = [row for row in found["slices"] if row["attack"] in attacked]
-    is_imported = bool(run.manifest.get(IMPORTED))  # its answers existed before
     found["slicing"] = {
         "by": list(described["by"]),
-        "label": POST_HOC if is_imported else described["label"],
+        "label": described["label"],
         "cuts": described["cuts"],
         "shrinkage": SHRINKAGE,
         "worst": worst_slices(rows),

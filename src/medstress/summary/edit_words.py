@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from medstress.core.attack_sets import NAME, form_of
 from medstress.results.names import attack_words
 
 _CLAUSES = {
     "none": "nothing was attacked",
     "discrete_zoo": "one name was replaced by a searched one",
     "medfuzz": "the vignette was reworded",
-    "frozen": "the edits of a frozen set were made",
+    "attacked": "stored edits were made",
     "lasa": "a name was replaced by one that looks or sounds alike",
     "swap_noise": "letters were swapped",
     "keyboard_noise": "letters were mistyped",
@@ -50,6 +49,4 @@ def edit_clause(spec: Mapping[str, Any]) -> str:
         field = spec.get("field", "options")
         renamed = "one wrong option was renamed"
         return renamed if field == "options" else f"a name in the {field} was replaced"
-    if name == NAME and (form := form_of(spec)) is not None:
-        return f"the question was put as {form!r}"
     return _CLAUSES.get(name) or f"an attack by {attack_words(spec)}"

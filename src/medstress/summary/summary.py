@@ -17,7 +17,6 @@ from medstress.metrics.controls import attacks_only
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.results.answer_warnings import about_answers
 from medstress.results.formats import plural
-from medstress.results.imported import imported_lines
 from medstress.results.load import StoredRun, kind_of_run
 from medstress.results.names import names_of
 from medstress.results.queries import substitutions
@@ -27,9 +26,9 @@ from medstress.results.shards import bought_twice, lost_calls, shard_lines
 from medstress.significance.results import add_faithfulness, add_tests
 from medstress.summary.analyses import analyse, remarks
 from medstress.summary.arms import Place
+from medstress.summary.attacked import attacked_lines
 from medstress.summary.criteria import add_decisions
 from medstress.summary.explanations import about_explanations, describe_explanations
-from medstress.summary.frozen_sets import frozen_lines
 from medstress.summary.headlines import headlines
 from medstress.summary.passages import NO_GAIN, describe_passages
 from medstress.summary.remarks import left_out_lines
@@ -96,7 +95,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     doubts = [f"unverified: {run.doubt}"] if run.doubt else []
     found["warnings"] = [
         *doubts,
-        *imported_lines(manifest),
         *shard_lines(manifest),
         *about_answers(run, found),
         *found["warnings"],
@@ -126,7 +124,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         *left_out_lines(skipped),
         *left_out_sentences((manifest.get("controls") or {}).get("left_out") or {}),
         *remarks(run),
-        *frozen_lines(manifest),
+        *attacked_lines(manifest),
     ]
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)

@@ -8,7 +8,7 @@ import pytest
 
 from medstress.core.errors import DataError, UsageError
 from medstress.core.label_schemes import in_iob2, read_labels, scheme_of
-from medstress.datasets import bc5cdr, bigbio, brat, iob, pubtator
+from medstress.datasets import bc5cdr, brat, iob, pubtator
 from medstress.datasets.source import DatasetOptions
 
 TEXT = "Severe chest pain\nHe took aspirin and folic acid. It helped.\n"
@@ -198,7 +198,7 @@ def test_types_are_renamed_merged_and_left_out(tmp_path, folder):
         assert "a one-word name" in refused(module, where, types={"Chemical": "a drug"})
 
 
-def test_types_hold_for_pubtator_bigbio_and_the_folder_of_bc5cdr(tmp_path):
+def test_types_hold_for_pubtator_rows_and_the_folder_of_bc5cdr(tmp_path):
     name = {"Chemical": "Drug"}
     text = "1|t|Aspirin helps.\n1|a|It does.\n1\t0\t7\tAspirin\tChemical\tD1\n"
     (tmp_path / "a.pubtator").write_text(text, "utf-8")
@@ -207,7 +207,7 @@ def test_types_hold_for_pubtator_bigbio_and_the_folder_of_bc5cdr(tmp_path):
     (tmp_path / "devel.tsv").write_text("Aspirin\tB-Chemical\n", "utf-8")
     read_ = (
         read(pubtator, tmp_path / "a.pubtator", types=name),
-        read(bigbio, tmp_path / "a.jsonl", types=name, scheme="iobes"),
+        read(iob, tmp_path / "a.jsonl", types=name, scheme="iobes"),
         read(bc5cdr, tmp_path, split="devel", types=name),
     )
     assert [loaded.items[0].labels[0] for loaded in read_] == ["B-Drug"] * 3
@@ -283,11 +283,10 @@ def test_labels_with_prefixes_are_no_types_in_io(tmp_path, labels, says, ending)
         path.write_text("".join(f"w{n}\t{label}\n" for n, label in enumerate(labels)), "utf-8")
     else:
         path.write_text(json.dumps({"tokens": ["a", "b", "c"], "tags": labels}), "utf-8")
-    module = iob if ending == "iob" else bigbio
     if says is None:
-        assert len(read(module, path, scheme="io").items[0].labels) == 3
+        assert len(read(iob, path, scheme="io").items[0].labels) == 3
     else:
         with pytest.raises(DataError, match='scheme = "io" expects') as refused:
-            read(module, path, scheme="io")
+            read(iob, path, scheme="io")
         assert says in str(refused.value)
         assert str(path) in str(refused.value)

@@ -1,4 +1,4 @@
-"""IOB, PubTator and BigBIO files become tagged texts; what is wrong is named by file and line."""
+"""IOB, rows of tokens and PubTator become tagged texts; what is wrong is named by file and line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from medstress.core.errors import DataError, UsageError
 from medstress.core.sentence_splitting import sentence_spans
-from medstress.datasets import bc5cdr, bigbio, iob, pubtator
+from medstress.datasets import bc5cdr, iob, pubtator
 from medstress.datasets.source import DatasetOptions
 
 GOOD = "Aspirin\tB-Chemical\nhelps\tO\n\nSalicylic\tB-Chemical\nacid\tI-Chemical\n"
@@ -159,34 +159,25 @@ def test_sentences_end_neither_at_abbreviations_nor_inside_entities():
     assert len(sentence_spans(text, [(text.index("2."), len(text) - 1)])) == 3
 
 
-def test_bigbio_documents_tokens_and_pairs_are_told_apart(write):
-    document = {
-        "document_id": "d",
-        "passages": [
-            {"text": ["Aspirin helps."], "offsets": [[0, 14]]},
-            {"text": ["It cures pain."], "offsets": [[15, 29]]},
-        ],
-        "entities": [{"type": "Drug", "text": ["Aspirin"], "offsets": [[0, 7]]}],
-    }
-    first, second = read(write(json.dumps([document]), "x.json"), bigbio).items
-    assert (first.id, first.labels, second.labels[0]) == ("d.1", ("B-Drug", "O", "O"), "O")
+def test_rows_of_tokens_are_tagged_texts(write):
     tokens = {"id": 4, "tokens": ["a", "b"], "ner_tags": ["B-Drug", "O"]}
-    (item,) = read(write(json.dumps(tokens), "x.jsonl"), bigbio).items
+    (item,) = read(write(json.dumps(tokens), "x.jsonl"), iob).items
     assert (item.id, item.labels) == ("4", ("B-Drug", "O"))
-    pair = {"id": "p", "text_1": "One.", "text_2": "Two.", "label": "3.5"}
-    (item,) = read(write(json.dumps(pair), "x.jsonl"), bigbio).items
-    assert (item.text_b, item.score) == ("Two.", 3.5)
+    path = write(json.dumps([tokens]), "x.json")
+    (item,) = read(path, iob).items
+    assert (item.id, item.labels) == ("4", ("B-Drug", "O"))
+    assert "does not accept the key 'documents'" in refused(path, iob, documents=path)
 
 
 def test_positions_of_labels_need_their_names(write):
     tokens = {"id": 4, "tokens": ["a"], "ner_tags": [1]}
-    says = refused(write(json.dumps(tokens), "x.jsonl"), bigbio)
+    says = refused(write(json.dumps(tokens), "x.jsonl"), iob)
     assert "expected label names, or positions in the list of names that the file declares" in says
 
 
 def test_rows_of_no_known_layout_are_refused(write):
-    says = refused(write('{"word": "a"}', "x.jsonl"), bigbio)
-    assert "line 1: expected the fields passages and entities, tokens and ner_tags" in says
+    says = refused(write('{"word": "a"}', "x.jsonl"), iob)
+    assert "line 1: expected the fields tokens and labels or ner_tags or tags, got word" in says
 
 
 def test_bc5cdr_is_a_folder_with_a_file_for_each_split(write, tmp_path):
@@ -298,59 +289,22 @@ def test_an_entity_of_another_document_is_refused(write):
     assert "line 3: expected an entity of document '1', got one of '2'; move it below" in says
 
 
-DOCUMENT = {
-    "document_id": "d",
-    "passages": [{"text": ["Aspirin helps."], "offsets": [[0, 14]]}],
-    "entities": [{"type": "Drug", "offsets": [[0, 7]]}],
-}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"passages": None},
-        {"passages": [{"text": ["x"], "offsets": []}]},
-        {"passages": [{"text": ["x"], "offsets": [[10**12, 10**12 + 1]]}]},
-        {"passages": [DOCUMENT["passages"][0], {"text": ["x"], "offsets": [[3, 4]]}]},
-        {"passages": "text"},
-        {"entities": [{"type": "Drug", "offsets": []}]},
-        {"entities": {"type": ["Drug"]}},
-        {"entities": [{"type": "Drug", "offsets": [[0, 99]]}]},
-    ],
-)
-def test_a_malformed_document_is_named_by_row_or_left_out(write, change):
-    path = write(json.dumps([DOCUMENT, {**DOCUMENT, "document_id": "e", **change}]), "rows.json")
-    says = refused(path, bigbio)
-    assert says.startswith(f"{path}, row 2: field ")
-    assert "; fix the " in says
-    loaded = read(path, bigbio, on_bad_row="skip")
-    assert len(loaded.items) == 1
-    assert loaded.skipped == (says,)
-
-
-def test_what_stands_between_the_parts_of_an_entity_is_taken_and_said(write):
-    parts = [{"type": "Drug", "offsets": [[8, 13], [0, 3]]}]
-    loaded = read(write(json.dumps([{**DOCUMENT, "entities": parts}]), "rows.json"), bigbio)
-    assert loaded.items[0].labels == ("B-Drug", "I-Drug", "O")
-    assert any("1 entities are discontinuous and were joined with" in n for n in loaded.notes)
-
-
 def test_a_token_row_with_a_lone_inside_label_says_what_to_do(write):
     rows = [{"tokens": ["a", "b"], "ner_tags": ["O", "I-Drug"]}]
     path = write(json.dumps(rows), "rows.json")
-    assert "row 1: token 2: expected 'B-Drug'" in refused(path, bigbio)
-    assert 'set on_bad_labels = "repair"' in refused(path, bigbio)
-    (note,) = read(path, bigbio, on_bad_labels="repair").notes
+    assert "row 1: token 2: expected 'B-Drug'" in refused(path, iob)
+    assert 'set on_bad_labels = "repair"' in refused(path, iob)
+    (note,) = read(path, iob, on_bad_labels="repair").notes
     assert note.endswith("the first in row 1")
 
 
 def test_tokens_that_are_missing_are_refused(write):
     rows = [{"tokens": ["a", None], "ner_tags": ["O", "O"]}]
-    assert "got a null; fix the row" in refused(write(json.dumps(rows), "r.json"), bigbio)
+    assert "got a null; fix the row" in refused(write(json.dumps(rows), "r.json"), iob)
 
 
 def test_an_empty_json_file_is_called_empty(write):
-    assert refused(write("", "rows.json"), bigbio).endswith("an empty file; give a file with rows")
+    assert refused(write("", "rows.json"), iob).endswith("an empty file; give a file with rows")
 
 
 DOCUMENTS = """7|t|Methods. Results.
@@ -442,7 +396,7 @@ def test_each_split_of_bc5cdr_has_the_documents_of_its_own_file(write, tmp_path)
     )
 
 
-@pytest.mark.parametrize("module", [pubtator, bigbio, bc5cdr], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [pubtator, bc5cdr], ids=lambda module: module.__name__)
 def test_files_that_name_their_documents_take_no_others(write, module):
     path = write(TITLE + ABSTRACT, "a.txt")
     assert "does not accept the key 'documents'" in refused(path, module, documents=path)

@@ -202,7 +202,7 @@ def test_columns_and_answer_base_go_into_the_file(monkeypatch):
 def test_the_default_is_offered_first_and_controls_are_not():
     offered = fitting_attacks(read_data(Choices(data="q.jsonl", model="mock"), Path()))
     assert offered[0] == "entity_substitution"
-    assert {"no_op", "repeat", "frozen", "passage_swap"}.isdisjoint(offered)
+    assert {"no_op", "repeat", "attacked", "passage_swap"}.isdisjoint(offered)
 
 
 REFUSED = [
@@ -223,7 +223,7 @@ REFUSED = [
     ({"entities": ()}, "--entities"),
     ({"attack": "swap_noise", "entities": ("drugs",)}, "--entities"),
     ({"attack": "swap_nois"}, "'swap_noise'"),
-    ({"attack": "frozen"}, "frozen"),
+    ({"attack": "attacked"}, "attacked"),
     ({"attack": "passage_swap"}, "passage"),
     ({"data": "t.iob", "attack": "discrete_zoo"}, "tagged texts"),
     ({"attack": "medfuzz"}, "role.attacker"),

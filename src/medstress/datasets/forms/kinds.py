@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from medstress.core.attacked import FIELD, HEAD
 from medstress.datasets.forms.naming import plain_name
 
-Source = Literal["questions", "nli", "pairs", "bigbio", "frozen"]
+Source = Literal["questions", "nli", "pairs", "iob", "attacked"]
 
 _TOKENS = {"tokens"}
 _TAGS = {"labels", "nertags", "tags"}
@@ -30,12 +31,12 @@ def source_of(columns: Iterable[str]) -> Source:
     """
     given = list(columns)
     names = {plain_name(column) for column in given}
-    if {"frozen", "medstress"} <= set(given):
-        return "frozen"
-    if {"passages", "entities"} <= names or (names >= _TOKENS and names & _TAGS):
-        return "bigbio"
-    if {"text_1", "text_2"} <= set(given):
-        return "bigbio"
+    if {FIELD, HEAD} <= set(given):
+        return "attacked"
+    if names >= _TOKENS and names & _TAGS:
+        return "iob"
+    if {"text_1", "text_2"} <= set(given):  # of BigBIO, whose label is a score
+        return "pairs"
     if "finaldecision" in names or names >= {"contexts", "meshes"} or names >= _UNLABELLED:
         return "nli"
     if any(texts <= names for texts in _TEXTS):

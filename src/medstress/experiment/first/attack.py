@@ -25,7 +25,7 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "entity_substitution": {"sampler": "pdws", "n": -20},
 }
 """Attack -> the parameters that it cannot do without, or that the file shows."""
-_NOT_TAKEN = frozenset({"frozen", "none", NOISE_CONTROL})
+_NOT_TAKEN = frozenset({"attacked", "none", NOISE_CONTROL})
 """Attacks that need more than data and a victim."""
 _BUDGETS = ("attempts", "budget")
 """Parameters that bound the perturbed queries of an item; the first that an attack has does."""

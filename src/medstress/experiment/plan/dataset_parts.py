@@ -95,7 +95,6 @@ def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
     """Return the options of a data set's source; relative paths start from `base`."""
     return DatasetOptions(
         path=_path(base, table.path),
-        perturbed=_path(base, table.perturbed),
         annotations=_path(base, table.annotations),
         split=table.split,
         on_bad_row=table.on_bad_row,

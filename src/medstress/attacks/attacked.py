@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.attacks.choices import check_budget, check_flag
 from medstress.attacks.controls.same_type import NAME as SAME_TYPE
 from medstress.attacks.protocol import Attack, AttackTraits, Validity
-from medstress.core.attack_sets import FIELD, NAME, AttackSet, Selection, StoredArm
+from medstress.core.attacked import FIELD, NAME, AttackSet, Selection, StoredArm
 from medstress.core.errors import UsageError
 from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
 from medstress.core.outcomes import Goal, Replaced, parse_goal
@@ -28,8 +28,8 @@ _LACK = "the file holds no edit of it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frozen(Attack):
-    """Ask the edits that came with the items of a data set: `frozen`, or a set of other people.
+class Attacked(Attack):
+    """Ask the edits that came with the items of a data set of name `attacked`.
 
     The edits of an item are asked in the order in which they were asked first, until the victim
     errs, the budget is used or none is left. By default only the first is asked: no answer chose
@@ -39,14 +39,13 @@ class Frozen(Attack):
     answers of the victim.
 
     Controls are made anew beside it, as beside every attack, with as many queries as an item has
-    stored edits: that of the stored attack, `neutral_insertion` beside forms of others that put
-    text in, else `no_op`. A stored control was asked until the first victim erred, so its number of
-    edits is chosen by that victim's answers.
+    stored edits: that of a stored probe, else `no_op`. A stored control was asked until the first
+    victim erred, so its number of edits is chosen by that victim's answers.
     """
 
     budget: int = BY_FILE
     """The most stored edits asked of an item. Default: 1, or all of a file that holds successes
-    alone, or forms that others made."""
+    alone."""
     attacks: tuple[str, ...] | list[str] = ()
     """Names of the stored attacks to ask; default: all."""
     stored_controls: bool = False
@@ -79,7 +78,7 @@ class Frozen(Attack):
         yield from ()
         return None
 
-    def arms(self, found: AttackSet) -> list[FrozenArm]:
+    def arms(self, found: AttackSet) -> list[AttackedArm]:
         """Return the arms of a file that it asks, controls beside their attacks.
 
         Raises:
@@ -93,16 +92,16 @@ class Frozen(Attack):
                     f"{', '.join(known)})"
                 )
         wanted = self.attacks or known
-        by_file = 1 if found.selection in (Selection.ALL, Selection.FILTERED) else MAX_BUDGET
+        by_file = MAX_BUDGET if found.selection is Selection.FLIPPED else 1
         return [
-            FrozenArm(stored=arm, set=found, budget=min(self.budget or by_file, arm.most))
+            AttackedArm(stored=arm, set=found, budget=min(self.budget or by_file, arm.most))
             for arm in found.arms
             if arm.attack_label in wanted and (self.stored_controls or arm.control is None)
         ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrozenArm(Attack):
+class AttackedArm(Attack):
     """One stored attack or control."""
 
     stored: StoredArm
@@ -183,7 +182,7 @@ class FrozenArm(Attack):
             if edit["field"] in item.letters
         )
 
-    def on_trial(self, seed: int | None, repeat: int) -> FrozenArm:
+    def on_trial(self, seed: int | None, repeat: int) -> AttackedArm:
         """Return the arm that asks what the trial of a seed and repeat asked."""
         return replace(self, trial=(seed, repeat))
 

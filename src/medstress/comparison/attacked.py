@@ -1,12 +1,11 @@
-"""Comparisons on frozen attacks: what the choice of their items and edits still allows.
+"""Comparisons on an attacked set: what the choice of its items and edits still allows.
 
-A file of frozen attacks holds the items that its first victim, the *source*, answered right before
-the attack, and asks their edits only up to the one that made it err. Counted on all items, or up
-to the last edit, any other victim would look worse or better for that alone. So such arms are
-compared by the loss on items that both answer right, at the first edit of each item, which no
-answer to an edit has chosen. Where the first edit follows from answers too, as universal names do,
-the source itself can be no side. Successes alone say which of the source's failures another victim
-repeats.
+An attacked set holds the items that its first victim, the *source*, answered right before the
+attack, and their edits only up to the one that made it err. Counted on all items, or up to the last
+edit, any other victim would look worse or better for that alone. So such arms are compared by the
+loss on items that both answer right, at the first edit of each item, which no answer to an edit has
+chosen. Where the first edit follows from answers too, the source itself can be no side. Successes
+alone say which of the source's failures another victim repeats.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from medstress.comparison.sides import Arm, Side
-from medstress.core.attack_sets import NAME, Selection
+from medstress.core.attacked import NAME, Selection
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.rows import TrialRow
@@ -29,7 +28,7 @@ Spec: TypeAlias = Mapping[str, Any]
 Arms: TypeAlias = tuple[Arm, Arm]
 
 _WHY = (
-    "the attacks are frozen: their items are those that one victim answered right, so loss is "
+    "the attacks are stored ones: their items are those that one victim answered right, so loss is "
     "compared on items right in both, at the first edit of each, which {chosen}"
 )
 
@@ -40,7 +39,7 @@ def stored_spec(spec: Spec) -> Spec | None:
 
 
 def is_replay(first: Mapping[str, Any], ours: Arm, second: Mapping[str, Any], theirs: Arm) -> bool:
-    """Return whether one arm asks the edits that the other arm asked when they were frozen."""
+    """Return whether one arm asks the edits that the other arm asked when they were stored."""
     return _replays(first, ours, second, theirs) or _replays(second, theirs, first, ours)
 
 
@@ -53,8 +52,8 @@ def _replays(manifest: Mapping[str, Any], arm: Arm, other: Mapping[str, Any], of
     return json.dumps(stored, sort_keys=True) == json.dumps(asked, sort_keys=True)
 
 
-def frozen_specs(first: Side, second: Side, arms: Iterable[Arms]) -> dict[Arms, Spec]:
-    """Return the frozen attack of every pair of arms of which one asks stored edits."""
+def stored_specs(first: Side, second: Side, arms: Iterable[Arms]) -> dict[Arms, Spec]:
+    """Return the stored attack of every pair of arms of which one asks stored edits."""
     found = {}
     for pair in arms:
         specs = [
@@ -62,18 +61,9 @@ def frozen_specs(first: Side, second: Side, arms: Iterable[Arms]) -> dict[Arms, 
             for side, arm in zip((first, second), pair, strict=True)
         ]
         spec = specs[0] or specs[1]
-        if spec is not None and not _is_of_nobody(spec):
+        if spec is not None:
             found[pair] = spec
     return found
-
-
-def _is_of_nobody(spec: Spec) -> bool:
-    """Return whether no victim's answers chose items or forms, so that they compare as any attack.
-
-    Universal names are of no answers about an item, but their items are those that one was right
-    on.
-    """
-    return spec["selection"] == Selection.GIVEN and not spec["source"]["model_hash"]
 
 
 def why_first(specs: Iterable[Spec]) -> str:
@@ -87,7 +77,7 @@ def why_first(specs: Iterable[Spec]) -> str:
 def at_first_edits(
     first: Side, second: Side, arms: Sequence[Arms], metric: str | None
 ) -> tuple[Side, Side]:
-    """Return the sides with frozen attacks judged at the first edit of each item.
+    """Return the sides with stored attacks judged at the first edit of each item.
 
     Args:
         first: A.
@@ -99,7 +89,7 @@ def at_first_edits(
         UsageError: the file holds successes alone or was filtered, or its source is compared
             although its answers chose the first edits; says what can be read instead.
     """
-    specs = frozen_specs(first, second, arms)
+    specs = stored_specs(first, second, arms)
     if not specs:
         return first, second
     sides = first, second
@@ -107,28 +97,28 @@ def at_first_edits(
         _check(sides, pair, spec)
     if metric is not None and metric.startswith("accuracy"):
         raise UsageError(
-            f"--metric {metric}: the items of frozen attacks are those that one victim answered "
+            f"--metric {metric}: the items of stored attacks are those that one victim answered "
             "right, so accuracy on them favours it; give asr, or run the attack itself"
         )
     return _cut(first, [a for a, _ in specs]), _cut(second, [b for _, b in specs])
 
 
-def frozen_notes(first: Side, second: Side, arms: Iterable[Arms]) -> Iterator[str]:
-    """Yield what a reader of comparisons on frozen attacks has to know."""
+def stored_notes(first: Side, second: Side, arms: Iterable[Arms]) -> Iterator[str]:
+    """Yield what a reader of comparisons on stored attacks has to know."""
     seen = set()
-    for spec in frozen_specs(first, second, arms).values():
+    for spec in stored_specs(first, second, arms).values():
         source = spec["source"]["victim"]
         if (line := (source, spec["is_blind"])) in seen:
             continue
         seen.add(line)
         if spec["is_blind"]:
             yield (
-                f"frozen attacks of {source}: only the first edit of each item counts, on items "
+                f"stored attacks of {source}: only the first edit of each item counts, on items "
                 "right in both; what clean answers lose is not seen here"
             )
         else:
             yield (
-                f"frozen attacks of {source}: answers of {source} led to the edits, so a victim "
+                f"stored attacks of {source}: answers of {source} led to the edits, so a victim "
                 f"that errs as {source} does looks worse than one that errs elsewhere"
             )
 
@@ -142,15 +132,15 @@ def _check(sides: tuple[Side, Side], arms: Arms, spec: Spec) -> None:
             for side, arm in zip(sides, arms, strict=True)
         )
         raise UsageError(
-            f"the frozen attacks are successes against {name} alone, so they say which of its "
+            f"the stored attacks are successes against {name} alone, so they say which of its "
             f"failures a victim repeats and not which victim is better: on them a truly worse "
             f"victim looks better ({told}); compare on a file with held and flipped items"
         )
     if selection == Selection.FILTERED:
         raise UsageError(
-            f"the frozen attacks of {name} are fewer than medstress freeze wrote, and nobody knows "
+            f"the stored attacks of {name} are fewer than medstress export wrote, and nobody knows "
             "how they were chosen, so nothing is better or worse on them; compare on the whole "
-            "file, or on a sample that freeze --sample or limit draws"
+            "file, or on a sample that limit draws"
         )
     own = [
         side.name
@@ -161,7 +151,7 @@ def _check(sides: tuple[Side, Side], arms: Arms, spec: Spec) -> None:
         raise UsageError(
             f"the edits of {arms[0].attack!r} follow from answers of {name}, which is {own[0]}: "
             f"they are the worst that was found for it, and any other victim looks better on "
-            "them; run the attack itself on both, or freeze the attacks of a third victim"
+            "them; run the attack itself on both, or store the attacks on a third victim"
         )
 
 

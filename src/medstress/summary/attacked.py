@@ -1,15 +1,15 @@
-"""Warnings about frozen attacks: which of their numbers lean on answers of their first victim."""
+"""Warnings about stored attacks: which of their numbers lean on answers of their first victim."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from medstress.core.attack_sets import NAME, Selection
+from medstress.core.attacked import NAME, Selection
 
 
-def frozen_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each frozen attack of a run that needs one.
+def attacked_lines(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each stored attack of a run that needs one.
 
     Args:
         manifest: the run's manifest.

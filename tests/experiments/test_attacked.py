@@ -1,4 +1,4 @@
-"""Freeze a run and ask its edits of other victims, without what the attack needed."""
+"""Store the attacks of a run and ask their edits of other victims, without what they needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 import medstress as ms
 from medstress.api.run import Run
 from medstress.core.errors import DataError, StoreError, UsageError
-from medstress.results.freezing import freeze
 from medstress.store.run_store import FILE
 
 VICTIM = '''
@@ -92,22 +91,25 @@ def source(folder: Path) -> Run:
     )
 
 
-def frozen(path: str = "set.jsonl", target: str = "knows", **attack: Any) -> dict[str, Any]:
+def replay(path: str = "set.jsonl", target: str = "knows", **attack: Any) -> dict[str, Any]:
     """An experiment that has neither names nor mentions of its own."""
     return tables(
         target,
-        dataset={"name": "frozen", "path": path},
-        attack={"name": "frozen", **attack},
+        dataset={"name": "attacked", "path": path},
+        attack={"name": "attacked", **attack},
     )
 
 
-def write(run: Run, to: str = "set.jsonl", **given: Any) -> Any:
-    with run.opened() as stored:
-        return freeze(stored, Path(to), **given)
+def write(run: Run, to: str = "set.jsonl") -> int:
+    return run.export("attacked", to)
 
 
 def lines(path: str = "set.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+
+
+def head_of(row: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(row["attack_set"])
 
 
 def rewrite(path: str, rows: list[dict[str, Any]]) -> None:
@@ -118,16 +120,20 @@ def pooled(run: Run) -> list[dict[str, Any]]:
     return run.summary()["pooled"]
 
 
-def test_a_run_is_frozen_whole_and_twice_alike(source: Run) -> None:
-    found = write(source)
+def test_a_run_is_written_whole_and_twice_alike(source: Run) -> None:
+    n = write(source)
     once = Path("set.jsonl").read_bytes()
     write(source, "again.jsonl")
     assert Path("again.jsonl").read_bytes() == once
     attack, control = pooled(source)
-    head, *rows = lines()
-    assert found.arms == ("entity_substitution", "entity_substitution / no_op")
+    rows = lines()
+    head = head_of(rows[0])
+    assert n == len(rows) == head["n_items"]
+    assert {row["attack_set"] for row in rows} == {rows[0]["attack_set"]}
+    labels = [arm["label"] for arm in head["arms"]]
+    assert labels == ["entity_substitution", "entity_substitution / no_op"]
     assert head["source"]["fingerprint"] == source.summary()["experiment"]["fingerprint"]
-    trials = [entry for row in rows for entry in row["frozen"]]
+    trials = [entry for row in rows for entry in row["attacked"]]
     ours = [each for each in trials if each["arm"] == "entity_substitution"]
     assert {each["verdict"] for each in ours} == {"held", "flipped"}
     assert sum(each["verdict"] == "flipped" for each in ours) == attack["n_flipped"] > 0
@@ -137,13 +143,60 @@ def test_a_run_is_frozen_whole_and_twice_alike(source: Run) -> None:
     for each in ours:
         flips = [query["flipped"] for query in each["queries"]]
         assert flips == [False] * (len(flips) - 1) + [each["verdict"] == "flipped"]
-    assert rows[0]["ward"] == "w0"
+    assert json.loads(rows[0]["metadata"]) == {"ward": "w0"}
     assert all(arm["is_blind"] for arm in head["arms"])
+
+
+def test_every_format_is_the_same_experiment_with_the_same_trials(folder: Path) -> None:
+    """Also of questions with white space, line ends, formulas and accents, and a passage."""
+    rows = lines("items.jsonl")
+    rows[0] |= {"passage": ' \u00e9\r\n=1+1, "x" ', "question": "\u03b1-case 0. \n Why ? "}
+    rows[1] |= {"question": "=SUM(1) is it case 1? ", "year": 1990, "empty": "", "of": [1, None]}
+    rewrite("items.jsonl", rows)
+    data = {"name": "jsonl", "path": "items.jsonl"}
+    names = {"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"}
+    attack = {"name": "entity_substitution", "sampler": "random", "budget": 4}
+    run = ms.run(tables(dataset=data, entities=names, attack=attack), out="source")
+    found = []
+    for ending in ("jsonl", "csv", "parquet"):
+        assert write(run, f"set.{ending}") > 0
+        again = ms.run(replay(f"set.{ending}", budget=4), out="run")  # resumes: the same experiment
+        found.append((again.summary()["experiment"]["fingerprint"], again.rows()))
+    assert found[0] == found[1] == found[2]
+    items = {row["item_id"]: json.loads(row["metadata"]) for row in run.table("items").to_dicts()}
+    for row in again.table("items").to_dicts():
+        kept = json.loads(row["metadata"])
+        assert {name: kept[name] for name in items[row["item_id"]]} == items[row["item_id"]]
+
+
+def test_a_file_with_the_attacks_on_several_models_is_read_one_model_at_a_time(
+    folder: Path,
+) -> None:
+    more = tables(
+        dataset={"name": "jsonl", "path": "items.jsonl"},
+        entities={"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"},
+        attack={"name": "entity_substitution", "sampler": "random", "budget": 4},
+    )
+    more["victim"] = [
+        {"name": name, "backend": "python", "target": f"victim.py:{name}"}
+        for name in ("knows", "other")
+    ]
+    run = ms.run(more, out="source")
+    write(run)
+    rows = lines()
+    assert {row["victim"] for row in rows} == {"knows", "other"}
+    with pytest.raises(DataError, match="keep the rows of one run and one victim"):
+        ms.run(replay(), out="run")
+    rewrite("one.jsonl", [row for row in rows if row["victim"] == "other"])
+    one = ms.run(replay("one.jsonl", target="other", budget=4), out="one")
+    before = next(row for row in pooled(run) if row["victim"] == "other")
+    assert pooled(one)[0]["n_flipped"] == before["n_flipped"] > 0
+    assert one.summary()["warnings"] == [w for w in one.summary()["warnings"] if "fewer" not in w]
 
 
 def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: Run) -> None:
     write(source)
-    same = ms.run(frozen(budget=4), out="same")
+    same = ms.run(replay(budget=4), out="same")
     (before, _), (attack, control) = pooled(source), pooled(same)
     for name in ("n_flipped", "n_eligible", "n_held"):
         assert attack[name] == before[name]
@@ -152,14 +205,14 @@ def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: 
     assert (attack["attack"], control["control_of"]) == ("entity_substitution",) * 2
     assert attack["asr_net"]["no_op"]["n"] == before["n_eligible"]
     assert any("can be read at 1 query alone" in each for each in same.summary()["warnings"])
-    another = pooled(ms.run(frozen(target="other", budget=4), out="other"))[0]
+    another = pooled(ms.run(replay(target="other", budget=4), out="other"))[0]
     assert another["n_eligible"] == before["n_eligible"]
     assert another["accuracy_after"]["value"] != attack["accuracy_after"]["value"]
 
 
 def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source: Run) -> None:
     write(source)
-    one = ms.run(frozen(), out="one")
+    one = ms.run(replay(), out="one")
     assert not any("1 query" in each for each in one.summary()["warnings"])
     row, control = pooled(one)
     assert row["queries"]["asked"] == row["n_eligible"]
@@ -169,7 +222,7 @@ def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source: Run) -
 
 def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source: Run) -> None:
     write(source)
-    found = ms.run(frozen(stored_controls=True, budget=4), out="stored")
+    found = ms.run(replay(stored_controls=True, budget=4), out="stored")
     attack, control = pooled(found)
     assert control["attack"] == "entity_substitution / no_op"
     assert attack["control"]["no_op"]["n"] == attack["n_eligible"]
@@ -178,42 +231,38 @@ def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source: 
     assert control["queries"]["asked"] <= attack["queries"]["asked"]
 
 
-def test_a_sample_draws_items_and_says_so(source: Run) -> None:
-    whole = write(source)
-    found = write(source, "few.jsonl", sample=5, sample_seed=3)
-    head, *rows = lines("few.jsonl")
-    assert (found.n_items, len(rows)) == (5, 5)
-    assert head["sample"] == {"items": 5, "of": whole.n_items, "seed": 3}
-    assert {len(row["frozen"]) for row in rows} == {4}  # two seeds of attack and control
-    write(source, "more.jsonl", sample=10, sample_seed=3)
-    assert {row["id"] for row in rows} < {row["id"] for row in lines("more.jsonl")[1:]}
-    assert ms.run(frozen("few.jsonl"), out="few").summary()["warnings"] is not None
+def test_a_limit_draws_from_the_whole_set(source: Run) -> None:
+    write(source)
+    few = replay()
+    few["dataset"] |= {"limit": 5, "sample_seed": 3}
+    found = ms.run(few, out="few")
+    assert pooled(found)[0]["n_items"] == 5
+    assert not any("fewer" in each for each in found.summary()["warnings"])
 
 
 def flips(row: dict[str, Any]) -> bool:
-    ours = [each for each in row["frozen"] if "/" not in each["arm"]]
+    ours = [each for each in row["attacked"] if "/" not in each["arm"]]
     return all(each["verdict"] == "flipped" for each in ours)
 
 
 def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source: Run, said: Any) -> None:
     """`other` is truly better here, and would be called better whatever it is."""
     write(source)
-    head, *rows = lines()
-    rewrite("flips.jsonl", [head, *(row for row in rows if flips(row))])
-    runs = [ms.run(frozen("flips.jsonl", t), out=t) for t in ("knows", "other")]
+    rewrite("flips.jsonl", [row for row in lines() if flips(row)])
+    runs = [ms.run(replay("flips.jsonl", t), out=t) for t in ("knows", "other")]
     repeats = pooled(runs[0])[0]
     assert repeats["n_flipped"] == repeats["n_eligible"] > 0  # asked to the last edit
     with pytest.raises(UsageError) as error:
         ms.compare(*runs)
     said(str(error.value), "a truly worse victim looks better")
-    with pytest.raises(UsageError):  # nor against the run that was frozen
+    with pytest.raises(UsageError):  # nor against the run that was stored
         ms.compare(source, runs[1])
 
 
 def test_a_file_that_lost_rows_gives_no_verdict(source: Run, said: Any) -> None:
     write(source)
     rewrite("some.jsonl", lines()[:-3])
-    runs = [ms.run(frozen("some.jsonl", t), out=t) for t in ("knows", "other")]
+    runs = [ms.run(replay("some.jsonl", t), out=t) for t in ("knows", "other")]
     with pytest.raises(UsageError) as error:
         ms.compare(*runs)
     said(str(error.value), "nobody knows")
@@ -221,7 +270,7 @@ def test_a_file_that_lost_rows_gives_no_verdict(source: Run, said: Any) -> None:
 
 def test_the_source_stands_against_a_replay(source: Run) -> None:
     write(source)
-    found = ms.compare(source, ms.run(frozen(target="other"), out="other"))
+    found = ms.compare(source, ms.run(replay(target="other"), out="other"))
     (row,) = found.deciding_rows
     assert (found.factor, row.metric) == ("victim", "asr")
     assert row.values[0].value == pooled(source)[0]["asr_at"][0]["value"]
@@ -229,28 +278,39 @@ def test_the_source_stands_against_a_replay(source: Run) -> None:
 
 def test_a_folder_with_other_edits_is_refused(source: Run) -> None:
     write(source)
-    ms.run(frozen(), out="run")
-    head, *rows = lines()
-    rows[0]["frozen"][0]["queries"][0]["edits"][0]["replacement"] = "changed99ib"
-    rewrite("set.jsonl", [head, *rows])
+    ms.run(replay(), out="run")
+    rows = lines()
+    rows[0]["attacked"][0]["queries"][0]["edits"][0]["replacement"] = "changed99ib"
+    rewrite("set.jsonl", rows)
     with pytest.raises(StoreError, match="another experiment"):
-        ms.run(frozen(), out="run")
+        ms.run(replay(), out="run")
 
 
 def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
-    head, first, *rest = rows
-    entry = first["frozen"][0]
+    head, (first, *rest) = head_of(rows[0]), rows
+    entry = first["attacked"][0]
     match how:
         case "no head":
-            return [first, *rest]
+            for row in rows:
+                del row["attack_set"]
+        case "no json":
+            for row in rows:
+                row["attack_set"] = "{"
+        case "list":
+            for row in rows:
+                row["attack_set"] = "[]"
         case "format":
-            head["frozen"] = 2
+            head["format"] = 2
         case "head":
             del head["source"]["model_hash"]
         case "beside":
             head["arms"][0]["beside"] = "medfuzz"
+        case "other head":
+            rest[0]["attack_set"] = "{}"
         case "text":
             first["stem"] += "?"
+        case "metadata":
+            first["metadata"] = "[]"
         case "arm":
             entry["arm"] = "other"
         case "edit":
@@ -264,21 +324,28 @@ def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
         case "verdict":
             entry["verdict"] = "lost"
         case "twice":
-            first["frozen"].append(entry)
+            first["attacked"].append(entry)
         case "trials":
-            first["frozen"] = 3
-    return [head, first, *rest]
+            first["attacked"] = 3
+    if how in ("format", "head", "beside"):
+        for row in rows:
+            row["attack_set"] = json.dumps(head)
+    return rows
 
 
 @pytest.mark.parametrize(
     ("how", "word"),
     [
-        ("no head", "medstress freeze"),
+        ("no head", "medstress export --table attacked"),
+        ("no json", "expected JSON, got the text"),
+        ("list", "expected an object"),
         ("format", "format 1"),
-        ("head", "line 1"),
-        ("beside", "line 1"),
+        ("head", "'attack_set'"),
+        ("beside", "'attack_set'"),
+        ("other head", "one run and one victim"),
         ("text", "item_hash"),
-        ("arm", "arm of line 1"),
+        ("metadata", "'metadata'"),
+        ("arm", "arm of 'attack_set'"),
         ("edit", "does not fit"),
         ("field", "does not fit"),
         ("queries", "list of queries"),
@@ -294,8 +361,28 @@ def test_a_damaged_file_is_refused_by_line_and_field(
     write(source)
     rewrite("set.jsonl", broken(lines(), how))
     with pytest.raises(DataError) as error:
-        ms.run(frozen(), out="run")
+        ms.run(replay(), out="run")
     said(str(error.value).replace(str(Path.cwd()), "DIR"), word)
+    assert "set.jsonl" in str(error.value)
+    assert not (Path("run") / FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("set.csv", ""),
+        ("set.csv", 'id,attacked,attack_set\n1,"{}\n'),
+        ("set.csv", "id,attacked,attack_set\n1,[],\n"),
+        ("set.csv", "\0\0\n"),
+        ("set.jsonl", "[]"),
+        ("set.jsonl", "no JSON"),
+        ("set.parquet", "PAR1"),
+    ],
+)
+def test_a_file_of_another_form_is_refused(folder: Path, name: str, text: str) -> None:
+    Path(name).write_text(text, "utf-8")
+    with pytest.raises(DataError, match=name):
+        ms.run(replay(name), out="run")
     assert not (Path("run") / FILE).exists()
 
 
@@ -304,11 +391,12 @@ def test_a_damaged_file_is_refused_by_line_and_field(
     [
         ({"dataset": {"name": "jsonl", "path": "items.jsonl"}}, "none is there"),
         ({"experiment": {"name": "e", "seeds": [0, 1, 2]}}, "seeds = [0, 1]"),
-        ({"attack": {"name": "frozen", "attacks": ["pdws"]}}, "pdws"),
-        ({"attack": {"name": "frozen", "budget": -1}}, "budget"),
-        ({"attack": {"name": "frozen", "budget": True}}, "budget"),
-        ({"attack": {"name": "frozen", "attacks": "pdws"}}, "list"),
-        ({"dataset": {"name": "frozen"}}, "path"),
+        ({"attack": {"name": "attacked", "attacks": ["pdws"]}}, "pdws"),
+        ({"attack": {"name": "attacked", "budget": -1}}, "budget"),
+        ({"attack": {"name": "attacked", "budget": True}}, "budget"),
+        ({"attack": {"name": "attacked", "attacks": "pdws"}}, "list"),
+        ({"dataset": {"name": "attacked"}}, "path"),
+        ({"dataset": {"name": "attacked", "path": "victim.py"}}, "a file .jsonl"),
     ],
 )
 def test_an_experiment_that_cannot_ask_the_edits_is_refused_before_anything_is_asked(
@@ -316,23 +404,37 @@ def test_an_experiment_that_cannot_ask_the_edits_is_refused_before_anything_is_a
 ) -> None:
     write(source)
     with pytest.raises(UsageError) as error:
-        ms.run({**frozen(), **changes}, out="run")
+        ms.run({**replay(), **changes}, out="run")
     said(str(error.value), word)
     assert not (Path("run") / FILE).exists()
 
 
-@pytest.mark.parametrize(
-    ("given", "word"),
-    [
-        ({"to": "set.csv"}, ".jsonl"),
-        ({"sample": 0}, "--sample 0"),
-        ({"victim": "other"}, "--victim other"),
-    ],
-)
-def test_freeze_refuses_what_it_cannot_write(
-    source: Run, said: Any, given: dict[str, Any], word: str
-) -> None:
+def test_a_run_that_attacked_no_question_has_no_such_table(source: Run, said: Any) -> None:
+    clean = tables(
+        dataset={"name": "jsonl", "path": "items.jsonl"},
+        entities={"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"},
+        attack={"name": "none"},
+    )
     with pytest.raises(UsageError) as error:
-        write(source, **given)
-    said(str(error.value), word)
-    assert not Path("set.csv").exists()
+        write(ms.run(clean, out="clean"), "none.jsonl")
+    said(str(error.value), "attacked", "empty")
+    assert not Path("none.jsonl").exists()
+
+
+def test_pairs_are_refused(folder: Path, said: Any) -> None:
+    Path("pairs.tsv").write_text(
+        "text_a\ttext_b\tscore\n" + "".join(f"a cell {i}\tthe cell {i}\t{i}\n" for i in range(4)),
+        "utf-8",
+    )
+    run = ms.run(
+        {
+            "experiment": {"name": "e", "seeds": [0]},
+            "dataset": {"name": "pairs", "path": "pairs.tsv"},
+            "victim": {"name": "m", "backend": "mock"},
+            "attack": {"name": "swap_noise"},
+        },
+        out="pairs",
+    )
+    with pytest.raises(UsageError) as error:
+        write(run)
+    said(str(error.value), "questions", "medstress perturb")

@@ -1,11 +1,11 @@
-"""Attacks that ask the stored edits of a data set of name `frozen`."""
+"""Attacks that ask the stored edits of a data set of name `attacked`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medstress.attacks.frozen import Frozen, FrozenArm
-from medstress.core.attack_sets import GIVEN, NAME, AttackSet
+from medstress.attacks.attacked import Attacked, AttackedArm
+from medstress.core.attacked import NAME, AttackSet
 from medstress.core.controls import CONTROLS
 from medstress.core.errors import UsageError
 from medstress.datasets.source import Loaded
@@ -15,16 +15,16 @@ from medstress.experiment.plan.parts import AttackPart
 
 def live_attacks(attacks: Sequence[AttackPart]) -> list[AttackPart]:
     """Return the attacks that make edits of their own."""
-    return [part for part in attacks if not isinstance(part.attack, Frozen)]
+    return [part for part in attacks if not isinstance(part.attack, Attacked)]
 
 
-def frozen_attacks(
+def stored_attacks(
     attacks: Sequence[AttackPart],
     datasets: Sequence[DatasetPart],
     seeds: Sequence[int],
     wanted: bool | Sequence[str] | None,
 ) -> tuple[list[AttackPart], list[AttackPart]]:
-    """Build the arms of the attacks `frozen` from the file that the data set read.
+    """Build the arms of the attacks `attacked` from the file that the data set read.
 
     Args:
         attacks: the experiment's attacks.
@@ -36,16 +36,16 @@ def frozen_attacks(
         The stored attacks, and the stored controls that the experiment wants asked as they are.
 
     Raises:
-        UsageError: no data set or several are frozen, or a seed is not stored.
+        UsageError: no data set or several of this name, or a seed is not stored.
     """
-    parts = [part for part in attacks if isinstance(part.attack, Frozen)]
+    parts = [part for part in attacks if isinstance(part.attack, Attacked)]
     if not parts:
         return [], []
     found = _the_set(datasets)
     kept: list[AttackPart] = []
     controls: list[AttackPart] = []
     for part in parts:
-        assert isinstance(part.attack, Frozen)
+        assert isinstance(part.attack, Attacked)
         arms = part.attack.arms(found)
         _check_seeds(arms, seeds)
         prefix = _prefix(part, arms, is_alone=len(parts) == 1)
@@ -59,7 +59,7 @@ def frozen_attacks(
     return kept, controls
 
 
-def _part(part: AttackPart, prefix: str | None, arm: FrozenArm) -> AttackPart:
+def _part(part: AttackPart, prefix: str | None, arm: AttackedArm) -> AttackPart:
     stored = arm.stored
     ending = stored.label.removeprefix(stored.attack_label)
     label = stored.label if prefix is None else f"{prefix}{ending}"
@@ -68,7 +68,7 @@ def _part(part: AttackPart, prefix: str | None, arm: FrozenArm) -> AttackPart:
     return AttackPart(label=label, attack=arm, is_labelled=part.is_labelled)
 
 
-def _prefix(part: AttackPart, arms: Sequence[FrozenArm], *, is_alone: bool) -> str | None:
+def _prefix(part: AttackPart, arms: Sequence[AttackedArm], *, is_alone: bool) -> str | None:
     """Return what begins the labels: the table's own label, or nothing if it stands alone."""
     if is_alone and not part.is_labelled:
         return None
@@ -85,23 +85,22 @@ def _the_set(datasets: Sequence[DatasetPart]) -> AttackSet:
     if len(found) != 1:
         told = "none is" if not found else f"{len(found)} are"
         raise UsageError(
-            f'attack "{NAME}" asks the edits of one [[dataset]] of name = "{NAME}" (or of '
-            f"{', '.join(GIVEN)}), and {told} there; medstress freeze RUN --to FILE.jsonl writes "
-            "such a file"
+            f'attack "{NAME}" asks the edits of one [[dataset]] of name = "{NAME}", and {told} '
+            f"there; medstress export DIR --table {NAME} --to FILE.jsonl writes such a file"
         )
     if all(arm.control is not None for arm in found[0].arms):
         raise UsageError(f'attack "{NAME}": the file holds no attack; write it again')
     return found[0]
 
 
-def _check_seeds(arms: Sequence[FrozenArm], seeds: Sequence[int]) -> None:
+def _check_seeds(arms: Sequence[AttackedArm], seeds: Sequence[int]) -> None:
     for arm in arms:
         stored = arm.stored.seeds
         lost = [seed for seed in seeds if seed not in stored]
         if lost and stored != (None,):
             listed = ", ".join(map(str, stored))
             raise UsageError(
-                f"[experiment] seeds: the frozen file holds the edits of {arm.stored.label!r} for "
+                f"[experiment] seeds: the file holds the edits of {arm.stored.label!r} for "
                 f"seeds [{listed}], not for {', '.join(map(str, lost))}; write seeds = [{listed}]"
             )
 
@@ -121,7 +120,9 @@ def without_stored(
     """Return the controls that stored attacks still need, as `control_arms` takes them."""
     if wanted is False or not attacks:
         return False
-    stored = {part.attack.stored.control for part in controls if isinstance(part.attack, FrozenArm)}
+    stored = {
+        part.attack.stored.control for part in controls if isinstance(part.attack, AttackedArm)
+    }
     if wanted is None:
         return False if stored else None
     names = CONTROLS if wanted is True else wanted

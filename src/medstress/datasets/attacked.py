@@ -1,100 +1,123 @@
-"""Read what `medstress freeze` wrote: questions with the edits that a run asked about them.
+"""Read what `medstress export --table attacked` wrote: questions with the edits that a run asked.
 
-The first line describes the file. Each further line is a question in the format of all sources,
-with `item_hash` and `frozen`: its stored trials, each with `arm`, `seed`, `repeat`, `verdict` and
-its `queries`.
+A row is a question in the format of all sources, with `item_hash`, `attacked` (its stored trials,
+each with `arm`, `seed`, `repeat`, `verdict` and its `queries`) and `attack_set`, which describes
+the whole set and is the same in every row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from medstress.core.attack_sets import (
+from medstress.core.attacked import (
+    COUNTS,
     FIELD,
     FORMAT,
-    LOGS,
+    HEAD,
     NAME,
     AttackSet,
     Selection,
     StoredArm,
 )
 from medstress.core.controls import CONTROLS
-from medstress.core.errors import DataError
+from medstress.core.errors import DataError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.datasets.rows import question_from_row
-from medstress.datasets.source import (
-    DatasetOptions,
-    Loaded,
-    check_keys,
-    collect,
-    hash_files,
-    required_file,
-)
-from medstress.datasets.tables.objects import jsonl_lines, parse_line
+from medstress.datasets.source import DatasetOptions, Loaded, check_keys, collect, required_file
+from medstress.datasets.tables.decoding import read_decoded
+from medstress.datasets.tables.reading import read_table
+from medstress.datasets.tables.table import Row, RowOrError, raise_error
 from medstress.datasets.values import shown
+from medstress.files.reading import check_json
+from medstress.files.spreadsheets import Reader
 
-COUNTS = ("n_items", "n_trials", "n_queries")
-"""What the first line counts."""
+ENDINGS = (".jsonl", ".csv", ".parquet")
+_WRITTEN = f"medstress export --table {NAME}"
 _SOURCE = ("experiment", "fingerprint", "started", "victim", "model", "model_hash")
 _ARM = ("label", "control", "spec", "is_blind", "changes_evidence")
+_NESTED = ("options", "mentions", "metadata", FIELD)
+"""Fields that a CSV file holds as JSON text."""
+_LONGEST = 2**31 - 1
+"""Characters of a cell; Python's own limit is 131,072."""
 
 
 def load(options: DatasetOptions) -> Loaded:
-    """Read a file of frozen attacks.
+    """Read an attacked set.
 
     Raises:
-        UsageError: no path, a missing file, or a key that does not apply.
-        DataError: the file is not what `medstress freeze` writes; names line and field.
+        UsageError: no path, a missing file, another ending, or a key that does not apply.
+        DataError: the file is not what `medstress export` writes; names row and field.
     """
     check_keys(NAME, options, "path")
     path = required_file(NAME, "path", options.path)
-    lines = jsonl_lines(path)
-    head = _head(path, next(lines, None))
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(
+            f"dataset {NAME!r}: expected a file {' or '.join(ENDINGS)} that {_WRITTEN} wrote, got "
+            f"{path}"
+        )
+    rows = _csv_rows(path) if path.suffix.lower() == ".csv" else read_table(path).rows
+    told = next((row.get(HEAD) for _, row in rows if isinstance(row, dict)), None)
+    head = _head(path, told)
     labels = {arm["label"] for arm in head["arms"]}
     questions, skipped = collect(
-        path,
-        lines,
-        lambda line: _question(parse_line(line), labels, is_judged="given" not in head),
-        options.on_bad_row,
+        path, rows, lambda row: _question(raise_error(row), told, labels), options.on_bad_row
     )
-    source_hash = hash_files(path)
-    found = _set(head, questions, source_hash)
+    found = _set(head, questions)
     return Loaded(
         questions=questions,
         skipped=skipped,
-        source_hash=source_hash,
+        source_hash=found.hash,
         notes=tuple(_notes(path, found)),
         attack_set=found,
     )
 
 
-def _head(path: Path, first: tuple[str, bytes] | None) -> dict[str, Any]:
-    """Read the first line.
+def _csv_rows(path: Path) -> Sequence[tuple[str, RowOrError]]:
+    """Return the rows of a CSV file, whose cells are texts as they were, white space included.
 
     Raises:
-        DataError: it is another; says how such a file is made.
+        DataError: it is no CSV.
     """
+    csv.field_size_limit(_LONGEST)
     try:
-        head = parse_line(first[1]) if first else {}
-    except DataError:
-        head = {}
-    if FIELD not in head or "arms" not in head:
+        rows = list(Reader(StringIO(read_decoded(path)[0], newline="")))
+    except csv.Error as error:
+        raise DataError(f"{path}: expected a CSV file ({error}); write it again") from error
+    return [(f"row {n}", row) for n, row in enumerate(rows, start=1)]
+
+
+def _head(path: Path, told: Any) -> dict[str, Any]:
+    """Read what describes the set.
+
+    Raises:
+        DataError: there is none, or another; says how such a file is made.
+    """
+    if not told:
         raise DataError(
-            f"{path}: expected a first line that describes the frozen attacks, got none; write the "
-            'file with medstress freeze, or read plain questions with name = "jsonl"'
+            f"{path}: expected rows with {HEAD!r}, as {_WRITTEN} writes them, got none; write the "
+            'file with it, or read plain questions with name = "jsonl"'
         )
-    if head[FIELD] != FORMAT:
+    try:
+        head = _parsed(HEAD, told)
+    except DataError as error:
+        raise DataError(f"{path}, {error}; write the file again") from error
+    if not isinstance(head, dict):
+        raise DataError(f"{path}, field {HEAD!r}: expected an object, got {shown(head)}")
+    if head.get("format") != FORMAT:
         raise DataError(
-            f"{path}, line 1: expected format {FORMAT} of frozen attacks, got {head[FIELD]!r}; use "
+            f"{path}, field {HEAD!r}: expected format {FORMAT}, got {head.get('format')!r}; use "
             "the version of medstress that wrote it"
         )
-    arms, source = head["arms"], head.get("source")
+    arms, source = head.get("arms"), head.get("source")
     is_whole = (
         isinstance(arms, list)
         and bool(arms)
@@ -107,35 +130,56 @@ def _head(path: Path, first: tuple[str, bytes] | None) -> dict[str, Any]:
     )
     if not is_whole:
         raise DataError(
-            f"{path}, line 1: expected 'arms', 'source' and {', '.join(map(repr, COUNTS))} as "
-            "medstress freeze writes them; write the file again"
+            f"{path}, field {HEAD!r}: expected 'arms', 'source' and {', '.join(map(repr, COUNTS))} "
+            f"as {_WRITTEN} writes them; write the file again"
         )
     return head
 
 
-def _question(row: dict[str, Any], labels: Iterable[str], *, is_judged: bool) -> Question:
-    """Turn a row into a question whose metadata holds its stored trials.
+def _parsed(field: str, value: Any) -> Any:
+    """Return a value that may be JSON text.
 
-    Without verdicts and trials, where nobody's run made the edits, a row is a plain question.
+    Raises:
+        DataError: it is text, and no JSON.
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        return check_json(json.loads(value))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"field {field!r}: expected JSON, got {shown(value)}") from error
+
+
+def _question(row: Row, told: Any, labels: Iterable[str]) -> Question:
+    """Turn a row into a question whose metadata holds its stored trials.
 
     Raises:
         DataError: the question was changed since, or an edit does not fit it.
     """
-    claimed, entries = row.pop("item_hash", None), row.get(FIELD)
-    item = question_from_row(row)
-    if not is_judged and entries is None:
-        return item
-    if claimed != item.hash:
+    if row.get(HEAD) != told:
+        raise DataError(
+            f"field {HEAD!r}: expected what the first row says, got another set; keep the rows of "
+            "one run and one victim"
+        )
+    plain = {name: _parsed(name, row[name]) for name in _NESTED if row.get(name)}
+    metadata, entries = plain.pop("metadata", {}), plain.pop(FIELD, None)
+    if not isinstance(metadata, Mapping):
+        raise DataError(f"field 'metadata': expected an object, got {shown(metadata)}")
+    own = ("id", "context", "stem", "passage", "answer_idx")
+    plain |= {name: row[name] for name in own if row.get(name) or name == "stem"}
+    kept = {name: row.get(name) for name in ("dataset", "original_id")}
+    item = question_from_row({**metadata, **kept, **plain, FIELD: entries})
+    if row.get("item_hash") != item.hash:
         raise DataError(
             "field 'item_hash': the question is not the one that was attacked, so its edits may "
-            "not fit; write the file again with medstress freeze"
+            f"not fit; write the file again with {_WRITTEN}"
         )
     if not isinstance(entries, list) or not entries:
         raise DataError(f"field {FIELD!r}: expected a list of trials, got {shown(entries)}")
     places = set()
     for n, entry in enumerate(entries, 1):
         where = f"field {FIELD!r}, trial {n}"
-        _check_entry(item, entry, labels, where, is_judged=is_judged)
+        _check_entry(item, entry, labels, where)
         place = (entry["arm"], entry["seed"], entry["repeat"])
         if place in places:
             raise DataError(f"{where}: arm {place[0]!r}, seed {place[1]} stands there twice")
@@ -143,18 +187,16 @@ def _question(row: dict[str, Any], labels: Iterable[str], *, is_judged: bool) ->
     return item
 
 
-def _check_entry(
-    item: Question, entry: Any, labels: Iterable[str], where: str, *, is_judged: bool
-) -> None:
+def _check_entry(item: Question, entry: Any, labels: Iterable[str], where: str) -> None:
     if not isinstance(entry, Mapping):
         raise DataError(f"{where}: expected an object, got {shown(entry)}")
     arm = entry.get("arm")
     if not isinstance(arm, str) or arm not in labels:
-        raise DataError(f"{where}: expected an arm of line 1, got {shown(arm)}")
+        raise DataError(f"{where}: expected an arm of {HEAD!r}, got {shown(arm)}")
     seed, repeat = entry.get("seed"), entry.get("repeat")
     if not (seed is None or type(seed) is int) or type(repeat) is not int or repeat < 0:
         raise DataError(f"{where}: expected 'seed' and 'repeat' as whole numbers")
-    if is_judged and entry.get("verdict") not in [each.value for each in Verdict]:
+    if entry.get("verdict") not in [each.value for each in Verdict]:
         raise DataError(f"{where}: expected a verdict, got {shown(entry.get('verdict'))}")
     queries = entry.get("queries")
     if not isinstance(queries, list) or not queries:
@@ -178,17 +220,17 @@ def _check_edits(item: Question, edits: Iterable[Mapping[str, Any]], where: str)
         raise DataError(f"{where}: an edit does not fit the question: {error}") from error
 
 
-def _set(head: Mapping[str, Any], items: Iterable[Question], file_hash: str) -> AttackSet:
-    trials = [entry for item in items for entry in item.metadata.get(FIELD, ())]
+def _set(head: Mapping[str, Any], items: Sequence[Question]) -> AttackSet:
+    trials = [entry for item in items for entry in item.metadata[FIELD]]
     counts = {
-        "n_items": sum(1 for _ in items),
+        "n_items": len(items),
         "n_trials": len(trials),
         "n_queries": sum(len(entry["queries"]) for entry in trials),
     }
     controls = {arm["label"] for arm in head["arms"] if arm["control"] is not None}
-    verdicts = {entry.get("verdict") for entry in trials if entry["arm"] not in controls}
-    selection = Selection.GIVEN if "given" in head else Selection.ALL
-    if "given" not in head and any(counts[key] != head[key] for key in COUNTS):
+    verdicts = {entry["verdict"] for entry in trials if entry["arm"] not in controls}
+    selection = Selection.ALL
+    if any(counts[key] != head[key] for key in COUNTS):
         is_successes = verdicts == {Verdict.FLIPPED.value}
         selection = Selection.FLIPPED if is_successes else Selection.FILTERED
     arms = tuple(
@@ -197,15 +239,8 @@ def _set(head: Mapping[str, Any], items: Iterable[Question], file_hash: str) -> 
         if (found := [entry for entry in trials if entry["arm"] == arm["label"]])
     )
     kept = {arm.label for arm in arms if arm.control is None}
-    if head.get("given") == LOGS:
-        # Metadata and order differ from tool to tool; questions and forms are the set.
-        forms = [
-            [item.hash, sorted(item.metadata.get(FIELD, ()), key=lambda entry: entry["arm"])]
-            for item in sorted(items, key=lambda item: item.hash)
-        ]
-        file_hash = content_hash(forms)
     return AttackSet(
-        hash=file_hash,
+        hash=content_hash([head, [[item.id, item.hash, item.metadata] for item in items]]),
         source={key: head["source"][key] for key in _SOURCE},
         selection=selection,
         arms=tuple(arm for arm in arms if arm.attack_label in kept),
@@ -231,7 +266,7 @@ def _arm(arm: Mapping[str, Any], trials: list[Any]) -> StoredArm:
     )
 
 
-def _notes(path: Path, found: AttackSet) -> Iterable[str]:
+def _notes(path: Path, found: AttackSet) -> Iterator[str]:
     if probes := [arm.label for arm in found.arms if arm.is_probe]:
         yield (
             f"{path} holds variants of probes ({', '.join(probes)}) of items that were right "
@@ -243,13 +278,8 @@ def _notes(path: Path, found: AttackSet) -> Iterable[str]:
             f"{path} holds successes against {found.source['victim']} alone: it says which of "
             "these failures another victim repeats, and not which victim is better"
         )
-    elif found.selection is Selection.GIVEN and found.source["model_hash"]:
-        yield (
-            f"{path} holds names that succeeded against {found.source['victim']} on other items; "
-            f"its items are those that {found.source['victim']} answered right"
-        )
     elif found.selection is Selection.FILTERED:
         yield (
-            f"{path} holds fewer trials than medstress freeze wrote, and nobody knows which: it "
-            "does not say which victim is better"
+            f"{path} holds fewer trials than {_WRITTEN} wrote, and nobody knows which: it does not "
+            "say which victim is better"
         )

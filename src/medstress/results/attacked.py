@@ -1,4 +1,4 @@
-"""`medstress freeze`: write every attacked item of a run with its edits, held and flipped."""
+"""The table `attacked`: every attacked question of a run with its edits, held and flipped."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from medstress.attacks.protocol import Attack, attack_class
-from medstress.core.attack_sets import FIELD, FORMAT
+from medstress.core.attacked import FIELD, FORMAT, HEAD, NAME
 from medstress.core.controls import CONTROLS
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
-from medstress.datasets.draw import draw
-from medstress.datasets.writing import row_from_question
-from medstress.files.writing import write_text
-from medstress.results.export import Probes
 from medstress.results.load import StoredRun, kind_of_run
-from medstress.results.root import UNVERIFIED
+from medstress.results.queries import Probes
 from medstress.results.victims import entries_of
 from medstress.store.codec import decode_edits
 from medstress.store.reader import StoredTrial
@@ -31,95 +26,33 @@ _BY_ANSWERS = ("discrete_zoo", "medfuzz")
 """Attacks whose first edit follows from answers of the victim."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frozen:
-    """Counts of what was written."""
+def attacked_rows(run: StoredRun) -> list[dict[str, Any]]:
+    """Return a row for each attacked question and victim of a run, with the edits it was asked.
 
-    n_items: int
-    """Questions."""
-    n_trials: int
-    """Their trials under all arms."""
-    n_queries: int
-    """Their edits."""
-    n_flipped: int
-    """Trials that were flipped."""
-    arms: tuple[str, ...]
-    """Attacks and controls."""
-    notes: tuple[str, ...]
-    """What a user of the file has to know."""
-
-
-def freeze(
-    run: StoredRun,
-    to: Path,
-    *,
-    sample: int | None = None,
-    sample_seed: int = 0,
-    victim: str | None = None,
-) -> Frozen:
-    """Write the attacked items of a run with their edits; done twice it gives the same bytes.
-
-    An item is attacked if the victim was right before and saw an edit. Queries that only rank words
-    or spans, which are never a success, are left out.
-
-    Args:
-        run: an open run of questions.
-        to: FILE.jsonl.
-        sample: draw so many items; None for all.
-        sample_seed: seed of the draw.
-        victim: whose trials, if the run has several victims.
+    A question is attacked if the victim was right before and saw an edit. Queries that only rank
+    words or spans, which are never a success, are left out. Every row describes the whole set of
+    its victim, so that a set with rows missing is noticed.
 
     Raises:
-        UsageError: a wrong argument, no questions, no attacked item, or a file that cannot be
-            written.
+        UsageError: no questions, or none that was attacked.
     """
-    if to.suffix != ".jsonl":
-        raise UsageError(f"--to {to}: the name must end in .jsonl")
-    head, rows = frozen_lines(run, sample=sample, sample_seed=sample_seed, victim=victim)
-    try:
-        write_text(
-            to, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (head, *rows))
-        )
-    except OSError as error:
-        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
-    return frozen_counts(run, head)
-
-
-def frozen_lines(
-    run: StoredRun, *, sample: int | None, sample_seed: int, victim: str | None
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return what describes the frozen attacks of a run, and a row for each item; see `freeze`."""
-    if sample is not None and sample < 1:
-        raise UsageError(f"--sample {sample}: expected a number of items, at least 1")
     kind = kind_of_run(run)
     if not kind.draws_names:
         raise UsageError(
-            f"freeze writes attacks on questions, and {run.folder} holds {kind.name}; their "
-            "perturbed copy is written by medstress perturb"
+            f"the table {NAME!r} holds attacked questions, and {run.folder} holds {kind.name}; "
+            "their perturbed copy is written by medstress perturb"
         )
-    label = _victim(run, victim)
-    rows = list(_rows(run, _attacked(run, label)))
-    if not rows:
+    found: list[dict[str, Any]] = []
+    for victim in dict.fromkeys(trial.victim for trial in run.trials()):
+        rows = list(_rows(run, _attacked(run, victim)))
+        head = json.dumps(_head(run, victim, rows), ensure_ascii=False)
+        found += [row.as_json(victim, head) for row in rows]
+    if not found:
         raise UsageError(
-            f"{run.folder}: no item of victim {label!r} was right before an attack and saw an edit "
-            "of it, so there is nothing to freeze"
+            f"{run.folder}: no item was right before an attack and saw an edit of it, so the table "
+            f"{NAME!r} is empty"
         )
-    drawn = {row.id for row in draw([row.item for row in rows], sample, sample_seed)}
-    kept = [row for row in rows if row.id in drawn]
-    head = _head(run, label, kept, len(rows), sample, sample_seed)
-    return head, [row.as_json() for row in kept]
-
-
-def frozen_counts(run: StoredRun, head: Mapping[str, Any]) -> Frozen:
-    """Return what is told of frozen attacks."""
-    return Frozen(
-        n_items=head["n_items"],
-        n_trials=head["n_trials"],
-        n_queries=head["n_queries"],
-        n_flipped=head["n_flipped"],
-        arms=tuple(arm["label"] for arm in head["arms"]),
-        notes=tuple(_notes(run, head)),
-    )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,31 +87,25 @@ class _Row:
     def id(self) -> str:
         return self.item.id
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, victim: str, head: str) -> dict[str, Any]:
         item = self.item
+        metadata = {key: value for key, value in item.metadata.items() if key != FIELD}
         return {
-            **{key: value for key, value in item.metadata.items() if key != FIELD},
-            **row_from_question(item),
-            "original_id": self.original_id,
+            "id": item.id,
             "dataset": self.dataset,
+            "original_id": self.original_id,
+            "victim": victim,
             "item_hash": item.hash,
+            "passage": item.passage,
+            "context": item.context,
+            "stem": item.stem,
+            "options": list(item.options),
+            "answer_idx": item.key,
+            "mentions": [asdict(mention) for mention in item.mentions],
+            "metadata": json.dumps(metadata, ensure_ascii=False),
             FIELD: [trial.as_json() for trial in self.trials],
+            HEAD: head,
         }
-
-
-def _victim(run: StoredRun, wanted: str | None) -> str:
-    known = list(dict.fromkeys(trial.victim for trial in run.trials()))
-    if wanted is not None and wanted not in known:
-        raise UsageError(
-            f"--victim {wanted}: {run.folder} holds no trial of it (it holds "
-            f"{', '.join(known) or 'none'})"
-        )
-    if wanted is None and len(known) > 1:
-        raise UsageError(
-            f"{run.folder} holds attacks on {', '.join(known)}: name the victim whose attacks to "
-            "freeze with --victim"
-        )
-    return wanted or (known[0] if known else "")
 
 
 def _attacked(run: StoredRun, victim: str) -> dict[int, list[StoredTrial]]:
@@ -266,36 +193,25 @@ def _control(trial: StoredTrial) -> str | None:
     return str(spec["name"]) if "control_of" in spec else None
 
 
-def _head(
-    run: StoredRun,
-    victim: str,
-    rows: Sequence[_Row],
-    n_all: int,
-    sample: int | None,
-    sample_seed: int,
-) -> dict[str, Any]:
+def _head(run: StoredRun, victim: str, rows: Sequence[_Row]) -> dict[str, Any]:
     manifest = run.manifest
     entry = next(iter(entries_of(manifest, victim).values()))
     trials = [trial for row in rows for trial in row.trials]
     return {
-        FIELD: FORMAT,
+        "format": FORMAT,
         "medstress": __version__,
         "source": {
             "experiment": manifest["config"]["experiment"]["name"],
             "fingerprint": manifest["fingerprint"],
             "started": manifest["started"],
-            "complete": manifest["complete"],
             "victim": victim,
             "model": entry["model"],
             "model_hash": entry["model_hash"],
         },
-        "sample": None if sample is None else {"items": sample, "of": n_all, "seed": sample_seed},
         "n_items": len(rows),
         "n_trials": len(trials),
         "n_queries": sum(len(trial.queries) for trial in trials),
-        "n_flipped": sum(trial.trial.verdict == Verdict.FLIPPED.value for trial in trials),
-        "arms": [_arm(trial, trials) for trial in _first_of_arms(trials)],
-        **({UNVERIFIED: run.doubt} if run.doubt else {}),
+        "arms": [_arm(trial) for trial in _first_of_arms(trials)],
     }
 
 
@@ -307,21 +223,16 @@ def _first_of_arms(trials: Iterable[_Asked]) -> list[_Asked]:
     return sorted(found.values(), key=lambda one: _control(one.trial) is not None)
 
 
-def _arm(one: _Asked, trials: Sequence[_Asked]) -> dict[str, Any]:
+def _arm(one: _Asked) -> dict[str, Any]:
     spec, control = json.loads(one.trial.spec), _control(one.trial)
-    own = [trial for trial in trials if trial.arm == one.arm]
     attack = None if control else rebuilt(spec)
     return {
         "label": one.arm,
-        "attack": one.trial.attack,
-        "group": one.trial.group,
         "control": control,
         "spec": spec,
         "is_blind": _is_blind(spec, control, attack),
         "changes_evidence": attack is not None and attack.traits.changes_evidence,
         **_of_a_probe(attack),
-        "n_trials": len(own),
-        "n_flipped": sum(trial.trial.verdict == Verdict.FLIPPED.value for trial in own),
     }
 
 
@@ -356,24 +267,3 @@ def _is_blind(spec: Mapping[str, Any], control: str | None, attack: Attack | Non
         or bool(traits.needs_scores or traits.roles)
     )
     return not asks_first and not traits.in_turns
-
-
-def _notes(run: StoredRun, head: Mapping[str, Any]) -> Iterator[str]:
-    if run.doubt:
-        yield f"unverified: {run.doubt}"
-    if not run.manifest["complete"]:
-        yield f"the run in {run.folder} is not complete: only finished trials are frozen"
-    sample = head["sample"]
-    if sample is not None and sample["of"] < sample["items"]:
-        yield f"--sample {sample['items']}: only {sample['of']} were attacked, and all are written"
-    if probes := [arm["label"] for arm in head["arms"] if arm.get("is_probe")]:
-        yield (
-            f"{', '.join(probes)}: only variants of items that were right before are written, so "
-            "accuracy over variants and consistency are not measured on them; run the probe itself"
-        )
-    chosen = [arm["label"] for arm in head["arms"] if not arm["is_blind"]]
-    if chosen:
-        yield (
-            f"{', '.join(chosen)}: the first edit of an item may follow from answers of "
-            f"{head['source']['victim']}, so that victim cannot be compared on this file"
-        )

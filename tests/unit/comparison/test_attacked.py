@@ -1,4 +1,4 @@
-"""Comparisons on frozen attacks: what was chosen by answers gives no better or worse."""
+"""Comparisons on stored attacks: what was chosen by answers gives no better or worse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medstress.core.rows import TrialRow
 
 Make = Callable[..., TrialRow]
 SPEC = {
-    "name": "frozen",
+    "name": "attacked",
     "budget": 4,
     "of": {"name": "entity_substitution", "sampler": "random", "budget": 4},
     "label": "random",
@@ -28,7 +28,7 @@ SPEC = {
 NEW = {"victims.mock.model": "new", "victims.mock.model_hash": "2"}
 
 
-def frozen(**changes: Any) -> dict[str, Any]:
+def stored(**changes: Any) -> dict[str, Any]:
     return {"attacks.random": copy.deepcopy({**SPEC, **changes})}
 
 
@@ -57,7 +57,7 @@ def test_on_successes_alone_a_truly_worse_victim_would_look_better_and_gets_no_v
     side: Any, compared: Any, said: Any
 ) -> None:
     """A lost 10 of 100 items, the 10 of the file; B loses 30 of 100, and 5 of these 10."""
-    changes = frozen(selection="flipped")
+    changes = stored(selection="flipped")
     a, b = side(*[1] * 10), side(*[1] * 5, *[None] * 5)
     with pytest.raises(UsageError) as error:
         compared(a, b, {**NEW, **changes}, changes)
@@ -65,14 +65,14 @@ def test_on_successes_alone_a_truly_worse_victim_would_look_better_and_gets_no_v
     assert "A repeats 10 of 10" in str(error.value)
     assert "B repeats 5 of 10" in str(error.value)
     # The same trials without the mark would say that B is better.
-    unmarked = frozen()
+    unmarked = stored()
     assert compared(a * 1, b, {**NEW, **unmarked}, unmarked).rows[0].difference.value < 0
 
 
 def test_a_file_that_somebody_filtered_gives_no_verdict(
     side: Any, compared: Any, said: Any
 ) -> None:
-    changes = frozen(selection="filtered")
+    changes = stored(selection="filtered")
     with pytest.raises(UsageError) as error:
         compared(side(1, None), side(None, 1), {**NEW, **changes}, changes)
     said(str(error.value), "nobody knows")
@@ -81,7 +81,7 @@ def test_a_file_that_somebody_filtered_gives_no_verdict(
 def test_only_the_first_edit_and_items_right_in_both_count(side: Any, compared: Any) -> None:
     """A's later flips are why its lists end; items wrong in B say nothing of the attack."""
     a, b = side(1, 2, 3, None, 1, None), side(None, 1, None, 1, 0, 0)
-    found = compared(a, b, {**NEW, **frozen()}, frozen())
+    found = compared(a, b, {**NEW, **stored()}, stored())
     (row,) = found.deciding_rows
     assert (row.metric, len(row.pairs)) == ("asr", 4)
     assert [each.value for each in row.values] == [1 / 4, 2 / 4]
@@ -90,11 +90,10 @@ def test_only_the_first_edit_and_items_right_in_both_count(side: Any, compared: 
     assert "no answer chose" in found.why
 
 
-@pytest.mark.parametrize("selection", ["all", "given"])  # given: universal names
 def test_the_victim_whose_answers_led_to_the_edits_is_no_side(
-    side: Any, compared: Any, said: Any, selection: str
+    side: Any, compared: Any, said: Any
 ) -> None:
-    changes = frozen(is_blind=False, selection=selection)
+    changes = stored(is_blind=False)
     with pytest.raises(UsageError) as error:
         compared(side(1, None), side(None, 1), {**NEW, **changes}, changes)
     said(str(error.value), "follow from answers")
@@ -104,12 +103,12 @@ def test_the_victim_whose_answers_led_to_the_edits_is_no_side(
     assert "no answer chose" not in found.why
 
 
-def test_the_run_that_was_frozen_stands_against_a_replay_of_its_edits(
+def test_the_run_that_was_stored_stands_against_a_replay_of_its_edits(
     side: Any, compared: Any
 ) -> None:
-    found = compared(side(1, None), side(None, 1), {**NEW, **frozen()})
+    found = compared(side(1, None), side(None, 1), {**NEW, **stored()})
     assert found.factor == "victim"
-    other = frozen(source={**SPEC["source"], "fingerprint": "g"})
+    other = stored(source={**SPEC["source"], "fingerprint": "g"})
     with pytest.raises(UsageError):
         compared(side(1, None), side(None, 1), {**NEW, **other})
 
@@ -117,7 +116,7 @@ def test_the_run_that_was_frozen_stands_against_a_replay_of_its_edits(
 def test_accuracy_cannot_decide(side: Any, compared: Any, said: Any) -> None:
     with pytest.raises(UsageError) as error:
         compared(
-            side(1, None), side(None, 1), {**NEW, **frozen()}, frozen(), metric="accuracy_after"
+            side(1, None), side(None, 1), {**NEW, **stored()}, stored(), metric="accuracy_after"
         )
     said(str(error.value), "accuracy_after")
 
@@ -136,14 +135,14 @@ def test_equal_victims_come_out_equal_although_one_of_them_chose_the_set(
     # Up to the last edit B would look far better.
     lost = [sum(first is not None for first in each) / 2000 for each in firsts]
     assert lost[0] - lost[1] > 0.2
-    found = compared(side(*firsts[0]), side(*firsts[1]), {**NEW, **frozen()}, frozen())
+    found = compared(side(*firsts[0]), side(*firsts[1]), {**NEW, **stored()}, stored())
     assert found.verdict == "undecided"
     assert abs(found.deciding_rows[0].difference.value) < 0.04
 
 
 def test_unreadable_answers_to_later_edits_make_no_victim_worse(side: Any, compared: Any) -> None:
     """All held in both; of B 40 of 200 trials of four edits have an unreadable answer somewhere."""
-    changes = frozen()
+    changes = stored()
     a, b = side(*[None] * 200), side(*[None] * 200)
     b = [replace(row, n_asked=4, n_unreadable=1) if i < 40 else row for i, row in enumerate(b)]
     found = compared(a, b, {**NEW, **changes}, changes)

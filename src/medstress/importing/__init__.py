@@ -1,1 +1,0 @@
-"""Logs of other evaluation tools, read as runs."""
