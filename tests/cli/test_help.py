@@ -25,7 +25,7 @@ def test_without_arguments_the_help_is_shown(medstress):
     told = medstress()
     assert (told.code, told.err) == (0, "")
     assert told.out == medstress("--help").out
-    assert all(f"\n  {command} " in told.out for command in COMMANDS)
+    assert all(f"\n    {command} " in told.out for command in COMMANDS)
 
 
 def test_the_version_is_one_line_on_stdout(medstress):
@@ -173,12 +173,14 @@ def test_the_doctor_names_damaged_packages_and_other_environments(medstress, mon
     monkeypatch.setattr(doctor, "damaged_of", lambda extra: ["thing"] if extra == "xlsx" else [])
     monkeypatch.setattr(doctor, "requirements", lambda extra: {"a": extra})
     monkeypatch.setattr(
-        doctor, "lacking_of", lambda extra: ["inspect"] if extra == "inspect" else []
+        doctor, "lacking_of", lambda extra: ["textattack"] if extra == "textattack" else []
     )
     told = medstress("doctor").out
     mends = "mend it with: pip install --force-reinstall thing"
     assert f"Excel files: files of thing are missing or damaged; {mends}\n" in told
-    assert "pip install 'PATH_OF_WHEEL_OR_CHECKOUT[inspect]', in an environment of its own" in told
+    assert (
+        "pip install 'PATH_OF_WHEEL_OR_CHECKOUT[textattack]', in an environment of its own" in told
+    )
 
 
 def test_a_run_with_a_version_that_is_not_allowed_says_so(medstress, monkeypatch):
